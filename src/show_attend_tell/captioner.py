@@ -1,0 +1,290 @@
+"""What a user holds: `Captioner` makes a `Caption` of a photo, with where it looked for every word.
+
+T words, end token excluded · L places in a grid of rows and columns.
+"""
+
+import dataclasses
+import os
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from show_attend_tell.attention import LookName, look_by_name
+from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model
+from show_attend_tell.decoder import tell
+from show_attend_tell.encoder import Encoder
+from show_attend_tell.errors import SatError
+from show_attend_tell.hardware import pick_device
+from show_attend_tell.objectives import word_log_probabilities
+from show_attend_tell.photos import open_photo
+from show_attend_tell.search import Hypothesis, beam_search, sample
+from show_attend_tell.visualize import attention_strip
+from show_attend_tell.vocabulary import tokenise
+
+Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caption:
+    """A caption and the evidence for it; prints as its sentence."""
+
+    words: list[str]  # T
+    log_probability: float  # natural logarithm, end token included, by the look of `settings`
+    attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
+    gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
+    places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
+    complete: bool  # False when the longest length came before the caption's end
+    alternatives: list[tuple[str, float]]  # the other captions of the beam with their log-probabilities, best first
+    settings: dict[str, Any]  # model, beam or sampling, look, seed
+    source: str | None = None  # the photo's path, when it came from one
+    photo: Image.Image | None = field(default=None, repr=False)
+    seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but the photo itself."""
+
+        def rounded(array: NDArray[Any] | None) -> Any:
+            return None if array is None else np.round(array.astype(float), 6).tolist()
+
+        return {
+            "source": self.source,
+            "caption": str(self),
+            "words": self.words,
+            "log_probability": self.log_probability,
+            "complete": self.complete,
+            "attention": rounded(self.attention),
+            "gate": rounded(self.gate),
+            "places": None if self.places is None else self.places.tolist(),
+            "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
+            "seen": None if self.seen is None else list(self.seen),
+            "settings": self.settings,
+        }
+
+    def picture(self, *, per_word_scale: bool = False) -> Image.Image:
+        """The photo once for every word, light where the word looked (paper sec. 5.4).
+
+        All words share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises
+        `SatError` for
+        a caption without its photo or of a model without attention.
+        """
+        if self.photo is None or self.seen is None or self.attention is None:
+            raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
+        return attention_strip(
+            self.photo,
+            self.words,
+            self.attention,
+            self.gate,
+            seen=self.seen,
+            places=self.places,
+            title=f"{self}   (log p {self.log_probability:.2f}, {self.settings['model']})",
+            per_word_scale=per_word_scale,
+        )
+
+
+class Captioner:
+    """A model ready to caption photos: an encoder, a decoder, a vocabulary, and its decoding defaults.
+
+    >>> captioner = Captioner.from_pretrained("flickr8k-soft")  # doctest: +SKIP
+    >>> print(captioner("dog.jpg"))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        encoder: Encoder,
+        *,
+        name: str = "model",
+        device: torch.device | None = None,
+    ) -> None:
+        """Put a checkpoint and its encoder together; raises `SatError` when they do not belong together."""
+        checkpoint.encoder.check(encoder, name)
+        self.checkpoint, self.name = checkpoint, name
+        self.device = device or torch.device("cpu")
+        self.encoder = encoder.to(self.device)
+        self.decoder = checkpoint.decoder.to(self.device).eval()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        encoder_weights: str | Path | None = None,
+    ) -> "Captioner":
+        """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
+
+        Raises `SatError` for a model that is not there, is damaged, or was trained on another encoder's weights.
+        """
+        folder = find_model(os.fspath(name_or_path))
+        checkpoint = Checkpoint.load(folder)
+        encoder = checkpoint.load_encoder(folder.name, encoder_weights)
+        return cls(checkpoint, encoder, name=folder.name, device=pick_device(device))
+
+    def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
+        """Write the model as a checkpoint folder, with ``bits`` a weight."""
+        self.checkpoint.save(folder, bits=bits)
+
+    @overload
+    def __call__(self, photos: Photo, **options: Any) -> Caption: ...
+    @overload
+    def __call__(self, photos: Iterable[Photo], **options: Any) -> list[Caption]: ...
+    def __call__(self, photos: Any, **options: Any) -> Caption | list[Caption]:
+        """Caption one photo, or several in batches; the options are `caption`'s."""
+        if isinstance(photos, (str, os.PathLike, Image.Image, np.ndarray)):
+            return self.caption([photos], **options)[0]
+        return self.caption(list(photos), **options)
+
+    def caption(
+        self,
+        photos: Sequence[Photo],
+        *,
+        beam: int | None = None,
+        look: LookName | None = None,
+        length_normalisation: float | None = None,
+        sampling: "Sampling | None" = None,
+        seed: int = 0,
+        batch_size: int = 8,
+        on_batch: Callable[[int], None] = lambda done: None,
+    ) -> list[Caption]:
+        """Caption photos; what is not given is the checkpoint's default.
+
+        A photo is a path, a PIL image or an array of any mode. ``sampling`` draws the words instead of searching.
+        ``seed`` decides
+        everything that is drawn, for each photo together with its own pixels, so that a photo's caption does not
+        depend on its
+        batch. ``on_batch`` is told the number of photos done. Raises `SatError` for a photo that cannot be read.
+        """
+        given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
+        decoding = dataclasses.replace(
+            self.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
+        )
+        captions: list[Caption] = []
+        for start in range(0, len(photos), batch_size):
+            batch = photos[start : start + batch_size]
+            images = [open_photo(photo) for photo in batch]
+            pixels = torch.stack([self.encoder.preprocessing(image) for image in images])
+            found = self.search(
+                self.encoder.annotate(pixels.to(self.device)),
+                decoding,
+                sampling=sampling,
+                seeds=[photo_seed(seed, part.numpy().tobytes()) for part in pixels],
+            )
+            for photo, image, hypotheses in zip(batch, images, found, strict=True):
+                captions.append(self.told(photo, image, hypotheses, decoding, sampling, seed))
+            on_batch(len(captions))
+        return captions
+
+    def search(
+        self, annotations: Tensor, decoding: Decoding, *, sampling: "Sampling | None" = None, seeds: list[int]
+    ) -> list[list[Hypothesis]]:
+        """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo."""
+        paths = decoding.beam if sampling is None else sampling.captions
+        look = look_by_name(
+            decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
+        )
+        if sampling is not None:
+            return sample(
+                self.decoder,
+                annotations,
+                seeds=[seed + 1 for seed in seeds],  # words and places are drawn apart
+                max_length=decoding.max_length,
+                look=look,
+                **dataclasses.asdict(sampling),
+            )
+        return beam_search(
+            self.decoder,
+            annotations,
+            beam=decoding.beam,
+            max_length=decoding.max_length,
+            look=look,
+            length_normalisation=decoding.length_normalisation,
+        )
+
+    def told(
+        self,
+        photo: Photo,
+        image: Image.Image,
+        hypotheses: list[Hypothesis],
+        decoding: Decoding,
+        sampling: "Sampling | None",
+        seed: int,
+    ) -> Caption:
+        """The caption that a photo's best hypothesis is."""
+        best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
+        rows, columns = self.checkpoint.encoder.grid
+
+        def array(tensor: Tensor | None) -> NDArray[Any] | None:
+            return None if tensor is None else tensor.cpu().numpy()
+
+        attention, places = array(best.alpha), array(best.places)
+        settings: dict[str, Any] = {"model": self.name, "look": decoding.look}
+        if sampling is None:
+            settings |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+        else:
+            settings |= {"sampling": dataclasses.asdict(sampling)}
+        if sampling is not None or decoding.look == "sampled":
+            settings["seed"] = seed
+        return Caption(
+            words=vocabulary.decode(best.words),
+            log_probability=best.log_probability,
+            attention=None if attention is None else attention.reshape(-1, rows, columns),
+            gate=array(best.beta),
+            places=None if places is None else np.stack([places // columns, places % columns], axis=1),
+            complete=best.ended,
+            alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
+            settings=settings,
+            source=os.fspath(photo) if isinstance(photo, (str, os.PathLike)) else None,
+            photo=image,
+            seen=self.encoder.preprocessing.seen(*image.size),
+        )
+
+    @torch.inference_mode()
+    def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
+        """log p(caption | photo) in nats, end token included, by the stated way of looking (the checkpoint's unless
+        given).
+
+        The caption is tokenised as training captions were; a word that the model does not know counts as ``<unk>``.
+        With look
+        "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a word.
+        """
+        words = tokenise(caption)
+        if not words:
+            raise SatError(f"caption {caption!r} has no word in it: give at least one")
+        ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
+        pixels = self.encoder.preprocessing(open_photo(photo))
+        chosen = look_by_name(
+            look or self.checkpoint.decoding.look,
+            seeds=[photo_seed(seed, pixels.numpy().tobytes())],
+            paths=1,
+            steps=ids.shape[1],
+            device=self.device,
+        )
+        annotations = self.encoder.annotate(pixels[None].to(self.device))
+        told_caption = tell(self.decoder, annotations, ids, look=chosen)
+        return float(word_log_probabilities(told_caption.logits, ids).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Drawing the words from the model's distribution instead of searching for the likeliest."""
+
+    captions: int = 1  # a photo
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all words
+    top_p: float = 1.0
+
+
+def photo_seed(seed: int, identity: bytes) -> int:
+    """A seed for one photo, from the user's seed and what identifies the photo."""
+    return seed * 2**32 + zlib.crc32(identity)

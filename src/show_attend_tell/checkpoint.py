@@ -1,0 +1,284 @@
+"""A model on disk: one folder with its configuration, weights, vocabulary and card.
+
+    config.json        decoder, encoder (its name, the SHA-256 of its weights, its preprocessing), decoding defaults,
+    training, scores
+    model.safetensors  the decoder's weights, in 32, 16 or 8 bits each
+    vocabulary.json    the words in the order of their ids
+    README.md          the card: what it is, what it was trained on, what it scores
+    encoder.safetensors  only when the encoder was fine-tuned: its weights
+
+Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it, so that a reader
+finds an old file
+or a new one, never half a one.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from show_attend_tell.attention import LOOKS, LookName
+from show_attend_tell.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.encoder import Encoder, load_encoder
+from show_attend_tell.errors import SatError
+from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.photos import Preprocessing
+from show_attend_tell.vocabulary import Vocabulary
+
+FORMAT = 1
+SHIPPED = Path(__file__).parent / "models"
+Bits = Literal[32, 16, 8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How captions are made unless told otherwise: what the scores of a model's card were made with.
+
+    Raises `SatError` for a beam or length below one and a look that does not exist.
+    """
+
+    beam: int = 5
+    look: LookName = "expectation"
+    length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
+    max_length: int = 40  # words, end token included
+
+    def __post_init__(self) -> None:
+        if self.beam < 1 or self.max_length < 1:
+            raise SatError(f"beam is {self.beam} and the longest caption {self.max_length}: give at least 1 of each")
+        if self.look not in LOOKS:
+            raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRecord:
+    """Which encoder a model was trained on: another one's annotations mean nothing to it."""
+
+    name: str
+    digest: str  # SHA-256, see `Encoder.digest`
+    preprocessing: Preprocessing
+    grid: tuple[int, int]  # rows and columns of places
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> "EncoderRecord":
+        """The record of an encoder at hand."""
+        return cls(name=encoder.name, digest=encoder.digest, preprocessing=encoder.preprocessing, grid=encoder.grid)
+
+    def check(self, encoder: Encoder, model: str) -> None:
+        """Raise `SatError` unless the encoder is the one recorded."""
+        digest = encoder.digest
+        if digest != self.digest:
+            raise SatError(
+                f"{model} was trained on an encoder {self.name} whose weights have SHA-256 {self.digest[:12]}…, "
+                f"and these have {digest[:12]}…: its captions would be wrong. Give the right --encoder-weights"
+            )
+
+
+@dataclass(kw_only=True)
+class Checkpoint:
+    """A trained decoder with everything that it takes to use it."""
+
+    decoder: AttentionDecoder
+    vocabulary: Vocabulary
+    encoder: EncoderRecord
+    decoding: Decoding = field(default_factory=Decoding)
+    training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
+    scores: dict[str, Any] = field(default_factory=dict)  # by split: for the card
+    tuned_encoder: dict[str, Tensor] | None = None  # the weights of an encoder that was fine-tuned along
+
+    def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
+        """Write the folder, creating it if need be; ``bits`` a weight, 8 with one scale per row (see `packing`)."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.decoder.state_dict().items()}
+        if bits == 8:
+            weights = pack_8bit(weights)
+        elif bits == 16:
+            weights = {name: value.half() if value.dim() > 1 else value for name, value in weights.items()}
+        if self.tuned_encoder is not None:
+            tuned = {name: value.detach().cpu().contiguous() for name, value in self.tuned_encoder.items()}
+            replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
+        replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
+        self.vocabulary.save(folder / "vocabulary.json")
+        config = {
+            "format": FORMAT,
+            "decoder": self.decoder.config.to_dict(),
+            "encoder": {**asdict(self.encoder), "preprocessing": self.encoder.preprocessing.to_dict()},
+            "decoding": asdict(self.decoding),
+            "training": self.training,
+            "scores": self.scores,
+        }
+        replace(folder / "README.md", lambda file: file.write_text(self.card(folder.name), encoding="utf-8"))
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        replace(folder / "config.json", lambda file: file.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Checkpoint":
+        """Read a folder that `save` wrote; raises `SatError` naming the file that is missing, damaged or of a newer
+        format."""
+        folder = Path(folder)
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            if config["format"] != FORMAT:
+                raise SatError(
+                    f"{folder} has format {config['format']}, this version reads {FORMAT}: update show-attend-tell"
+                )
+            decoder = AttentionDecoder(DecoderConfig.from_dict(config["decoder"]))
+            encoder = config["encoder"]
+            record = EncoderRecord(
+                name=encoder["name"],
+                digest=encoder["digest"],
+                preprocessing=Preprocessing.from_dict(encoder["preprocessing"]),
+                grid=tuple(encoder["grid"]),
+            )
+            decoding, training, scores = Decoding(**config["decoding"]), config["training"], config["scores"]
+        except FileNotFoundError as error:
+            raise SatError(f"{folder} is not a model: it has no config.json") from error
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise SatError(f"{folder / 'config.json'} is damaged or from another program ({error!r})") from error
+        vocabulary = Vocabulary.load(folder / "vocabulary.json")
+        if len(vocabulary) != decoder.vocabulary_size:
+            raise SatError(
+                f"{folder / 'vocabulary.json'} has {len(vocabulary)} words and the decoder "
+                f"{decoder.vocabulary_size}: they are of different models"
+            )
+        weights = unpack_8bit(read_weights(folder / "model.safetensors"))
+        try:
+            decoder.load_state_dict(weights)
+        except RuntimeError as error:
+            raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
+        tuned = folder / "encoder.safetensors"
+        return cls(
+            decoder=decoder.eval(),
+            vocabulary=vocabulary,
+            encoder=record,
+            decoding=decoding,
+            training=training,
+            scores=scores,
+            tuned_encoder=read_weights(tuned) if tuned.exists() else None,
+        )
+
+    def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
+        """The encoder that this model was trained on, checked by its digest; ``weights`` as in
+        `encoder.load_encoder`."""
+        encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
+        if self.tuned_encoder is not None:
+            encoder.body.load_state_dict(self.tuned_encoder)
+        self.encoder.check(encoder, model)
+        encoder.preprocessing = self.encoder.preprocessing
+        return encoder
+
+    def card(self, name: str) -> str:
+        """The model card, in Markdown."""
+        config = self.decoder.config
+        lines = [
+            f"# {name}",
+            "",
+            f"A {config.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015), "
+            "made with show-attend-tell. "
+            "It gives a caption for a photo and, for every word, where in the photo it looked.",
+            "",
+            f"- Encoder: {self.encoder.name}, frozen"
+            + (" until fine-tuned" if self.tuned_encoder is not None else "")
+            + f"; weights SHA-256 `{self.encoder.digest}`; photos are "
+            + (
+                "squashed to a square"
+                if self.encoder.preprocessing.geometry == "squash"
+                else "cropped to the centre square"
+            )
+            + f" of {self.encoder.preprocessing.size} pixels.",
+            f"- Decoder: LSTM of {config.hidden_size}, words of {config.embedding_size}, "
+            f"attention of {config.attention_size}, {config.vocabulary_size:,} words.",
+            f"- Decoding defaults: beam {self.decoding.beam}, look by {self.decoding.look}, length normalisation "
+            f"{self.decoding.length_normalisation:g}.",
+            "",
+            "## Training",
+            "",
+            *(f"- {key.replace('_', ' ')}: {value}" for key, value in self.training.items() if key != "settings"),
+            "",
+            "## Scores",
+            "",
+            *(score_lines(self.scores) or ["Not evaluated yet."]),
+            "",
+            "## Use",
+            "",
+            "Captions may be wrong, and repeat the habits of the people who described the training photos, "
+            "about people above all. "
+            "Look at the attention before trusting a word; do not use it to identify or judge people.",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def score_lines(scores: dict[str, Any]) -> list[str]:
+    """A Markdown table of scores by split, ×100."""
+    names = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider"]
+    rows = []
+    for split, found in scores.items():
+        for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+            cells = [found.get(n + suffix if n.startswith("bleu") else n) for n in names]
+            rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
+    if not rows:
+        return []
+    any_split = next(iter(scores.values()))
+    how = "×100; {tokens} tokens; beam {beam}; look by {look}.".format_map(any_split)
+    return [
+        "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
+        "| --- | " + "--- | " * 7,
+        *rows,
+        "",
+        how,
+    ]
+
+
+def read_weights(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; raises `SatError` when it is missing or damaged."""
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
+
+
+def replace(file: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under a temporary name and then rename it into place."""
+    scratch = file.with_name(f".{file.name}.part")
+    try:
+        write(scratch)
+        os.replace(scratch, file)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def find_model(name: str) -> Path:
+    """The folder of a model: a path, a shipped name, or (with ``huggingface_hub``) a hub id "owner/name".
+
+    Raises `SatError` naming the shipped models when there is none.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    if name in shipped_models():
+        return SHIPPED / name
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        try:
+            from huggingface_hub import snapshot_download
+            from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+        except ImportError as error:
+            raise SatError(
+                f"{name!r} is no folder here; to fetch it from the hub: pip install 'show-attend-tell[hub]'"
+            ) from error
+        try:
+            return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
+        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+            raise SatError(
+                f"{name!r} is no folder here and could not be fetched from the Hugging Face hub: {error}"
+            ) from error
+    raise SatError(f"there is no model {name!r}: give a folder, or one of {', '.join(shipped_models())}")
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with this package."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))

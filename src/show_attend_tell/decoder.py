@@ -1,0 +1,291 @@
+"""The decoder: an LSTM that looks at the photo before each word that it says (paper sec. 3.1.2).
+
+B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
+size ·
+m word-embedding size · K vocabulary · C caption length with the end token.
+
+`Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`.
+`AttentionDecoder`
+is the paper's. A photo's paths share its annotations and W_a·a, which are never copied; only the memory has a row per
+path.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.attention import Attention, Expectation, Look
+from show_attend_tell.errors import SatError
+
+EXPECTATION = Expectation()
+
+
+class State(NamedTuple):
+    """What a decoder carries from one step to the next."""
+
+    source: tuple[Tensor, ...]  # per photo (B, ...): never changed by a step, shared by the photo's paths
+    memory: tuple[Tensor, ...]  # per path (B, P, ...)
+
+    def select(self, paths: Tensor) -> "State":
+        """The state whose path p continues the old path ``paths[b, p]``, for paths (B, P′): how a beam reorders."""
+        rows = torch.arange(paths.shape[0], device=paths.device)[:, None]
+        return State(self.source, tuple(part[rows, paths] for part in self.memory))
+
+
+class Step(NamedTuple):
+    """What one step gives."""
+
+    output: Tensor  # what `read_out` makes logits of (B, P, ·)
+    state: State
+    alpha: Tensor | None = None  # where it looked (B, P, L); None for a decoder without attention
+    beta: Tensor | None = None  # how much it relied on looking (B, P); None without a gate
+    places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
+
+
+class Decoder(nn.Module):
+    """The seam that training and search are written against: a distribution over the next word, given a photo and the
+    words so far.
+
+    The word before the first one is `vocabulary_size`, an id that no vocabulary has.
+    """
+
+    vocabulary_size: int
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """The state before the first word, from annotations (B, L, D), with that many equal paths."""
+        raise NotImplementedError
+
+    def embed(self, words: Tensor) -> Tensor:
+        """Everything that a step needs of the previous words, (...) → (..., ·): for all steps at once when they are
+        known."""
+        raise NotImplementedError
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        """One step for every path, from the embedded previous words (B, P, ·)."""
+        raise NotImplementedError
+
+    def read_out(self, output: Tensor) -> Tensor:
+        """Logits (..., K) from steps' outputs (..., ·): for all steps at once when they are known."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """What defines the function that a weight file computes, and the dropout that it was trained with.
+
+    Defaults are the paper's, or the authors' program's where the paper is silent. Raises `SatError` for sizes below
+    one, a
+    dropout outside [0, 1) and a choice that does not exist.
+    """
+
+    vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
+    attention: Literal["soft", "hard"] = "soft"
+    annotation_size: int = 512  # D
+    embedding_size: int = 512  # m
+    hidden_size: int = 512  # n
+    attention_size: int = 512  # A
+    attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
+    initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
+    gate: bool = True  # β
+    first_word: Literal["zero", "learned"] = "zero"  # what stands for E·y_0
+    output_tanh: bool = True  # tanh of the deep output's sum
+    output_word: bool = True  # E·y_{t−1} feeds the deep output
+    output_context: bool = True  # ẑ_t feeds the deep output
+    tied_embeddings: bool = False  # L_o is E
+    annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
+    dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
+    annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
+    embedding_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "annotation_size", "embedding_size", "hidden_size", "attention_size"):
+            if getattr(self, name) < 1:
+                raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
+        for name in ("dropout", "annotation_dropout", "embedding_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
+        for name, known in (
+            ("attention", ("soft", "hard")),
+            ("attention_depth", (1, 2)),
+            ("initial_depth", (1, 2)),
+            ("first_word", ("zero", "learned")),
+            ("annotation_norm", ("scale", "layer")),
+        ):
+            if getattr(self, name) not in known:
+                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(map(str, known))}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The configuration that `to_dict` wrote; raises `SatError` for a name that it does not know."""
+        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise SatError(
+                f"the decoder's configuration has unknown entries {', '.join(unknown)}: is it from a newer version?"
+            )
+        return cls(**values)
+
+
+class AttentionDecoder(Decoder):
+    """Show, Attend and Tell's decoder, soft or hard: they share every weight's shape and differ in the `Look`."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary_size = config.vocabulary_size
+        K, m, n, D = config.vocabulary_size, config.embedding_size, config.hidden_size, config.annotation_size
+
+        self.annotation_scale: Tensor  # 1 / root mean square of the training annotations
+        self.register_buffer("annotation_scale", torch.ones(()))
+        # E, with one more row for the word before the first: padding_idx keeps that row zero for ever
+        self.embedding = nn.Embedding(K + 1, m, padding_idx=K if config.first_word == "zero" else None)
+
+        self.attention = Attention(
+            annotation_size=D,
+            hidden_size=n,
+            attention_size=config.attention_size,
+            depth=config.attention_depth,
+        )
+        self.gate = nn.Linear(n, 1) if config.gate else None  # f_β
+
+        self.initial = nn.Linear(D, n) if config.initial_depth == 2 else None
+        self.initial_hidden = nn.Linear(n if config.initial_depth == 2 else D, n)
+        self.initial_memory = nn.Linear(n if config.initial_depth == 2 else D, n)
+
+        # the four gates i, f, o and the modulator g, stacked; their bias is the word's
+        self.gates_from_word = nn.Linear(m, 4 * n)
+        self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
+        self.gates_from_context = nn.Linear(D, 4 * n, bias=False)
+
+        self.output_hidden = nn.Linear(n, m)  # L_h
+        self.output_context = nn.Linear(D, m, bias=False) if config.output_context else None  # L_z
+        self.output_words = None if config.tied_embeddings else nn.Linear(m, K, bias=False)  # L_o; tied: it is E
+        self.output_bias = nn.Parameter(torch.empty(K))
+
+        self.dropout = nn.Dropout(config.dropout)
+        self.annotation_dropout = nn.Dropout1d(config.annotation_dropout)
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.initialise()
+
+    def initialise(self) -> None:
+        """As the authors' program: Gaussian of 0.01, square matrices orthogonal (each of the four gates' too), biases
+        zero."""
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() == 2 and parameter.shape[0] in (parameter.shape[1], 4 * parameter.shape[1]):
+                for square in parameter.detach().view(-1, parameter.shape[1], parameter.shape[1]):
+                    nn.init.orthogonal_(square)
+            else:
+                nn.init.normal_(parameter, std=0.01)
+        if self.config.first_word == "zero":
+            nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a."""
+        if annotations.dim() != 3 or annotations.shape[-1] != self.config.annotation_size:
+            raise SatError(
+                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with D = "
+                f"{self.config.annotation_size}"
+            )
+        annotations = annotations.to(self.embedding.weight.dtype)
+        if self.config.annotation_norm == "scale":
+            annotations = annotations * self.annotation_scale
+        else:
+            annotations = nn.functional.layer_norm(annotations, annotations.shape[-1:])
+        if self.training and self.config.annotation_dropout:  # whole channels, the same at every place
+            kept = self.annotation_dropout(annotations.new_ones(annotations.shape[0], annotations.shape[2], 1))
+            annotations = annotations * kept.mT  # (B, 1, D)
+        mean = annotations.mean(1)  # (B, D)
+        if self.initial is not None:
+            mean = self.dropout(torch.relu(self.initial(mean)))
+        hidden, memory = torch.tanh(self.initial_hidden(mean)), torch.tanh(self.initial_memory(mean))
+        keys = self.attention.keys(annotations)
+        return State(
+            source=(annotations.to(keys.dtype), keys),
+            memory=tuple(part[:, None].expand(-1, paths, -1).float() for part in (hidden, memory)),
+        )
+
+    def embed(self, words: Tensor) -> Tensor:
+        """E·y and its share of the gates, (...) → (..., m + 4n)."""
+        embedding = self.embedding_dropout(self.embedding(words))
+        gates = self.gates_from_word(embedding)
+        return torch.cat([embedding.to(gates.dtype), gates], dim=-1)
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        """Look, then advance the LSTM: the only place where the recurrence is written."""
+        annotations, keys = state.source
+        hidden, memory = state.memory
+        embedding, gates = embedded.split_with_sizes([self.config.embedding_size, 4 * self.config.hidden_size], dim=-1)
+
+        alpha = self.attention(keys, hidden)  # (B, P, L)
+        context, places = look(alpha, annotations)  # ẑ_t (B, P, D)
+        beta = None
+        if self.gate is not None:
+            beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
+            context = beta * context
+
+        gates = gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
+        i, f, o, g = gates.float().chunk(4, dim=-1)  # the memory stays in float32, also under autocast
+        memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+        hidden = torch.sigmoid(o) * torch.tanh(memory)
+        return Step(
+            output=torch.cat([embedding, hidden.to(embedding.dtype), context.to(embedding.dtype)], dim=-1),
+            state=State(state.source, (hidden, memory)),
+            alpha=alpha,
+            beta=None if beta is None else beta.squeeze(-1).float(),
+            places=places,
+        )
+
+    def read_out(self, output: Tensor) -> Tensor:
+        """The deep output's logits L_o(E·y_{t−1} + L_h·h_t + L_z·ẑ_t) (eq. 2), by default with a tanh around the
+        sum."""
+        config = self.config
+        embedding, hidden, context = output.split_with_sizes(
+            [config.embedding_size, config.hidden_size, config.annotation_size], dim=-1
+        )
+        total = self.output_hidden(self.dropout(hidden))
+        if config.output_word:
+            total = total + embedding
+        if self.output_context is not None:
+            total = total + self.output_context(context)
+        if config.output_tanh:
+            total = torch.tanh(total)
+        total = self.dropout(total)
+        words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
+        return nn.functional.linear(total, words, self.output_bias)
+
+
+class Told(NamedTuple):
+    """A caption told step by step with its true history: what `tell` gives."""
+
+    logits: Tensor  # (B, P, C, K)
+    alpha: Tensor | None  # (B, P, C, L)
+    beta: Tensor | None  # (B, P, C)
+    places: Tensor | None  # (B, P, C)
+
+
+def tell(decoder: Decoder, annotations: Tensor, captions: Tensor, *, paths: int = 1, look: Look = EXPECTATION) -> Told:
+    """Run a decoder over captions (B, C) that end with the end token, each along that many paths, with their true
+    history."""
+    batch, steps = captions.shape
+    first = captions.new_full((batch, 1), decoder.vocabulary_size)
+    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))[:, None].expand(-1, paths, -1, -1)
+    state = decoder.start(annotations, paths=paths)
+    taken: list[Step] = []
+    for time in range(steps):
+        step = decoder.step(embedded[:, :, time], state, look)
+        state = step.state
+        taken.append(step)
+
+    def gather(name: str) -> Tensor | None:
+        parts = [getattr(step, name) for step in taken]
+        return None if parts[0] is None else torch.stack(parts, dim=2)
+
+    outputs = torch.stack([step.output for step in taken], dim=2)
+    return Told(decoder.read_out(outputs), gather("alpha"), gather("beta"), gather("places"))

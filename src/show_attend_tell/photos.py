@@ -1,0 +1,231 @@
+"""A photo, from whatever a user has, to the pixels that an encoder reads.
+
+Letters in shapes: H height, W width, both in pixels; rows first.
+"""
+
+import glob
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from show_attend_tell.errors import SatError
+
+Geometry = Literal["squash", "crop"]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+# Pillow knows more formats than these, but some start other programs (EPS runs Ghostscript) and none is a
+# photo's.
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
+    *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif"),
+)
+
+
+def open_photo(photo: str | os.PathLike[str] | Image.Image | NDArray[Any]) -> Image.Image:
+    """Return any photo as an upright RGB image of 8 bits per channel.
+
+    `photo` is a path, a Pillow image of any mode, or an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of
+    uint8, uint16, or floats from 0 to 1. Transparency is laid on white, an animation gives its first frame
+    (an animated Pillow image is rewound), and the camera's EXIF orientation is applied. 16-bit values are
+    scaled from 0..65535; 32-bit integers and floats from 0..1 (floats only), 0..255 or 0..65535, whichever is
+    the narrowest that holds them, and otherwise from their own minimum to their maximum.
+
+    Raises `SatError`, naming the photo, for a missing file, a file that is not a photo or is damaged, a
+    picture of more pixels than Pillow will decode (`PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, and an
+    array of another shape, type or range.
+    """
+    if isinstance(photo, np.ndarray):
+        return _to_rgb(_from_array(photo))
+    if isinstance(photo, Image.Image):
+        return _decode(photo, getattr(photo, "filename", "") or f"{photo.mode} image of {photo.size}")
+    if not isinstance(photo, (str, os.PathLike)):
+        raise SatError(f"a photo is a path, a PIL image or a NumPy array, not a {type(photo).__name__}")
+    path = Path(photo)
+    if path.is_dir():
+        raise SatError(f"{path}: a folder, not a photo")
+    if not path.exists():
+        raise SatError(f"{path}: no such file")
+    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
+    try:
+        with Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN]) as image:
+            return _decode(image, str(path))
+    except UnidentifiedImageError:
+        raise SatError(f"{path}: not a photo in a format that is read here ({', '.join(FORMATS)})") from None
+    except Image.DecompressionBombError as error:
+        raise SatError(f"{path}: too many pixels to decode safely ({error}); make it smaller first") from None
+    except OSError as error:
+        raise SatError(f"{path}: cannot be read ({error})") from None
+
+
+def find_photos(arguments: Sequence[str]) -> list[Path]:
+    """Return the photos that files, folders and globs stand for, each once, in the order given.
+
+    A folder stands for the photos in it by their suffix, sorted, not those of its subfolders; so does a glob
+    for its matches. A file is taken whatever its suffix. Raises `SatError` for an argument that stands for no
+    photo.
+    """
+    found: dict[Path, None] = {}
+    for argument in arguments:
+        path = Path(argument).expanduser()
+        if path.is_dir():
+            photos = sorted(file for file in path.iterdir() if _has_suffix(file))
+            if not photos:
+                raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)})")
+        elif path.exists():
+            photos = [path]
+        else:
+            photos = sorted(file for file in map(Path, glob.glob(str(path))) if _has_suffix(file))
+            if not photos:
+                raise SatError(f"{argument}: no such photo, and no photo matches it as a pattern")
+        found.update(dict.fromkeys(photos))
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
+
+    `squash` resizes the whole photo to `size` × `size`, whatever its shape. `crop` resizes its shortest side
+    to 256/224 of `size` and cuts the central square (section 4.3 of the paper). Both are bilinear with
+    antialiasing. `mean` and `std` are of each channel, red first, on the scale 0 to 1. Raises `SatError` for
+    impossible values.
+    """
+
+    size: int = 224
+    geometry: Geometry = "crop"
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 1:
+            raise SatError(f"preprocessing: size {self.size!r} is not a positive number of pixels")
+        if self.geometry not in get_args(Geometry):
+            raise SatError(f"preprocessing: geometry {self.geometry!r} is neither 'squash' nor 'crop'")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) != 3 or not all(math.isfinite(value) for value in values):
+                raise SatError(f"preprocessing: {name} {values!r} is not three numbers, one per channel")
+        if min(self.std) <= 0:
+            raise SatError(f"preprocessing: std {self.std!r} must be above zero")
+
+    def __call__(self, photo: Image.Image) -> Tensor:
+        """Return the pixels of an RGB photo (`open_photo`), normalised: (3, size, size) float32."""
+        # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
+        # than another. Pillow copies without resampling when the box is the whole photo at its own size.
+        square = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=self.seen(*photo.size))
+        # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
+        # threads.
+        values = np.asarray(square, dtype=np.float32) / np.float32(255)  # (H, W, 3)
+        pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
+        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))  # (3, H, W)
+
+    def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """Return the rectangle of a photo that the encoder sees, as left, top, right, bottom.
+
+        `width`, `height` and the result are in the photo's own pixels, and the corners need not be whole:
+        attention drawn on the original belongs exactly there.
+        """
+        if self.geometry == "squash":
+            return (0.0, 0.0, float(width), float(height))
+        shortest = round(self.size * 256 / 224)
+        # The resized photo, in whole pixels: the long side is cut down to a whole number, as torchvision
+        # does.
+        resized = [shortest * side // min(width, height) for side in (width, height)]
+        corner = [round((side - self.size) / 2) for side in resized]
+        scale = [width / resized[0], height / resized[1]]
+        left, top = corner[0] * scale[0], corner[1] * scale[1]
+        right = min(float(width), (corner[0] + self.size) * scale[0])
+        bottom = min(float(height), (corner[1] + self.size) * scale[1])
+        return (left, top, right, bottom)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values as JSON can hold them; `from_dict` is the way back."""
+        return {
+            "size": self.size,
+            "geometry": self.geometry,
+            "mean": [float(value) for value in self.mean],
+            "std": [float(value) for value in self.std],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
+        """Return the preprocessing that `to_dict` described. Raises `SatError` for other or missing names."""
+        names = {field.name for field in fields(cls)}
+        if set(values) != names:
+            raise SatError(f"preprocessing: expected {sorted(names)}, found {sorted(values)}")
+        return cls(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])})
+
+
+def _decode(image: Image.Image, name: str) -> Image.Image:
+    if 0 in image.size:
+        raise SatError(f"{name}: an empty photo ({image.width} × {image.height} pixels)")
+    try:
+        if image.tell():
+            image.seek(0)
+        image.load()
+    except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
+        raise SatError(f"{name}: damaged, it cannot be decoded ({error})") from None
+    return _to_rgb(_upright(image), name)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # damaged EXIF data is no reason to refuse a photo that decodes
+        return image
+
+
+def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
+    if image.mode.startswith("I;16"):
+        return _from_grey(np.asarray(image).astype(np.float64), 65535)
+    if image.mode in ("I", "F"):
+        values = np.asarray(image).astype(np.float64)
+        if not np.isfinite(values).all():
+            raise SatError(f"{name}: holds values that are not finite")
+        low, high = float(values.min()), float(values.max())
+        for full in (1, 255, 65535):
+            if low >= 0 and high <= full and (full > 1 or image.mode == "F"):
+                return _from_grey(values, full)
+        return _from_grey(values - low, high - low or 1.0)
+    if image.has_transparency_data:
+        seen_through = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, seen_through).convert("RGB")
+    return image.convert("RGB")
+
+
+def _from_grey(values: NDArray[np.float64], full: float) -> Image.Image:
+    return Image.fromarray((values * (255 / full)).round().astype(np.uint8)).convert("RGB")
+
+
+def _from_array(array: NDArray[Any]) -> Image.Image:
+    what = f"array of shape {array.shape} and type {array.dtype}"
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        raise SatError(f"{what}: a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)")
+    if array.size == 0:
+        raise SatError(f"{what}: an empty photo")
+    if array.dtype == np.uint16:
+        array = (array / 257).round().astype(np.uint8)
+    elif np.issubdtype(array.dtype, np.floating):
+        low, high = float(array.min()), float(array.max())
+        if not (low >= 0 and high <= 1):  # also when they are not numbers
+            raise SatError(f"{what}: floats are read from 0 to 1, these go from {low:g} to {high:g}")
+        array = (array * 255).round().astype(np.uint8)
+    elif array.dtype != np.uint8:
+        raise SatError(f"{what}: a photo's type is uint8, uint16, or a float from 0 to 1")
+    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+
+
+def _has_suffix(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES and file.is_file()

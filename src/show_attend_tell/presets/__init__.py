@@ -1,0 +1,22 @@
+"""Settings to train with, one module each; the module's docstring says how it departs from the paper and what it
+reached.
+
+Each module has ``SOFT`` and ``HARD``, a `TrainingConfig` for each kind of attention.
+"""
+
+from importlib import import_module
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.training import TrainingConfig
+
+NAMES = ("paper", "flickr8k", "flickr30k", "coco")
+
+
+def preset(name: str, attention: str) -> TrainingConfig:
+    """The settings of that name for "soft" or "hard" attention; raises `SatError` naming the known ones."""
+    if name not in NAMES or attention not in ("soft", "hard"):
+        raise SatError(
+            f"there is no preset {name!r} for {attention!r} attention: choose {', '.join(NAMES)}, soft or hard"
+        )
+    config: TrainingConfig = getattr(import_module(f"{__name__}.{name}"), attention.upper())
+    return config

@@ -1,0 +1,11 @@
+"""Flickr30k: the `flickr8k` settings with one more thousand units and the vocabulary of a larger data set.
+
+Reached: not yet run here.
+"""
+
+from dataclasses import replace
+
+from show_attend_tell.presets import flickr8k
+
+SOFT = replace(flickr8k.SOFT, decoder=replace(flickr8k.SOFT.decoder, hidden_size=1024))
+HARD = replace(flickr8k.HARD, decoder=replace(flickr8k.HARD.decoder, hidden_size=1024))

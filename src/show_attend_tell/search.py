@@ -1,0 +1,196 @@
+"""From annotations to words: beam search, greedy (a beam of one) and sampling, over any `Decoder`.
+
+B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.attention import Look
+from show_attend_tell.decoder import EXPECTATION, Decoder, State, Step
+from show_attend_tell.errors import SatError
+from show_attend_tell.vocabulary import Vocabulary
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One caption that a search found, with what the decoder saw on the way."""
+
+    words: list[int]  # T word ids, end token excluded
+    log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
+    ended: bool  # False when the longest length came before the end token
+    alpha: Tensor | None  # (T, L)
+    beta: Tensor | None  # (T,)
+    places: Tensor | None  # (T,)
+
+
+class Trail(NamedTuple):
+    """What one step of a search leaves behind, to be read backwards from the end."""
+
+    step: Step
+    words: Tensor  # (B, P)
+    parents: Tensor | None  # the path that each path continues (B, P), or None when it is itself
+
+
+@torch.inference_mode()
+def beam_search(
+    decoder: Decoder,
+    annotations: Tensor,
+    *,
+    beam: int = 1,
+    max_length: int = 40,
+    look: Look = EXPECTATION,
+    length_normalisation: float = 0.0,
+    allow_unknown: bool = False,
+) -> list[list[Hypothesis]]:
+    """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
+
+    annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
+    the words
+    allowed. A finished path is frozen: it keeps its place and score among the beam until no path is running or
+    ``max_length``
+    words (the end token counted) are said. ``length_normalisation`` γ ranks the finished by log p / length^γ; 0 is no
+    normalisation.
+    Raises `SatError` for a beam or length below one.
+    """
+    if beam < 1 or max_length < 1:
+        raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
+    batch, device = annotations.shape[0], annotations.device
+    K = decoder.vocabulary_size
+    state = decoder.start(annotations, paths=beam)
+    words = torch.full((batch, beam), K, device=device)
+    scores = torch.full((batch, beam), NEVER, device=device)
+    scores[:, 0] = 0.0  # all paths are equal at first: only one may have children
+    finished = torch.zeros((batch, beam), dtype=torch.bool, device=device)
+    lengths = torch.zeros((batch, beam), dtype=torch.long, device=device)
+    frozen = torch.full((K,), NEVER, device=device)
+    frozen[Vocabulary.END] = 0.0  # the only child of a finished path, at no cost
+    trail: list[Trail] = []
+
+    for _ in range(max_length):
+        step = decoder.step(decoder.embed(words), state, look)
+        log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)  # (B, P, K)
+        if not allow_unknown:
+            log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
+        log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
+        scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(min(beam, beam * K), dim=-1)
+        parents, words = chosen // K, chosen % K
+        trail.append(Trail(step, words, parents))
+        state = step.state.select(parents)
+        finished, lengths = finished.gather(1, parents), lengths.gather(1, parents)
+        lengths = lengths + ~finished
+        finished = finished | (words == Vocabulary.END)
+        if finished.all():
+            break
+
+    ranking = scores / lengths.clamp_min(1) ** length_normalisation
+    ranking = ranking.masked_fill(
+        ~finished & finished.any(1, keepdim=True), NEVER
+    )  # what ended comes before what did not
+    order = ranking.argsort(dim=-1, descending=True, stable=True)
+    return [
+        [retrace(trail, b, int(p), float(scores[b, p]), bool(finished[b, p])) for p in order[b] if scores[b, p] > NEVER]
+        for b in range(batch)
+    ]
+
+
+@torch.inference_mode()
+def sample(
+    decoder: Decoder,
+    annotations: Tensor,
+    *,
+    seeds: list[int],
+    captions: int = 1,
+    max_length: int = 40,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    look: Look = EXPECTATION,
+    allow_unknown: bool = False,
+) -> list[list[Hypothesis]]:
+    """Captions drawn word by word from p(y_t), ``captions`` a photo, each photo by its own seed.
+
+    ``temperature`` divides the logits, ``top_k`` keeps the k likeliest words (0: all), ``top_p`` the smallest set
+    with that
+    probability. `Hypothesis.log_probability` is the model's own, before these. Raises `SatError` for a temperature
+    not above 0,
+    a top_k below 0 or a top_p outside (0, 1].
+    """
+    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
+        raise SatError(
+            f"temperature {temperature}, top_k {top_k}, top_p {top_p}: give a temperature above 0, top_k of 0 "
+            "(all words) or more, top_p above 0 and up to 1"
+        )
+    batch, device = annotations.shape[0], annotations.device
+    state: State = decoder.start(annotations, paths=captions)
+    words = torch.full((batch, captions), decoder.vocabulary_size, device=device)
+    scores = torch.zeros((batch, captions), device=device)
+    finished = torch.zeros((batch, captions), dtype=torch.bool, device=device)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    trail: list[Trail] = []
+
+    for _ in range(max_length):
+        step = decoder.step(decoder.embed(words), state, look)
+        log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)
+        weights = narrowed(log_probabilities, temperature, top_k, top_p, allow_unknown)
+        uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
+        cumulative = weights.cumsum(-1)
+        words = (cumulative <= (uniform * cumulative[..., -1])[..., None]).sum(-1).clamp_max(weights.shape[-1] - 1)
+        words = words.masked_fill(finished, Vocabulary.END)
+        picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
+        scores = scores + picked.masked_fill(finished, 0.0)
+        trail.append(Trail(step, words, None))
+        state = step.state
+        finished = finished | (words == Vocabulary.END)
+        if finished.all():
+            break
+
+    return [
+        [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(captions)] for b in range(batch)
+    ]
+
+
+def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool) -> Tensor:
+    """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order."""
+    logits = log_probabilities / temperature
+    if not allow_unknown:
+        logits[..., Vocabulary.UNKNOWN] = NEVER
+    if 0 < top_k < logits.shape[-1]:
+        least = logits.topk(top_k, dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < least, NEVER)
+    probabilities = torch.softmax(logits, dim=-1)
+    if top_p < 1:
+        ordered, order = probabilities.sort(dim=-1, descending=True)
+        outside = ordered.cumsum(-1) - ordered >= top_p  # the word that crosses top_p is kept
+        probabilities = probabilities.scatter(-1, order, ordered.masked_fill(outside, 0.0))
+    return probabilities
+
+
+def retrace(trail: list[Trail], photo: int, path: int, score: float, ended: bool) -> Hypothesis:
+    """Read a path of a photo backwards through the trail."""
+    words: list[int] = []
+    alphas: list[Tensor | None] = []
+    betas: list[Tensor | None] = []
+    looked: list[Tensor | None] = []
+    for step, said, parents in reversed(trail):
+        word = int(said[photo, path])
+        if parents is not None:
+            path = int(parents[photo, path])
+        if word == Vocabulary.END:
+            continue  # a finished path repeats it
+        words.append(word)
+        for parts, part in ((alphas, step.alpha), (betas, step.beta), (looked, step.places)):
+            parts.append(None if part is None else part[photo, path])
+    alpha, beta, places = (stacked(parts[::-1]) for parts in (alphas, betas, looked))
+    return Hypothesis(words[::-1], score, ended, alpha, beta, places)
+
+
+def stacked(parts: list[Tensor | None]) -> Tensor | None:
+    """The steps' parts as one tensor, or None for a decoder that has none."""
+    there = [part for part in parts if part is not None]
+    return torch.stack(there) if there else None

@@ -1,0 +1,366 @@
+"""Training: batches of one length, an objective, selection by free-running BLEU-4 on validation photos.
+
+`train` is the loop; `TrainingConfig` all that it depends on. Two folders come out of it: the checkpoint that ships (see
+`show_attend_tell.checkpoint`), rewritten whenever validation improves, and the training state, from which an
+interrupted
+training goes on exactly where it stopped.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
+from show_attend_tell.errors import SatError
+from show_attend_tell.evaluation import bleu
+from show_attend_tell.hardware import native_bf16
+from show_attend_tell.objectives import HardObjective, SoftObjective
+from show_attend_tell.search import beam_search
+from show_attend_tell.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Everything that a training depends on besides its data; defaults are the paper's (sec. 4.3), or its program's."""
+
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    soft: SoftObjective = field(default_factory=SoftObjective)
+    hard: HardObjective = field(default_factory=HardObjective)
+
+    minimum_count: int = 1  # words seen less often in training captions become unknown
+    vocabulary_size: int = 10_000
+    flipped: bool = False  # also show every training photo mirrored, half the time
+
+    epochs: int = 50  # at most: patience may end it earlier
+    batch_size: int = 64
+    optimiser: Literal["adam", "rmsprop"] = "rmsprop"
+    learning_rate: float = 1e-4
+    warmup: int = 0  # batches of linear warm-up
+    schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
+    weight_decay: float = 0.0
+    clip: float = 0.0  # largest norm of the gradient; 0: no clipping
+    averaging: float = (
+        0.0  # decay a batch of an exponential moving average of the weights, which is what ships; 0: none
+    )
+    entropy_weight_end: float | None = None  # hard: λ_e moves evenly from its first value to this one over the training
+
+    validation_beam: int = 1
+    max_length: int = 40
+    patience: int = 10  # epochs without a better validation BLEU-4 (with brevity penalty) before stopping
+    seed: int = 1
+
+    def objective(self) -> SoftObjective | HardObjective:
+        return self.soft if self.decoder.attention == "soft" else dataclasses.replace(self.hard)
+
+
+class Annotations(Protocol):
+    """Annotations by photo name: a feature cache, or an encoder at work on the photos themselves."""
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        """(B, L, D) of the photos of those names."""
+        ...
+
+
+@dataclass(kw_only=True)
+class TrainingData:
+    """What a training learns from and is selected by."""
+
+    vocabulary: Vocabulary
+    captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
+    validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
+    views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored
+    encoder: nn.Module | None = None  # only when it is to be fine-tuned
+    encoder_learning_rate: float = 1e-5
+
+
+class Epoch(NamedTuple):
+    """What an epoch came to."""
+
+    number: int
+    scores: dict[str, float]  # validation BLEU ×100, greedy or with the validation beam
+    watch: dict[str, float]  # means over the epoch's batches
+    seconds: float
+
+
+def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> list[list[int]]:
+    """One epoch's mini-batches: each of captions of one length, the lengths in random order, every caption once (sec.
+    4.3)."""
+    order = random.Random(seed)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for index, (_, words) in enumerate(captions):
+        by_length[len(words)].append(index)
+    result = []
+    for _, indices in sorted(by_length.items()):
+        order.shuffle(indices)
+        result += [indices[i : i + size] for i in range(0, len(indices), size)]
+    order.shuffle(result)
+    return result
+
+
+class Trainer:
+    """One training: the loop, its progress on the screen, and its state on disk."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        data: TrainingData,
+        *,
+        device: torch.device,
+        initial: dict[str, Tensor] | None = None,
+    ) -> None:
+        """``initial`` are decoder weights to start from instead of random ones."""
+        torch.manual_seed(config.seed)
+        self.config, self.data, self.device = config, data, device
+        self.decoder = AttentionDecoder(config.decoder).to(device)
+        if initial is not None:
+            self.decoder.load_state_dict(initial)
+        elif config.decoder.annotation_norm == "scale":
+            self.decoder.annotation_scale.fill_(annotation_scale(data))
+        self.average = AttentionDecoder(config.decoder).to(device).eval()
+        self.average.load_state_dict(self.decoder.state_dict())
+        self.objective = config.objective()
+        self.entropy_weight_start = config.hard.entropy_weight
+        self.generator = torch.Generator().manual_seed(config.seed)
+        groups: list[dict[str, Any]] = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
+        if data.encoder is not None:
+            groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
+        self.optimiser: torch.optim.Optimizer
+        if config.optimiser == "adam":
+            self.optimiser = torch.optim.AdamW(groups, weight_decay=config.weight_decay, fused=True)
+        else:  # Graves' centred RMSProp with the authors' program's constants
+            self.optimiser = torch.optim.RMSprop(
+                groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True, weight_decay=config.weight_decay
+            )
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.batches_an_epoch = len(batches(data.captions, config.batch_size, 0))
+        self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
+        self.best = -1.0
+        self.best_epoch = 0
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
+
+    def progress(self) -> float:
+        """The share of the whole training that is done, 0 to 1."""
+        return self.taken / (self.config.epochs * self.batches_an_epoch)
+
+    def run(
+        self,
+        *,
+        on_epoch: Callable[[Epoch, bool], None] = lambda epoch, better: None,
+        state: Path | None = None,
+        show: bool = True,
+    ) -> None:
+        """Train until the last epoch or until patience ends; ``on_epoch`` is told each epoch and whether it was the
+        best yet.
+
+        Ctrl-C writes the training state (if ``state`` names a file) and raises KeyboardInterrupt.
+        """
+        try:
+            while self.epoch < self.config.epochs and self.epoch - self.best_epoch < self.config.patience:
+                began = time.monotonic()
+                watch = self.one_epoch(show)
+                scores = self.validate()
+                self.epoch, self.batch = self.epoch + 1, 0
+                better = scores["bleu_4"] > self.best
+                if better:
+                    self.best, self.best_epoch = scores["bleu_4"], self.epoch
+                on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
+                if state is not None:
+                    self.save(state)
+        except KeyboardInterrupt:
+            if state is not None:
+                self.save(state)
+            raise
+
+    def one_epoch(self, show: bool) -> dict[str, float]:
+        """The rest of the epoch's batches; returns the means of what the objective watches."""
+        self.decoder.train()
+        todo = batches(self.data.captions, self.config.batch_size, self.config.seed * 1_000_003 + self.epoch)
+        totals: dict[str, float] = defaultdict(float)
+        counts: dict[str, int] = defaultdict(int)
+        with tqdm(
+            total=len(todo),
+            initial=self.batch,
+            desc=f"epoch {self.epoch + 1}",
+            unit="batch",
+            disable=not show,
+            mininterval=1,
+        ) as bar:
+            for indices in todo[self.batch :]:
+                for name, value in self.one_batch(indices).items():
+                    totals[name] += value
+                    counts[name] += 1
+                self.batch += 1
+                bar.update()
+                bar.set_postfix({name: f"{totals[name] / counts[name]:.3f}" for name in totals}, refresh=False)
+        return {name: totals[name] / counts[name] for name in totals}
+
+    def one_batch(self, indices: list[int]) -> dict[str, float]:
+        """One step of the optimiser."""
+        config, objective = self.config, self.objective
+        self.adjust()
+        names = [self.data.captions[i][0] for i in indices]
+        captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
+        annotations = self.annotations(names)
+        look = objective.look(len(indices), captions.shape[1], self.generator)
+        with self.autocast:
+            told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look)
+            loss = objective(told, captions)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        if config.clip:
+            nn.utils.clip_grad_norm_(self.decoder.parameters(), config.clip)
+        self.optimiser.step()
+        self.taken += 1
+        self.follow()
+        watch = {"loss": loss.total.item(), **{name: value.item() for name, value in loss.watch.items()}}
+        if not math.isfinite(watch["loss"]):
+            raise SatError(
+                f"the loss became {watch['loss']} at batch {self.taken}: lower the learning rate "
+                f"({config.learning_rate}) or clip the gradient"
+            )
+        if told.beta is not None:
+            watch["beta"] = told.beta.detach().mean().item()
+        return watch
+
+    def annotations(self, names: Sequence[str]) -> Tensor:
+        """A batch's annotations, each photo mirrored or not by the toss of a coin when there are two views."""
+        if len(self.data.views) == 1:
+            return self.data.views[0][names].to(self.device)
+        mirrored = torch.rand(len(names), generator=self.generator) < 0.5
+        parts: list[Tensor | None] = [None] * len(names)
+        for view, chosen in zip(self.data.views, (~mirrored, mirrored), strict=True):
+            rows = chosen.nonzero().flatten().tolist()
+            if rows:
+                for row, part in zip(rows, view[[names[row] for row in rows]], strict=True):
+                    parts[row] = part
+        return torch.stack([part for part in parts if part is not None]).to(self.device)
+
+    def adjust(self) -> None:
+        """Set the learning rate, and a hard model's entropy weight, for where the training has come to."""
+        factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
+        if self.config.schedule == "cosine":
+            factor *= 0.5 * (1 + math.cos(math.pi * self.progress()))
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        if self.config.entropy_weight_end is not None and isinstance(self.objective, HardObjective):
+            start = self.entropy_weight_start
+            self.objective.entropy_weight = start + (self.config.entropy_weight_end - start) * self.progress()
+
+    def follow(self) -> None:
+        """Move the weights that ship: equal to the decoder's, or their moving average."""
+        decay = min(self.config.averaging, (1 + self.taken) / (10 + self.taken))
+        ours: list[Tensor] = list(self.average.parameters())
+        theirs: list[Tensor] = list(self.decoder.parameters())
+        with torch.no_grad():
+            torch._foreach_lerp_(ours, theirs, 1 - decay)
+
+    def validate(self) -> dict[str, float]:
+        """BLEU ×100 on the validation photos by free-running decoding of the weights that would ship."""
+        names = [name for name, _ in self.data.validation]
+        found: list[list[str]] = []
+        for start in range(0, len(names), 100):
+            hypotheses = beam_search(
+                self.average,
+                self.data.views[0][names[start : start + 100]].to(self.device),
+                beam=self.config.validation_beam,
+                max_length=self.config.max_length,
+            )
+            found += [self.data.vocabulary.decode(best[0].words) for best in hypotheses]
+        result = bleu(found, [references for _, references in self.data.validation])
+        return {f"bleu_{i + 1}": score for i, score in enumerate(result.with_penalty)}
+
+    def save(self, file: Path) -> None:
+        """Write the whole state of the training, atomically, as safetensors: tensors, and a JSON header for the
+        numbers."""
+        tensors = {f"decoder.{name}": value for name, value in self.decoder.state_dict().items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        if self.data.encoder is not None:
+            tensors |= {f"encoder.{name}": value for name, value in self.data.encoder.state_dict().items()}
+        for index, entry in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+        tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
+        tensors |= {f"baseline.{key}": value for key, value in self.baselines().items()}
+        header = {
+            "config": json.dumps(self.config_dict()),
+            "progress": json.dumps([self.epoch, self.batch, self.taken, self.best, self.best_epoch]),
+        }
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(".part")
+        save_file({name: value.detach().cpu().clone() for name, value in tensors.items()}, scratch, metadata=header)
+        os.replace(scratch, file)
+
+    def resume(self, file: Path) -> None:
+        """Go on from the state in ``file``; raises `SatError` when it is of a training with other settings or
+        damaged."""
+        try:
+            with safe_open(file, framework="pt") as stored:
+                header = stored.metadata()
+                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError) as error:
+            raise SatError(
+                f"the training state {file} cannot be read ({error}): start afresh without --resume"
+            ) from error
+        theirs, ours = json.loads(header["config"]), json.loads(json.dumps(self.config_dict()))
+        different = [
+            f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
+        ]
+        if different:
+            raise SatError(
+                f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
+            )
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+        self.decoder.load_state_dict(part("decoder."))
+        self.average.load_state_dict(part("average."))
+        if self.data.encoder is not None:
+            self.data.encoder.load_state_dict(part("encoder."))
+        entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for name, value in part("optimiser.").items():
+            index, _, entry = name.partition(".")
+            entries[int(index)][entry] = value
+        self.optimiser.load_state_dict(
+            {"state": dict(entries), "param_groups": self.optimiser.state_dict()["param_groups"]}
+        )
+        torch.set_rng_state(tensors["random.global"])
+        self.generator.set_state(tensors["random.training"])
+        self.baselines().update({int(key): value for key, value in part("baseline.").items()})
+        self.epoch, self.batch, self.taken, self.best, self.best_epoch = json.loads(header["progress"])
+
+    def baselines(self) -> dict[int, Tensor]:
+        """The hard objective's running baselines; the soft one has none."""
+        return self.objective.baselines if isinstance(self.objective, HardObjective) else {}
+
+    def config_dict(self) -> dict[str, Any]:
+        """The settings as plain values, flat, "decoder.hidden_size" and the like."""
+        return flat(dataclasses.asdict(self.config))
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, their keys joined by dots."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        result |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return result
+
+
+def annotation_scale(data: TrainingData, photos: int = 500) -> float:
+    """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
+    names = sorted({name for name, _ in data.captions})
+    squares = [data.views[0][[name]].float().square().mean() for name in names[:: max(1, len(names) // photos)]]
+    return float(1 / torch.stack(squares).mean().sqrt())
