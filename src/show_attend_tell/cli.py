@@ -253,7 +253,7 @@ def features(
 ) -> None:
     """Encode a data set's photos once, so that training and evaluating need not wait for it; interrupt and resume at
     will."""
-    from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.datasets import SPLITS, read_dataset
     from show_attend_tell.encoder import load_encoder
     from show_attend_tell.features import default_cache
     from show_attend_tell.hardware import pick_device
@@ -263,9 +263,9 @@ def features(
     for line in dataset.report.lines():
         click.echo(line)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
-    store = cached(dataset.examples, network, cache or default_cache())
+    store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
     if flipped:
-        cached(dataset.split("train"), network, cache or default_cache(), view="flipped")
+        cached(dataset, network, cache or default_cache(), splits=("train",), view="flipped")
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")
 
 

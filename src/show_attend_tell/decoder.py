@@ -173,16 +173,18 @@ class AttentionDecoder(Decoder):
         self.initialise()
 
     def initialise(self) -> None:
-        """As the authors' program: Gaussian of 0.01, square matrices orthogonal (each of the four gates' too), biases
-        zero."""
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() == 2 and parameter.shape[0] in (parameter.shape[1], 4 * parameter.shape[1]):
-                for square in parameter.detach().view(-1, parameter.shape[1], parameter.shape[1]):
-                    nn.init.orthogonal_(square)
-            else:
-                nn.init.normal_(parameter, std=0.01)
+        """Uniform in ±1/√(inputs) for every product, a Gaussian of 0.05 for the words, biases zero.
+
+        The paper says "randomly". The authors' Gaussian of 0.01 with orthogonal squares starts slower here.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.uniform_(module.weight, -(module.in_features**-0.5), module.in_features**-0.5)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        nn.init.normal_(self.attention.energy, std=self.attention.energy.numel() ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=0.05)
+        nn.init.zeros_(self.output_bias)
         if self.config.first_word == "zero":
             nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
 

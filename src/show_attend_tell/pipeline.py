@@ -2,6 +2,7 @@
 evaluate` do."""
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -46,12 +47,21 @@ class LivePhotos:
 
 
 def cached(
-    examples: Sequence[Example], encoder: Encoder, cache: Path, *, view: str = "original", show: bool = True
+    dataset: Dataset,
+    encoder: Encoder,
+    cache: Path,
+    *,
+    splits: Sequence[str],
+    view: str = "original",
+    show: bool = True,
 ) -> FeatureCache:
-    """The examples' annotations, encoded now if they are not yet in the cache."""
-    return FeatureCache.build(
-        cache, {example.name: example.photo for example in examples}, encoder, view=view, progress=show
-    )
+    """The annotations of whole splits, encoded now if they are not yet in the cache.
+
+    Each data set has its own folder in the cache, since two may use one name for different photos.
+    """
+    where = hashlib.sha256(str(dataset.folder.resolve()).encode()).hexdigest()[:8]
+    photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
+    return FeatureCache.build(cache / f"{dataset.name}-{where}", photos, encoder, view=view, progress=show)
 
 
 def prepare(
@@ -75,9 +85,9 @@ def prepare(
     )
     views: list[Annotations]
     if fine_tune is None:
-        views = [cached((*train, *validation), encoder, cache, show=show)]
+        views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
         if config.flipped:
-            views.append(cached(train, encoder, cache, view="flipped", show=show))
+            views.append(cached(dataset, encoder, cache, splits=("train",), view="flipped", show=show))
     else:
         encoder.unfreeze()
         views = [LivePhotos((*train, *validation), encoder)]
@@ -276,7 +286,7 @@ def evaluate(
     decoding = dataclasses.replace(
         captioner.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
     )
-    annotations = cached(examples, captioner.encoder, cache, show=show)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     vocabulary, captions = captioner.checkpoint.vocabulary, []
     with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
         for start in range(0, len(examples), 50):

@@ -1,0 +1,84 @@
+# The project's commands; `make help` lists them.
+#
+# Everything is installed into .venv, in the versions that requirements.lock pins. On Linux, pip's default
+# PyTorch brings the CUDA libraries along; where there is no NVIDIA GPU, the CPU build is much smaller:
+#
+#     make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+PYTHON ?=
+TORCH_INDEX ?=
+
+GOAL := $(or $(MAKECMDGOALS),demo)
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+
+# As constraints, the lock holds a version for each package that any platform's PyTorch may ask for, and
+# installs none that this one does not. The build back end is locked too, hence no build isolation.
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint requirements.lock \
+	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP_FAILED = { echo >&2; \
+	echo "make: pip could not install what requirements.lock pins (its own message is above). Either" >&2; \
+	echo "  - the package index could not be reached: only the first installation needs the network, or" >&2; \
+	echo "  - $$($(BIN)/python --version) has no build of the pinned PyTorch, which is for Python 3.11 to 3.14:" >&2; \
+	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
+	exit 1; }
+
+.PHONY: help demo test proof clean
+
+help:
+	@echo "make demo    caption the photos of examples/ with both shipped models, pictures in demo/"
+	@echo "make test    linter, type checker and tests (a few minutes)"
+	@echo "make proof   the longer proofs"
+	@echo "make clean   remove .venv and demo/"
+
+demo: $(RUNTIME)
+	@for model in flickr8k-soft flickr8k-hard; do \
+		$(BIN)/sat caption examples/*.jpg --model $$model --picture demo/$$model || exit 1; \
+	done
+
+test: $(DEV)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+proof: $(DEV)
+	$(BIN)/python -m pytest -m proof
+
+clean:
+	rm -rf $(VENV) demo
+
+$(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
+	@$(PIP_INSTALL) setuptools || $(PIP_FAILED)
+	@$(PIP_INSTALL) --no-build-isolation --editable . || $(PIP_FAILED)
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev]' || $(PIP_FAILED)
+	@touch $@
+
+# The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.
+$(VENV)/pyvenv.cfg:
+	@chosen=; recent=; seen=; \
+	for python in $(or $(PYTHON),python3.13 python3.12 python3.11 python3.14 python3); do \
+		version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+		seen="$$seen $$python ($$version)"; \
+		$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || continue; \
+		recent=$$version; \
+		if $$python -c 'import ensurepip, venv' 2>/dev/null; then chosen=$$python; break; fi; \
+	done; \
+	if [ -z "$$recent" ]; then \
+		echo "make: Python 3.11 or newer is needed; found:$${seen:- none}." >&2; \
+		echo "Install one, or say where it is: make $(GOAL) PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	if [ -z "$$chosen" ]; then \
+		echo "make: Python $$recent is here, but its venv module is not." >&2; \
+		echo "On Debian and Ubuntu: apt install python3-venv (or python$$recent-venv)" >&2; \
+		exit 1; \
+	fi; \
+	echo "Setting up $(VENV) with $$chosen"; \
+	$$chosen -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }

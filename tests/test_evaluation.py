@@ -1,0 +1,211 @@
+"""BLEU by hand and against pycocoevalcap, and the metrics that need Java, with Java and without."""
+
+import importlib
+import math
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from show_attend_tell import evaluation
+from show_attend_tell.errors import SatError
+from show_attend_tell.evaluation import bleu, describe, score
+
+HYPOTHESES = {
+    "dog.jpg": "a black dog runs through the snow",
+    "girl.jpg": "a girl climbs the stairs",
+    "surf.jpg": "a man surfs a wave",
+}
+REFERENCES = {
+    "dog.jpg": ["a black dog is running after a white dog in the snow", "two dogs run in the snow"],
+    "girl.jpg": [
+        "a little girl climbing the stairs to her playhouse",
+        "a girl climbs into a house",
+        "a child",
+    ],
+    "surf.jpg": ["a man surfs a wave", "a surfer rides a big wave"],
+}
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokeniser run on Java")
+
+
+def test_bleu_by_hand() -> None:
+    # 1-grams: "the" is allowed twice (by the first reference), "cat" once; 2-grams: only "the cat" is right.
+    result = bleu([["the", "the", "the", "cat"]], [[["the", "cat", "on", "the", "mat"], ["a", "cat"]]])
+    assert (result.hypothesis_length, result.reference_length) == (4, 5)
+    assert result.brevity_penalty == pytest.approx(math.exp(1 - 5 / 4), abs=1e-8)
+    assert result.no_brevity[:2] == pytest.approx((75.0, 100 * math.sqrt(3 / 4 * 1 / 3)), abs=1e-5)
+    assert result.with_penalty[0] == pytest.approx(75 * math.exp(-1 / 4), abs=1e-5)
+    assert result.no_brevity[3] < 0.1  # no 3-gram is right
+
+
+def test_bleu_of_a_copy_is_100() -> None:
+    caption = ["a", "dog", "runs", "through", "snow"]
+    assert bleu([caption], [[["a"], caption]]).with_penalty == pytest.approx((100, 100, 100, 100), abs=1e-5)
+
+
+def test_bleu_takes_the_shorter_of_two_references_as_close() -> None:
+    assert bleu([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]]).reference_length == 3
+
+
+def test_bleu_counts_over_the_corpus() -> None:
+    """The mean over batches or captions (here 50) is a known fault: the corpus has 2 of 7 words right."""
+    hypotheses = [["a", "b"], ["c"] * 5]
+    references = [[["a", "b"]], [["d"] * 5]]
+    assert bleu(hypotheses, references).no_brevity[0] == pytest.approx(100 * 2 / 7, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_bleu_equals_pycocoevalcap(seed: int) -> None:
+    module = pytest.importorskip("pycocoevalcap.bleu.bleu", reason="needs the extra 'evaluation'")
+    draw = random.Random(seed)
+
+    def caption(shortest: int) -> list[str]:
+        return draw.choices("abcde", k=draw.randint(shortest, 11))
+
+    references = [[caption(0) for _ in range(draw.randint(1, 5))] for _ in range(13)]
+    hypotheses = [caption(0) for _ in references]
+    if seed == 0:
+        hypotheses = [[] for _ in references]
+    if seed == 1:  # far too short, so that the penalty bites
+        hypotheses = [words[:2] for words in hypotheses]
+    theirs, _ = module.Bleu(4).compute_score(
+        {i: [" ".join(words) for words in choices] for i, choices in enumerate(references)},
+        {i: [" ".join(words)] for i, words in enumerate(hypotheses)},
+        verbose=0,
+    )
+    assert bleu(hypotheses, references).with_penalty == pytest.approx([100 * b for b in theirs], abs=1e-9)
+
+
+def test_bleu_refuses_what_it_cannot_score() -> None:
+    with pytest.raises(SatError, match="no captions"):
+        bleu([], [])
+    with pytest.raises(SatError, match="2 captions cannot be scored against 1 lists"):
+        bleu([["a"], ["b"]], [[["a"]]])
+    with pytest.raises(SatError, match=r"caption 1 \('b c'\) has no references"):
+        bleu([["a"], ["b", "c"]], [[["a"]], []])
+
+
+def test_describe() -> None:
+    result = describe({"1": "a dog", "2": "a dog", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
+    assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50}
+    assert "not_in_training" not in describe({"1": "a dog"}, None)
+    with pytest.raises(SatError, match="no captions"):
+        describe({}, None)
+
+
+def test_score_refuses_what_it_cannot_score() -> None:
+    with pytest.raises(SatError, match="no captions"):
+        score({}, {})
+    with pytest.raises(SatError, match=r"'b\.jpg' has a caption but no references"):
+        score({"a.jpg": "a", "b.jpg": "a"}, {"a.jpg": ["a"]})
+    with pytest.raises(SatError, match=r"'b\.jpg' has references but no caption"):
+        score({"a.jpg": "a"}, {"a.jpg": ["a"], "b.jpg": ["a"]})
+    with pytest.raises(SatError, match=r"'a\.jpg' are one text"):
+        score({"a.jpg": "a"}, {"a.jpg": "a dog"})
+    with pytest.raises(SatError, match="convention 'both'"):
+        score({"a.jpg": "a"}, {"a.jpg": ["a"]}, convention="both")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("texts", [[], ["", " \n"]])
+def test_score_refuses_a_photo_without_references(texts: list[str]) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    with pytest.raises(SatError, match=r"'surf\.jpg' has no reference"):
+        score(HYPOTHESES, REFERENCES | {"surf.jpg": texts})
+
+
+def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
+    with pytest.raises(SatError, match=r"pip install show-attend-tell\[evaluation\]"):
+        score(HYPOTHESES, REFERENCES)
+
+
+@needs_java
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # pycocoevalcap's Meteor leaves its pipes open
+def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    result = score(HYPOTHESES, REFERENCES)
+    assert capfd.readouterr().out == ""  # `sat evaluate --json -` writes there
+
+    given = {photo: [text] for photo, text in HYPOTHESES.items()}
+    theirs = {}
+    for name, scorer in (("meteor", "Meteor"), ("rouge", "Rouge"), ("cider", "Cider")):
+        module = importlib.import_module(f"pycocoevalcap.{name}.{name}")
+        theirs[name], _ = getattr(module, scorer)().compute_score(REFERENCES, given)
+    theirs["rouge_l"] = theirs.pop("rouge")
+    theirs = {name: 100 * value for name, value in theirs.items()}
+    assert {name: result[name] for name in theirs} == pytest.approx(theirs, abs=1e-9)
+    ours = bleu(
+        [text.split() for text in HYPOTHESES.values()],
+        [[text.split() for text in texts] for texts in REFERENCES.values()],
+    )
+    assert [result[f"bleu_{n}"] for n in range(1, 5)] == pytest.approx(ours.with_penalty, abs=1e-9)
+    assert [result[f"bleu_{n}_no_brevity"] for n in range(1, 5)] == pytest.approx(ours.no_brevity, abs=1e-9)
+    assert result["brevity_penalty"] == ours.brevity_penalty < 1
+    assert (result["captions"], result["convention"]) == (3, "tokens")
+    assert "meteor_missing" not in result
+
+
+@needs_java
+def test_ptb_convention(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    raw = {"dog.jpg": "The dog's ball , a red one .", "girl.jpg": "", "surf.jpg": "A man\nsurfs a wave!"}
+    choices = {
+        "dog.jpg": ["the dog 's ball a red one"],
+        "girl.jpg": ["A girl"],
+        "surf.jpg": ["a man surfs a wave"],
+    }
+    result = score(raw, choices, convention="ptb")
+    assert capfd.readouterr().out == ""
+    assert result["convention"] == "ptb"
+    # Tokenised, two captions are their references; the third is empty and costs length only.
+    assert result["bleu_4_no_brevity"] == pytest.approx(100, abs=1e-5)
+    assert result["brevity_penalty"] == pytest.approx(math.exp(1 - 14 / 12), abs=1e-6)
+    assert result["rouge_l"] == pytest.approx(100 * 2 / 3)
+    untokenised = bleu([t.split() for t in raw.values()], [[t.split() for t in c] for c in choices.values()])
+    assert untokenised.no_brevity[0] < 70
+
+
+def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+    """Let `java` be this shell script, which still answers `java -version`, or nothing at all."""
+    if script is not None:
+        program = folder / "java"
+        program.write_text(f'#!/bin/sh\n[ "$1" = -version ] && exit 0\n{script}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (None, "Java is not installed"),
+        ("exit 1", "METEOR's program stopped"),
+        ("exec /usr/bin/yes nonsense", "METEOR's program stopped"),
+        ("exec /bin/sleep 60", "gave no answer within 1 s"),
+    ],
+)
+def test_without_a_sound_java_the_other_metrics_remain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, reason: str
+) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    fake_java(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(evaluation, "_JAVA_SECONDS", 0.5)
+    begun = time.monotonic()
+    result = score(HYPOTHESES, REFERENCES)
+    assert time.monotonic() - begun < 20
+    assert result["meteor"] is None
+    assert reason in result["meteor_missing"]
+    assert result["bleu_1"] > 0
+    assert result["cider"] > 0
+    with pytest.raises(SatError, match=r"'ptb' needs its tokeniser|returned"):
+        score(HYPOTHESES, REFERENCES, convention="ptb")
+
+
+def test_a_missing_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
+    result = score(HYPOTHESES, REFERENCES)
+    assert result["meteor"] is None
+    assert "meteor-1.5.jar is missing" in result["meteor_missing"]
