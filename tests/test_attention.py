@@ -13,7 +13,7 @@ from show_attend_tell.attention import (
     look_at,
     look_by_name,
 )
-from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
+from show_attend_tell.decoder import tell
 from show_attend_tell.errors import SatError
 
 
@@ -41,18 +41,11 @@ def test_alpha_moves_from_step_to_step_and_with_the_words() -> None:
     other[:, 0] = 3 + (captions[:, 0] == 3)
     with torch.no_grad():
         alpha, after_other = (tell(decoder, annotations, words).alpha for words in (captions, other))
+    # y_1 is said by h_1, fed to h_2, and so first moves α_3
     for t in range(C - 1):
         assert (0.5 * (alpha[:, :, t] - alpha[:, :, t + 1]).abs().sum(-1) > 0.01).all()
-    assert torch.equal(alpha[:, :, 0], after_other[:, :, 0])
-    assert (0.5 * (alpha[:, :, 1:] - after_other[:, :, 1:]).abs().sum(-1) > 0.001).all()
-
-
-def test_gradient_reaches_attention_through_hidden() -> None:
-    """Even as it is initialised, h matters to α: a query that cancels would get a gradient of zero."""
-    torch.manual_seed(0)
-    decoder = AttentionDecoder(DecoderConfig(vocabulary_size=23, annotation_size=11, hidden_size=13))
-    tell(decoder, small_annotations(), small_captions()).alpha.square().sum().backward()
-    assert decoder.attention.query.weight.grad.norm() > 0
+    assert torch.equal(alpha[:, :, :2], after_other[:, :, :2])
+    assert (0.5 * (alpha[:, :, 2:] - after_other[:, :, 2:]).abs().sum(-1) > 0.001).all()
 
 
 def test_seeing_every_place_twice_halves_alpha() -> None:

@@ -416,6 +416,12 @@ def changed(config: Any, change: str) -> Any:
     show_default=True,
     help="What is compared: the data set's own tokens, or PTB tokens of the raw captions.",
 )
+@click.option(
+    "--bound",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Also the lower bound L_s of log p by N sampled sequences of places (first caption of each photo).",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
 @weights_option
@@ -429,6 +435,7 @@ def evaluate(
     look: Any,
     length_normalisation: float | None,
     tokens: str,
+    bound: int | None,
     seed: int,
     json_file: str | None,
     encoder_weights: str | None,
@@ -452,6 +459,7 @@ def evaluate(
         look=look,
         length_normalisation=length_normalisation,
         convention="ptb" if tokens == "ptb" else "tokens",
+        bound_samples=bound or 0,
         seed=seed,
     )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
@@ -469,6 +477,12 @@ def evaluate(
         click.echo(f"  BLEU {kind:<21} {figures}")
     meteor = f"{result['meteor']:.1f}" if result["meteor"] is not None else f"– ({result['meteor_missing']})"
     click.echo(f"  METEOR {meteor}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
+    if bound:
+        found = result["bound"]
+        click.echo(
+            f"  -L_s by {found['samples']} sampled sequences: {found['nats_per_word']:.3f} nats a word, "
+            f"{found['nats_per_caption']:.2f} a caption; entropy of alpha {found['entropy']:.2f} nats"
+        )
 
 
 @main.command(cls=Teaching)

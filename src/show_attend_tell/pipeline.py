@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from show_attend_tell.attention import LookName
+from show_attend_tell.attention import LookName, look_by_name
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord
 from show_attend_tell.datasets import Dataset, Example
+from show_attend_tell.decoder import tell
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu, describe, score
 from show_attend_tell.features import FeatureCache
+from show_attend_tell.objectives import entropy, word_log_probabilities
 from show_attend_tell.photos import open_photo
 from show_attend_tell.search import beam_search
 from show_attend_tell.training import Annotations, Epoch, Trainer, TrainingConfig, TrainingData
@@ -270,16 +272,16 @@ def evaluate(
     look: LookName | None = None,
     length_normalisation: float | None = None,
     convention: str = "tokens",
+    bound_samples: int = 0,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
-    """Caption a whole split, each photo once, and score it: the metrics ×100, how it was done, and the captions
-    themselves.
+    """Caption a whole split, each photo once, and score it.
 
-    ``tokens`` names the convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB
-    tokenisation of the raw
-    captions. Places that are sampled are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown
-    split.
+    Returns the metrics ×100, how they were made, and the captions themselves under ``results``. ``tokens`` names the
+    convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw captions.
+    Places that are sampled are seeded by ``seed`` and the photo's name. ``bound_samples`` N adds the lower bound L_s by
+    N sampled sequences of places (`sampled_bound`). Raises `SatError` for an unknown split.
     """
     examples = dataset.split(split)
     given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
@@ -307,6 +309,8 @@ def evaluate(
         scores = score(told, {e.name: [" ".join(words) for words in e.captions] for e in examples})
     tokens = "ptb" if scores.pop("convention") == "ptb" else "split"
     known = [words for example in dataset.examples if example.split == "train" for words in example.captions]
+    if bound_samples:
+        scores["bound"] = sampled_bound(captioner, examples, annotations, samples=bound_samples, seed=seed, show=show)
     return {
         **scores,
         "variety": describe(told, known or None),
@@ -319,4 +323,49 @@ def evaluate(
         "tokens": tokens,
         "seed": seed,
         "results": captions,
+    }
+
+
+@torch.inference_mode()
+def sampled_bound(
+    captioner: Captioner,
+    examples: Sequence[Example],
+    annotations: Annotations,
+    *,
+    samples: int,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, float]:
+    """L_s = Σ_s p(s|a) log p(y|s,a) ≤ log p(y|a) (eq. 5), by that many sampled sequences of places for each photo's
+    first caption.
+
+    In nats: ``nats_per_caption`` and ``nats_per_word``, end tokens counted, are −L_s; ``entropy`` is the mean H[α_t]
+    on the way.
+    A soft model can be asked too: it is then made to look at one sampled place a word, which it was not trained for.
+    """
+    total, words, uncertainty = 0.0, 0, 0.0
+    by_length: dict[int, list[tuple[str, list[int]]]] = {}
+    for example in examples:
+        ids = captioner.checkpoint.vocabulary.encode(example.captions[0])
+        by_length.setdefault(len(ids), []).append((example.name, ids))
+    with tqdm(total=len(examples), desc="L_s", unit="photo", disable=not show) as bar:
+        for length, told in sorted(by_length.items()):
+            for start in range(0, len(told), 16):
+                names = [name for name, _ in told[start : start + 16]]
+                captions = torch.tensor([ids for _, ids in told[start : start + 16]], device=captioner.device)
+                seeds = [photo_seed(seed, name.encode()) for name in names]
+                look = look_by_name("sampled", seeds=seeds, paths=samples, steps=length, device=captioner.device)
+                run = tell(
+                    captioner.decoder, annotations[names].to(captioner.device), captions, paths=samples, look=look
+                )
+                total -= float(word_log_probabilities(run.logits, captions).sum(-1).mean(-1).sum())
+                words += length * len(names)
+                if run.alpha is not None:
+                    uncertainty += float(entropy(run.alpha).mean(1).sum())
+                bar.update(len(names))
+    return {
+        "samples": samples,
+        "nats_per_caption": total / len(examples),
+        "nats_per_word": total / words,
+        "entropy": uncertainty / words,
     }
