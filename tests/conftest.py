@@ -68,9 +68,10 @@ class LookAt:
 
 
 class Scripted(Decoder):
-    """A decoder without attention whose logits after each word are read from a table, (K + 1, K) for all photos or (B, …).
+    """A decoder without attention that reads its logits after each word from a table.
 
-    The last row is for the first word. Its output is an index of the table, its state the photo's own number.
+    The table is (K + 1, K), or one for each photo (B, K + 1, K); its last row is for the first word. The state is the
+    photo's number, the output where to read in the table.
     """
 
     def __init__(self, table: Tensor) -> None:

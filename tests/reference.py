@@ -63,7 +63,7 @@ def tell(
     ``look`` is "expectation", "likeliest", the C places to look at (integers), or the C uniform numbers to draw
     them with (floats).
     """
-    places_count, depth = annotations.shape  # L, D
+    places_count = len(annotations)  # L
     if "scale" in w:
         a = [annotations[i] * w["scale"] for i in range(places_count)]
     else:

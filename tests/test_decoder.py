@@ -1,4 +1,4 @@
-"""The decoder is the paper's equations: held against a plain NumPy transcription, and its gradients against differences."""
+"""The decoder is the paper's equations: held against a plain NumPy transcription, its gradients against differences."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ OPTIONS = [
 
 
 def looks() -> dict[str, tuple[Look, Tensor | None]]:
-    """Ways of looking, each with what tells the reference where path (b, p) looked: "expectation" and "likeliest" by name."""
+    """Ways of looking, each with what tells the reference where a path looked (B, P, C), or None: by its name."""
     generator = torch.Generator().manual_seed(11)
     places = torch.randint(0, L, (B, P, C), generator=generator)
     uniforms = torch.rand(B, P, C, generator=generator)
@@ -123,9 +123,7 @@ class LossOf(nn.Module):
     ],
     ids=["soft", "sampled", "both"],
 )
-def test_gradients_check(
-    objective: SoftObjective | HardObjective, options: dict[str, object], float64: None
-) -> None:
+def test_gradients_check(objective: SoftObjective | HardObjective, options: dict[str, object], float64: None) -> None:
     sizes = {
         "annotation_size": 3,
         "hidden_size": 2,
@@ -162,15 +160,17 @@ def test_zero_first_word_stays_zero() -> None:
         assert (decoder.embedding.weight.grad[:-1] != 0).any()
 
 
-def test_initialisation_is_the_authors() -> None:
-    sizes = {**SIZES, "annotation_size": 13}  # D = n: the gates' context matrix is four squares
-    decoder = AttentionDecoder(DecoderConfig(**sizes))
-    for weight in (decoder.gates_from_hidden.weight, decoder.gates_from_context.weight):
-        for square in weight.detach().split(13):
-            torch.testing.assert_close(square @ square.T, torch.eye(13))
+def test_initialisation() -> None:
+    """Products uniform in ±1/√(inputs), words Gaussian, biases zero: and no parameter left as memory happened to be."""
+    torch.manual_seed(0)
+    decoder = AttentionDecoder(DecoderConfig(**SIZES, attention_depth=2))
+    for name, module in decoder.named_modules():
+        if isinstance(module, nn.Linear) and name != "gate":
+            bound = module.in_features**-0.5
+            assert 0.9 * bound < module.weight.abs().max() <= bound, name
     assert all((p == 0).all() for name, p in decoder.named_parameters() if name.endswith("bias"))
-    assert 0.008 < decoder.gates_from_word.weight.std() < 0.012
-    assert (decoder.embedding.weight[-1] == 0).all()
+    assert 0.04 < decoder.embedding.weight[:-1].std() < 0.06 and (decoder.embedding.weight[-1] == 0).all()
+    assert 0.5 < decoder.attention.energy.std() * SIZES["attention_size"] ** 0.5 < 1.5
 
 
 def test_beta_is_one_number_a_step() -> None:

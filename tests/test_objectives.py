@@ -23,11 +23,14 @@ from show_attend_tell.objectives import (
 )
 from show_attend_tell.training import batches
 
-COINS, REWARDS, BASELINES = ("none", "image", "batch", "both"), ("sentence", "to_go"), ("moving", "length", "leave_one_out")
+COINS = ("none", "image", "batch", "both")
+REWARDS = ("sentence", "to_go")
+BASELINES = ("moving", "length", "leave_one_out")
 
 
-def made_up(batch: int, paths: int, steps: int, *, places: int = 5, words: int = 11, seed: int = 1) -> tuple[Told, Tensor]:
+def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Told, Tensor]:
     """A told caption of random logits, alpha and places, the first two with gradients of their own."""
+    places, words = 5, 11
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(batch, paths, steps, words, generator=generator).requires_grad_()
     alpha = torch.softmax(torch.randn(batch, paths, steps, places, generator=generator), dim=-1).requires_grad_()
@@ -79,7 +82,8 @@ def test_soft_loss_by_hand() -> None:
     by_hand = [-log_p[b].sum().item() + 0.7 * reference.doubly_stochastic(alpha[b, 0]) for b in range(3)]
     assert loss.total.item() == pytest.approx(np.mean(by_hand), rel=1e-6)
     assert loss.watch["nats_per_word"].item() == pytest.approx(-log_p.mean().item(), rel=1e-6)
-    assert loss.watch["entropy"].item() == pytest.approx(np.mean([reference.entropy(a[0]) / 7 for a in alpha]), rel=1e-6)
+    nats = np.mean([reference.entropy(a[0]) / 7 for a in alpha])
+    assert loss.watch["entropy"].item() == pytest.approx(nats, rel=1e-6)
     without = SoftObjective(doubly_stochastic=0.7)(Told(told.logits, None, None, None), captions)  # no attention
     assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
 
@@ -90,7 +94,7 @@ def test_soft_loss_by_hand() -> None:
 def hard_loss_by_hand(
     objective: HardObjective, told: Told, captions: Tensor, expect: Tensor, before: np.ndarray | None
 ) -> tuple[float, list[np.ndarray]]:
-    """The loss in loops, and what each sampled path was paid; ``before`` is the running baseline by step, None at first."""
+    """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
     logits, alpha = told.logits.detach().double().numpy(), told.alpha.detach().double().numpy()
     batch, paths, steps, K = logits.shape
     paid: dict[tuple[int, int], np.ndarray] = {}
@@ -242,7 +246,7 @@ def test_a_baseline_per_length_is_a_lengths_own() -> None:
     torch.testing.assert_close(objective.baselines[5], mean.detach()[None])
 
 
-@pytest.mark.xfail(reason="the mean of the very batch serves as baseline for steps that no caption had before", strict=True)
+@pytest.mark.xfail(reason="steps that no caption had before have the mean of their own batch as baseline", strict=True)
 def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
     objective = HardObjective(coin="none", reward="to_go")
     for steps in (3, 5):
@@ -273,7 +277,25 @@ def test_hard_look_follows_the_decoder_to_its_device() -> None:
     assert told.logits.device.type == "meta"
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_hard_loss_on_a_gpu_is_the_cpus(baseline: str) -> None:
+    annotations, captions, totals = small_annotations(), small_captions(), []
+    for device in ("cpu", "cuda"):
+        objective, generator = HardObjective(samples=3, baseline=baseline), torch.Generator().manual_seed(3)
+        decoder, inputs = small_decoder().to(device), (annotations.to(device), captions.to(device))
+        for _ in range(3):
+            look = objective.look(*captions.shape, generator)
+            told = tell(decoder, *inputs, paths=objective.paths, look=look)
+            totals.append(objective(told, inputs[1]).total.item())
+            objective.baselines = {key: value.cpu() for key, value in objective.baselines.items()}  # as after a resume
+    assert totals[:3] == pytest.approx(totals[3:], abs=1e-3)
+
+
 # ---------------------------------------------------------------- the sampled bound's gradient, proven by enumeration
+
+
+TINY = {"annotation_size": 2, "hidden_size": 3, "embedding_size": 2, "attention_size": 3, "vocabulary_size": 5}
 
 
 class Tiny(NamedTuple):
@@ -286,8 +308,7 @@ class Tiny(NamedTuple):
 
 @pytest.fixture
 def tiny(float64: None) -> Tiny:
-    sizes = {"annotation_size": 2, "hidden_size": 3, "embedding_size": 2, "attention_size": 3, "vocabulary_size": 5}
-    decoder = small_decoder(**sizes, spread=1.0, seed=4)
+    decoder = small_decoder(**TINY, spread=1.0, seed=11)  # where to look matters
     generator = torch.Generator().manual_seed(5)
     return Tiny(decoder, 2 * torch.randn(2, 3, 2, generator=generator), torch.tensor([[2, 4, 0], [3, 2, 0]]))
 
@@ -320,9 +341,9 @@ def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
 
 
 def estimates(
-    tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 20, zero_baseline: bool = False
+    tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100, zero_baseline: bool = False
 ) -> dict[str, Tensor]:
-    """The objective's gradient with its sign turned, (times, ...): each from a batch with that many copies of the captions."""
+    """The objective's gradient with its sign turned, (times, ...), each from a batch of that many copies."""
     annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
     generator = torch.Generator().manual_seed(6)
     found: list[dict[str, Tensor]] = []
@@ -338,16 +359,15 @@ def estimates(
 
 
 def misfit(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
-    """For each parameter tensor the mean of z², z the distance of the mean estimate from the exact one in standard errors.
+    """For each parameter tensor the mean of z²: how far the mean estimate is from the exact one, in standard errors.
 
-    It is 1 on average for an unbiased estimate, and above 15 once in ten thousand even if the tensor's numbers are all one.
+    It is 1 on average for an unbiased estimate, and above 15 once in ten thousand even if a tensor's z are all equal.
     """
     result = {}
     for name, samples in found.items():
         error = samples.mean(0) - exact[name]
         standard = samples.std(0) / len(samples) ** 0.5
-        alive = standard > 1e-12  # the zero embedding has neither gradient nor noise
-        assert (error[~alive].abs() < 1e-12).all()
+        alive = (standard > 1e-12) | (error.abs() > 1e-12)  # the zero embedding has neither gradient nor noise
         if alive.any():
             result[name] = (error[alive] / standard[alive]).square().mean().item()
     return result
@@ -370,9 +390,7 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
     """Eq. 5: L_s ≤ log p(y|a) = log Σ_s p(s|a) p(y|s,a), for many decoders; and the objective reports L_s."""
     gaps = []
     for seed in range(20):
-        decoder = small_decoder(
-            annotation_size=2, hidden_size=3, embedding_size=2, attention_size=3, vocabulary_size=5, spread=1.0, seed=seed
-        )
+        decoder = small_decoder(**TINY, spread=1.0, seed=seed)
         with torch.no_grad():
             log_places, log_words = enumerate_places(tiny._replace(decoder=decoder))
         gaps.append((log_places + log_words).logsumexp(1) - (log_places.exp() * log_words).sum(1))
@@ -391,7 +409,7 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, reward: str) -> None:
-    """At λ_r = 1, λ_e = 0 and no coin the mean estimate is eq. 6, whatever the baseline, and each baseline lowers its variance."""
+    """At λ_r = 1, λ_e = 0, no coin the mean estimate is eq. 6, and each baseline lowers its variance."""
     exact = exact_gradient(tiny)
 
     def objective(baseline: str) -> HardObjective:
@@ -415,28 +433,19 @@ def test_reward_to_go_is_calmer(tiny: Tiny) -> None:
 def test_the_proof_sees_a_wrong_estimator(tiny: Tiny) -> None:
     """Without its REINFORCE term, or with a part of it, the estimate is far off: the bound of 15 has power."""
     exact = exact_gradient(tiny)
-    for weight in (0.0, 0.7):
+    for weight in (0.0, 0.9):
         found = estimates(tiny, HardObjective(samples=3, coin="none", baseline="leave_one_out", reward_weight=weight))
         assert misfit(found, exact)["attention.energy"] > 30
 
 
 @pytest.mark.parametrize("coin", ["image", "batch", "both"])
 def test_coins_have_one_mean(tiny: Tiny, coin: str) -> None:
-    """Half the expectation's own gradient and half eq. 6: what the coin gives in the mean, "both" gives without its noise."""
+    """Half the expectation's own gradient and half eq. 6: in the mean for a coin, each time for "both"."""
     expected, sampled = expected_path_gradient(tiny), exact_gradient(tiny)
     half = {name: (expected[name] + sampled[name]) / 2 for name in expected}
     found = estimates(tiny, HardObjective(samples=2, coin=coin))
     assert max(misfit(found, half).values()) < 15
-    assert misfit(found, sampled)["attention.energy"] > 30 or coin == "batch"  # the coin of a batch is noise itself
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("reward", REWARDS)
-@pytest.mark.parametrize("baseline", BASELINES)
-def test_hard_gradient_with_forty_times_the_samples(tiny: Tiny, reward: str, baseline: str) -> None:
-    objective = HardObjective(samples=3, coin="none", reward=reward, baseline=baseline)
-    found = estimates(tiny, objective, times=400, copies=200)
-    assert max(misfit(found, exact_gradient(tiny)).values()) < 15
+    assert misfit(found, sampled)["attention.energy"] > 30
 
 
 # ---------------------------------------------------------------- batches

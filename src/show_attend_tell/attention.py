@@ -47,7 +47,7 @@ class Attention(nn.Module):
     def forward(self, keys: Tensor, hidden: Tensor) -> Tensor:
         """α in float32, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n)."""
         query = self.query(hidden)  # (B, P, A)
-        together = torch.tanh(keys[:, None] + query[:, :, None])  # (B, P, L, A)
+        together = (keys[:, None] + query[:, :, None]).tanh_()  # (B, P, L, A)
         return torch.softmax((together @ self.energy.to(together.dtype)).float(), dim=-1)
 
 

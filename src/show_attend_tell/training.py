@@ -220,7 +220,8 @@ class Trainer:
             told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look)
             loss = objective(told, captions)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
+        loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
         if config.clip:
             nn.utils.clip_grad_norm_(self.decoder.parameters(), config.clip)
         self.optimiser.step()

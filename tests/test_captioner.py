@@ -1,0 +1,380 @@
+"""What a user holds: any photo, one or several, gives the same caption, with honest evidence for it."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
+from PIL import Image
+
+from show_attend_tell.attention import LOOKS
+from show_attend_tell.captioner import Caption, Captioner, Sampling
+from show_attend_tell.checkpoint import Decoding, shipped_models
+from show_attend_tell.errors import SatError
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.jpg"))
+
+
+@pytest.fixture
+def float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any hardware."""
+    monkeypatch.setattr("show_attend_tell.encoder.native_bf16", lambda device: False)
+
+
+@pytest.fixture
+def captioner() -> Captioner:
+    encoder = small_encoder()
+    return Captioner(small_checkpoint(encoder), encoder, name="small")
+
+
+@pytest.fixture(scope="module")
+def photos() -> list[Image.Image]:
+    return [shape_photo(*scene) for scene in shape_scenes(11)]
+
+
+def same(found: Caption, expected: Caption, tolerance: float) -> None:
+    assert found.words == expected.words and found.complete == expected.complete
+    assert found.log_probability == pytest.approx(expected.log_probability, abs=tolerance)
+    assert [text for text, _ in found.alternatives] == [text for text, _ in expected.alternatives]
+    for name in ("attention", "gate", "places"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            np.testing.assert_allclose(ours, theirs, atol=tolerance)
+
+
+# One photo or several, in any form
+
+
+def test_one_photo_gives_a_caption_and_several_a_list(
+    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    photos[0].save(tmp_path / "photo.png")
+    path = tmp_path / "photo.png"
+    caption = captioner(photos[0])
+    assert isinstance(caption, Caption) and str(caption) == " ".join(caption.words) and caption.source is None
+    for photo in (path, str(path), np.asarray(photos[0])):
+        other = captioner(photo)
+        assert isinstance(other, Caption)
+        same(other, caption, 0)
+        assert other.source == (None if isinstance(photo, np.ndarray) else str(path))
+    for several in ([photos[0]], (photos[0],), iter([photos[0]])):
+        found = captioner(several)
+        assert isinstance(found, list) and len(found) == 1
+        same(found[0], caption, 0)
+    assert captioner([]) == []
+    assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I;16", "I", "F"])
+def test_every_mode_of_image_is_captioned(mode: str, captioner: Captioner, photos: list[Image.Image]) -> None:
+    image = photos[0].convert("L").convert("I").convert(mode) if mode == "I;16" else photos[0].convert(mode)
+    caption = captioner(image)
+    assert caption.words and caption.photo is not None and caption.photo.mode == "RGB"
+    if mode in ("RGB", "RGBA"):
+        same(caption, captioner(photos[0]), 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda array: array,
+        lambda array: array / 255,
+        lambda array: (array / 255).astype(np.float32),
+        lambda array: array.astype(np.uint16) * 257,
+        lambda array: np.dstack([array, np.full(array.shape[:2], 255, np.uint8)]),
+    ],
+    ids=["uint8", "float64", "float32", "uint16", "opaque"],
+)
+def test_every_type_of_array_is_captioned(
+    change: Callable[[Any], Any], captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    same(captioner(change(np.asarray(photos[0]))), captioner(photos[0]), 0)
+
+
+def test_grey_arrays_are_captioned(captioner: Captioner, photos: list[Image.Image]) -> None:
+    grey = photos[0].convert("L")
+    for array in (np.asarray(grey), np.asarray(grey)[:, :, None]):
+        same(captioner(array), captioner(grey), 0)
+
+
+def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
+    (tmp_path / "text.jpg").write_text("no photo")
+    for photo, message in (
+        (tmp_path / "text.jpg", r"text\.jpg"),
+        (tmp_path / "absent.jpg", r"absent\.jpg"),
+        (tmp_path, "a folder, not a photo"),
+        (np.zeros((2, 3, 5)), "array of shape"),
+    ):
+        with pytest.raises(SatError, match=message):
+            captioner([photos[0], photo])
+    with pytest.raises(SatError, match="not a int"):
+        captioner([3])
+
+
+# Batches change nothing
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"beam": 1},
+    {"beam": 5, "length_normalisation": 0.7},
+    {"look": "likeliest"},
+    {"look": "sampled", "seed": 3},
+    {"look": "sampled", "beam": 1, "seed": 3},
+    {"sampling": Sampling(), "seed": 3},
+    {"sampling": Sampling(captions=3, temperature=0.8, top_k=7, top_p=0.9), "look": "sampled", "seed": 3},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+@pytest.mark.usefixtures("float32")
+def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, photos: list[Image.Image]) -> None:
+    encoder = small_encoder()
+    captioner = Captioner(small_checkpoint(encoder, attention=attention, gate=attention == "soft"), encoder)
+    alone = [captioner(photo, **options) for photo in photos]
+    together = captioner.caption(photos, batch_size=len(photos), **options)
+    some = captioner.caption(photos[::-1], batch_size=3, **options)[::-1]
+    among_others = captioner.caption([photos[4], photos[9], photos[0]], **options)
+    for found in (together, some):
+        for ours, expected in zip(found, alone, strict=True):
+            same(ours, expected, 1e-5)
+    for ours, number in zip(among_others, (4, 9, 0), strict=True):
+        same(ours, alone[number], 1e-5)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:4], ids=str)
+def test_batched_equals_one_by_one_in_the_precision_of_the_hardware(
+    options: dict[str, Any], captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    for ours, photo in zip(captioner(photos, **options), photos, strict=True):
+        same(ours, captioner(photo, **options), 1e-3)
+
+
+@pytest.mark.parametrize("model", shipped_models())
+def test_batched_equals_one_by_one_for_the_shipped_models(model: str) -> None:
+    captioner = Captioner.from_pretrained(model, device="cpu")
+    for ours, photo in zip(captioner(EXAMPLES[:2]), EXAMPLES, strict=False):
+        same(ours, captioner(photo), 1e-3)
+        assert ours.log_probability == pytest.approx(captioner.log_probability(photo, str(ours)), abs=1e-3)
+
+
+def test_the_seed_decides_what_is_drawn(captioner: Captioner, photos: list[Image.Image]) -> None:
+    for options in ({"sampling": Sampling()}, {"look": "sampled", "beam": 1}):
+        drawn = [[str(caption) for caption in captioner(photos, seed=seed, **options)] for seed in (0, 0, 1)]
+        assert drawn[0] == drawn[1] != drawn[2]
+    for seed in (2**31, 2**63, -1):  # any whole number is a seed
+        assert captioner(photos[0], sampling=Sampling(), seed=seed).words
+    same(captioner(photos[0], seed=1), captioner(photos[0], seed=2), 0)  # nothing is drawn
+
+
+def test_progress_is_told_by_photos_done(captioner: Captioner, photos: list[Image.Image]) -> None:
+    done: list[int] = []
+    captioner.caption(photos, batch_size=4, on_batch=done.append)
+    assert done == [4, 8, 11]
+
+
+# Log-probabilities
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.usefixtures("float32")
+def test_the_log_probability_is_that_of_the_caption(look: Any, captioner: Captioner, photos: list[Image.Image]) -> None:
+    """By sampled places only for a beam of one, whose draws are those of a single sequence."""
+    beam = 1 if look == "sampled" else 5
+    checked = 0
+    for photo in photos:
+        caption = captioner(photo, look=look, beam=beam, seed=2)
+        if caption.complete:
+            expected = captioner.log_probability(photo, str(caption), look=look, seed=2)
+            assert caption.log_probability == pytest.approx(expected, abs=1e-5)
+            checked += 1
+        for text, log_probability in caption.alternatives:
+            if len(text.split()) < 10:  # shorter than the longest, so ended
+                expected = captioner.log_probability(photo, text, look=look)
+                assert log_probability == pytest.approx(expected, abs=1e-5)
+    assert checked >= 3
+
+
+@pytest.mark.usefixtures("float32")
+def test_a_sampled_caption_has_the_model_s_own_log_probability(captioner: Captioner, photos: list[Image.Image]) -> None:
+    captions = captioner(photos, sampling=Sampling(temperature=0.5, top_k=5), seed=1)
+    checked = [caption for caption in captions if caption.complete]
+    assert len(checked) >= 3
+    for caption in checked:
+        photo = photos[captions.index(caption)]
+        expected = captioner.log_probability(photo, str(caption))
+        assert caption.log_probability == pytest.approx(expected, abs=1e-5)
+
+
+def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: list[Image.Image]) -> None:
+    plain = captioner.log_probability(photos[0], "word3 word4")
+    assert plain < 0 and captioner.log_probability(photos[0], " Word3, WORD4. ") == plain
+    assert captioner.log_probability(photos[0], "word3 zebra") == captioner.log_probability(photos[0], "word3 lion")
+    with pytest.raises(SatError, match="no word"):
+        captioner.log_probability(photos[0], " . ")
+    with pytest.raises(SatError, match="'away' is not known"):
+        captioner.log_probability(photos[0], "word3", look="away")  # type: ignore[arg-type]
+
+
+# Evidence
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_attention_gate_and_places_have_the_shapes_of_the_caption(
+    look: Any, captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    for caption in captioner(photos, look=look):
+        words = len(caption.words)
+        assert caption.attention is not None and caption.attention.shape == (words, ROWS, COLUMNS)
+        assert caption.attention.dtype == np.float32
+        np.testing.assert_allclose(caption.attention.sum((1, 2)), 1, atol=1e-5)
+        assert caption.attention.min() >= 0 and caption.attention.std() > 0.01  # it is not spread evenly
+        assert caption.gate is not None and caption.gate.shape == (words,)
+        assert ((caption.gate > 0) & (caption.gate < 1)).all()
+        if look == "expectation":
+            assert caption.places is None
+            continue
+        assert caption.places is not None and caption.places.shape == (words, 2)
+        for alpha, (row, column) in zip(caption.attention, caption.places, strict=True):
+            assert alpha[row, column] > 0
+            if look == "likeliest":
+                assert alpha[row, column] == alpha.max()
+
+
+def test_places_are_rows_and_columns_of_the_photo() -> None:
+    """One place of the photo differs from all others, and the same place of the attention."""
+    encoder = small_encoder()
+    model = small_checkpoint(encoder, annotation_norm="layer")
+    captioner = Captioner(model, encoder)
+    photo = Image.new("RGB", (30, 30), "white")
+    photo.paste("red", (24, 20, 30, 30))  # the encoder's last place
+    caption = captioner(photo)
+    assert caption.attention is not None
+    odd = np.abs(caption.attention - caption.attention[:, :1, :1]) > 1e-6
+    assert odd[:, -1, -1].all() and odd.sum() == len(caption.words)
+
+
+def test_without_a_gate_there_is_none(photos: list[Image.Image]) -> None:
+    encoder = small_encoder()
+    caption = Captioner(small_checkpoint(encoder, gate=False), encoder)(photos[0])
+    assert caption.gate is None and caption.to_dict()["gate"] is None and caption.picture()
+
+
+def test_a_caption_without_words_still_has_its_evidence(photos: list[Image.Image]) -> None:
+    encoder = small_encoder()
+    model = small_checkpoint(encoder)
+    with torch.no_grad():
+        model.decoder.output_bias[0] = 99  # the end token
+    caption = Captioner(model, encoder)(photos[0])
+    assert caption.words == [] and caption.complete and str(caption) == ""
+    assert caption.attention is not None and caption.attention.shape == (0, ROWS, COLUMNS)
+    assert caption.gate is not None and caption.gate.shape == (0,)
+    assert json.loads(json.dumps(caption.to_dict()))["attention"] == []
+    assert caption.picture().size
+
+
+def test_a_caption_cut_off_says_so(photos: list[Image.Image]) -> None:
+    encoder = small_encoder()
+    model = small_checkpoint(encoder)
+    model.decoding = Decoding(beam=2, max_length=4)
+    with torch.no_grad():
+        model.decoder.output_bias[0] = -99
+    caption = Captioner(model, encoder)(photos[0])
+    assert not caption.complete and len(caption.words) == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"look": "sampled"}, {"sampling": Sampling(captions=2)}], ids=str)
+def test_to_dict_is_complete_and_plain(
+    options: dict[str, Any], captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    photos[0].save(tmp_path / "photo.png")
+    caption = captioner(tmp_path / "photo.png", seed=4, **options)
+    values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
+    fields = {field.name for field in dataclasses.fields(Caption)} - {"photo"}
+    assert values.keys() == fields | {"caption"}
+    assert values["caption"] == str(caption) and values["words"] == caption.words
+    assert values["source"] == str(tmp_path / "photo.png") and values["seen"] == [0, 0, 50, 30]
+    assert values["log_probability"] == caption.log_probability and values["complete"] is caption.complete
+    np.testing.assert_allclose(values["attention"], caption.attention, atol=1e-6)
+    np.testing.assert_allclose(values["gate"], caption.gate, atol=1e-6)
+    settings = values["settings"]
+    assert settings["model"] == "small" and settings["look"] == options.get("look", "expectation")
+    if "sampling" in options:
+        assert settings["sampling"]["captions"] == 2 and settings["seed"] == 4 and "beam" not in settings
+        assert len(values["alternatives"]) == 1
+    else:
+        assert settings["beam"] == 3 and ("seed" in settings) == ("look" in options)
+        assert len(values["alternatives"]) == 2
+        scores = [caption.log_probability, *(score for _, score in caption.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list[Image.Image]) -> None:
+    caption = captioner(photos[0])
+    picture = caption.picture()
+    assert picture.mode == "RGB" and picture.width > 300 and picture.height > 300
+    assert picture.tobytes() != caption.picture(per_word_scale=True).tobytes()
+    framed = captioner(photos[0], look="likeliest").picture()
+    assert framed.tobytes() != picture.tobytes()
+    with pytest.raises(SatError, match="no photo or no attention"):
+        dataclasses.replace(caption, photo=None).picture()
+    with pytest.raises(SatError, match="no photo or no attention"):
+        dataclasses.replace(caption, attention=None).picture()
+
+
+# Loading and options
+
+
+def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Image]) -> None:
+    encoder = small_encoder(geometry="crop")
+    model = small_checkpoint(encoder)
+    model.decoding = Decoding(beam=2, look="likeliest", length_normalisation=0.5, max_length=9)
+    caption = Captioner(model, encoder)(photos[0])
+    assert caption.settings == {"model": "model", "beam": 2, "look": "likeliest", "length_normalisation": 0.5}
+    assert caption.seen != (0, 0, 50, 30)
+    told = Captioner(model, encoder)(photos[0], beam=1, look="expectation", length_normalisation=0.0)
+    assert told.settings == {"model": "model", "beam": 1, "look": "expectation", "length_normalisation": 0.0}
+
+
+def test_a_saved_captioner_is_the_same_captioner(
+    captioner: Captioner, photos: list[Image.Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captioner.save(tmp_path / "saved")
+    monkeypatch.setattr("show_attend_tell.checkpoint.load_encoder", small_load_encoder)
+    again = Captioner.from_pretrained(tmp_path / "saved", device="cpu")
+    assert again.name == "saved" and not again.decoder.training and not again.encoder.training
+    for ours, expected in zip(again(photos), captioner(photos), strict=True):
+        same(ours, expected, 0)
+    with pytest.raises(SatError, match="device 'gpu'"):
+        Captioner.from_pretrained(tmp_path / "saved", device="gpu")
+    with pytest.raises(SatError, match="there is no model"):
+        Captioner.from_pretrained(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "beam is 0"),
+        ({"look": "away"}, "'away' is not known"),
+        ({"sampling": Sampling(temperature=0)}, "temperature 0"),
+        ({"sampling": Sampling(top_k=-1)}, "top_k -1"),
+        ({"sampling": Sampling(top_p=1.5)}, "top_p 1.5"),
+        ({"sampling": {"captions": 0}}, "captions"),
+        ({"batch_size": 0}, "batch_size is 0"),
+    ],
+    ids=str,
+)
+def test_options_that_make_no_sense_are_refused(
+    options: dict[str, Any], message: str, captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    with pytest.raises(SatError, match=message):
+        if isinstance(options.get("sampling"), dict):
+            options = {"sampling": Sampling(**options["sampling"])}
+        captioner(photos[0], **options)
