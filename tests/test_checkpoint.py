@@ -329,7 +329,7 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     model.save(tmp_path / "beach")
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# beach\n") and "soft-attention" in card and encoder.digest in card
-    assert "squashed" in card and "beam 3" in card and "data: shapes" in card and "seed: 1" in card
+    assert "squashed" in card and "beam 3" in card and "data: shapes" in card and "seed: 5" in card
     assert "frozen;" in card and "Not evaluated yet" in card
     model.scores = {
         "val": {

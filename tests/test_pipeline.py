@@ -1,0 +1,473 @@
+"""From a folder of photos to a checkpoint and its scores, with a frozen and with a fine-tuned encoder."""
+
+import csv
+import json
+import math
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import (
+    ROWS,
+    SIZES,
+    shape_caption,
+    shape_folder,
+    shape_photo,
+    shape_scenes,
+    small_config,
+    small_encoder,
+    small_load_encoder,
+)
+from torch import Tensor
+
+from show_attend_tell import pipeline
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint import Checkpoint
+from show_attend_tell.datasets import Dataset, read_dataset
+from show_attend_tell.encoder import Encoder
+from show_attend_tell.errors import SatError
+from show_attend_tell.evaluation import score
+from show_attend_tell.objectives import HardObjective
+from show_attend_tell.photos import open_photo
+from show_attend_tell.training import Trainer, TrainingConfig
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints find the small encoder, in float32 on any hardware."""
+    monkeypatch.setattr("show_attend_tell.checkpoint.load_encoder", small_load_encoder)
+    monkeypatch.setattr("show_attend_tell.encoder.native_bf16", lambda device: False)
+    monkeypatch.setattr("show_attend_tell.training.native_bf16", lambda device: False)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
+
+
+def run(
+    dataset: Dataset, config: TrainingConfig, output: Path, *, encoder: Encoder | None = None, **options: Any
+) -> tuple[Checkpoint, list[str]]:
+    """A training without progress bars; also what it said."""
+    said: list[str] = []
+    given = {"cache": output.parent / "cache", "device": CPU, "say": said.append, "show": False, **options}
+    return pipeline.train(dataset, config, encoder or small_encoder(), output, **given), said
+
+
+def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+# Training
+
+
+def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Path) -> None:
+    config = small_config(epochs=3, flipped=True)
+    best, said = run(dataset, config, tmp_path / "model", bits=16, notes={"preset": "small"})
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "vocabulary.json",
+        "README.md",
+        "training",
+    }
+    captioner = Captioner.from_pretrained(tmp_path / "model", device="cpu")
+    assert same(captioner.decoder.state_dict(), best.decoder.state_dict())
+    for example in dataset.split("test"):
+        caption = captioner(example.photo)
+        assert caption.attention is not None and caption.attention.shape[1] == ROWS
+    assert captioner.checkpoint.training["preset"] == "small" and captioner.checkpoint.training["data"] == "shapes"
+    assert captioner.checkpoint.training["settings"]["decoder.hidden_size"] == SIZES["hidden_size"]
+    # the report comes first, then the size of it, then the epochs
+    assert said[0] == "train: 10 photos, 20 captions" and "20 captions of 10 photos" in "\n".join(said)
+    assert [line.split(":")[0] for line in said if line.startswith("epoch")] == ["epoch 1", "epoch 2", "epoch 3"]
+    log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in log] == [1, 2, 3]
+    assert {"bleu_4", "loss", "entropy", "beta", "seconds"} <= log[0].keys()
+
+
+def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:
+    data = pipeline.prepare(dataset, small_config(), small_encoder(), tmp_path, show=False)
+    spoken = {word for example in dataset.split("train") for caption in example.captions for word in caption}
+    assert set(data.vocabulary.words[2:]) == spoken
+    rare = pipeline.prepare(dataset, small_config(minimum_count=12), small_encoder(), tmp_path, show=False)
+    assert 2 < len(rare.vocabulary) < len(data.vocabulary)
+    assert {name for name, _ in data.captions} == {example.name for example in dataset.split("train")}
+    assert [name for name, _ in data.validation] == [example.name for example in dataset.split("val")]
+
+
+def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[dict[str, Tensor]] = []
+    scores = iter([3.0, 9.0, 4.0, 8.0])
+
+    def validate(self: Trainer) -> dict[str, float]:
+        found.append({name: value.clone() for name, value in self.average.state_dict().items()})
+        return {f"bleu_{n}": next(scores) if n == 4 else 0.0 for n in range(1, 5)}
+
+    by_beam = {1: 3.0, 3: 7.0, 5: 7.0, 10: 6.0}
+    monkeypatch.setattr(Trainer, "validate", validate)
+    monkeypatch.setattr(pipeline, "val_bleu_4", lambda checkpoint, data, beam, device: by_beam[beam])
+    best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
+    assert same(best.decoder.state_dict(), found[1]) and not same(best.decoder.state_dict(), found[3])
+    assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), found[1])
+    assert best.training["epochs"] == 2 and ["(best)" in line for line in said if line.startswith("epoch")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert Checkpoint.load(tmp_path / "model").decoding.beam == 3  # the narrowest of the best
+    assert best.training["validation_bleu_4_by_beam"] == {str(beam): value for beam, value in by_beam.items()}
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_an_interrupted_training_resumes_to_the_same_model(
+    attention: str, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config(
+        epochs=3,
+        flipped=True,
+        averaging=0.9,
+        decoder={"attention": attention, "dropout": 0.3},
+        hard=HardObjective(samples=2, baseline="moving"),
+    )
+    whole, _ = run(dataset, config, tmp_path / "whole")
+    batch, taken = Trainer.one_batch, 0
+
+    def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
+        nonlocal taken
+        taken += 1
+        if taken == 8:
+            signal.raise_signal(signal.SIGINT)
+        return batch(self, indices)
+
+    monkeypatch.setattr(Trainer, "one_batch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, config, tmp_path / "model")
+    with pytest.raises(SatError, match="resume"):  # forgetting --resume must not throw the work away
+        run(dataset, config, tmp_path / "model")
+    resumed, said = run(dataset, config, tmp_path / "model", resume=True)
+    assert any(line.startswith("resumed after 1 epochs and") for line in said)
+    assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+    assert resumed.decoding == whole.decoding
+    log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in log] == [1, 2, 3]
+
+
+def test_an_interruption_before_the_first_epoch_s_end_is_kept(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "validate", lambda self: signal.raise_signal(signal.SIGINT) or {"bleu_4": 0.0})
+        with pytest.raises(KeyboardInterrupt):
+            run(dataset, small_config(), tmp_path / "model")
+    with pytest.raises(SatError, match="resume"):
+        run(dataset, small_config(), tmp_path / "model")
+    resumed, _ = run(dataset, small_config(), tmp_path / "model", resume=True)
+    whole, _ = run(dataset, small_config(), tmp_path / "whole")
+    assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+
+
+def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(SatError, match=r"nothing to resume: .*state\.safetensors"):
+        run(dataset, small_config(), tmp_path / "model", resume=True)
+    assert not (tmp_path / "model").exists()
+    first, _ = run(dataset, small_config(epochs=1), tmp_path / "model")
+    with pytest.raises(SatError, match="holds a model already"):
+        run(dataset, small_config(epochs=1), tmp_path / "model")
+    with pytest.raises(SatError, match="epochs was 1, is 2"):
+        run(dataset, small_config(epochs=2), tmp_path / "model", resume=True)
+    with pytest.raises(SatError, match="annotations was"):  # the same sizes, other features
+        run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
+    with pytest.raises(SatError, match="encoder_learning_rate was None, is 0.001"):
+        run(dataset, small_config(epochs=1), tmp_path / "model", resume=True, fine_tune=1e-3)
+    assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), first.decoder.state_dict())
+
+
+def test_a_data_set_without_validation_photos_is_refused(tmp_path: Path) -> None:
+    dataset = read_dataset(shape_folder(tmp_path / "shapes", val=0))
+    with pytest.raises(SatError, match="no split 'val'; it has train, test"):
+        run(dataset, small_config(), tmp_path / "model")
+
+
+def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, tmp_path: Path) -> None:
+    soft, _ = run(dataset, small_config(epochs=2), tmp_path / "soft")
+    hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard"})
+    model, _ = run(dataset, hard, tmp_path / "hard", start_from=soft)
+    assert model.decoder.config.attention == "hard" and model.vocabulary == soft.vocabulary
+    for name, value in model.decoder.state_dict().items():
+        torch.testing.assert_close(value, soft.decoder.state_dict()[name], atol=1e-6, rtol=0)
+    with pytest.raises(SatError, match="hidden_size"):  # naming what differs
+        run(dataset, small_config(decoder={"hidden_size": 7}), tmp_path / "other", start_from=soft)
+    with pytest.raises(SatError, match="SHA-256"):
+        run(dataset, small_config(), tmp_path / "other", start_from=soft, encoder=small_encoder(seed=1))
+
+
+def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run(dataset, small_config(epochs=2), tmp_path / "model", tensorboard=True)
+    events = EventAccumulator(str(tmp_path / "model" / "training" / "tensorboard"))
+    events.Reload()
+    assert {"bleu_4", "loss", "entropy", "beta"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("bleu_4")] == [1, 2]
+    assert len(events.Tags()["images"]) == 3  # validation photos
+
+
+# The encoder
+
+
+def test_a_frozen_encoder_is_unchanged_to_the_bit(dataset: Dataset, tmp_path: Path) -> None:
+    encoder = small_encoder()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder)
+    assert same(encoder.state_dict(), before)  # the statistics of batch norm included
+    assert not encoder.training and not any(module.training for module in encoder.modules())
+    assert all(not weight.requires_grad and weight.grad is None for weight in encoder.parameters())
+    assert model.tuned_encoder is None and not (tmp_path / "model" / "encoder.safetensors").exists()
+
+
+def test_fine_tuning_changes_the_encoder_and_ships_it(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: set[tuple[float, ...]] = set()
+    batch = Trainer.one_batch
+
+    def noted(self: Trainer, indices: list[int]) -> dict[str, float]:
+        found = batch(self, indices)
+        rates.add(tuple(group["lr"] for group in self.optimiser.param_groups))
+        return found
+
+    monkeypatch.setattr(Trainer, "one_batch", noted)
+    encoder = small_encoder()
+    before = {name: value.clone() for name, value in encoder.body.state_dict().items()}
+    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, fine_tune=0.003)
+    assert rates == {(0.01, 0.003)}
+    assert model.tuned_encoder is not None
+    changed = {name for name, value in model.tuned_encoder.items() if not torch.equal(value, before[name])}
+    assert changed == {"0.weight", "0.bias", "1.weight", "1.bias"}  # not the statistics of batch norm
+    assert not (tmp_path / "cache").exists()  # features that change are not kept
+
+    assert (tmp_path / "model" / "encoder.safetensors").exists()
+    again = Captioner.from_pretrained(tmp_path / "model", device="cpu")
+    assert same(again.encoder.body.state_dict(), model.tuned_encoder) and again.encoder.digest == model.encoder.digest
+    assert again.encoder.digest != small_encoder().digest
+    photos = [shape_photo(*scene) for scene in shape_scenes(5)]
+    encoder.body.load_state_dict(model.tuned_encoder)
+    expected = Captioner(model, encoder)(photos)
+    for found, caption in zip(again(photos), expected, strict=True):
+        assert str(found) == str(caption) and found.log_probability == caption.log_probability
+    assert again.encoder.frozen
+
+
+def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best epoch's, which ships, and not the last one's."""
+    scores = iter([9.0, 1.0, 1.0])
+    monkeypatch.setattr(Trainer, "validate", lambda self: {"bleu_4": next(scores)})
+    used: list[str] = []
+
+    def val_bleu_4(checkpoint: Checkpoint, data: Any, beam: int, device: torch.device) -> float:
+        used.append(data.encoder.digest)
+        return 0.0
+
+    monkeypatch.setattr(pipeline, "val_bleu_4", val_bleu_4)
+    model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
+    assert set(used) == {model.encoder.digest}
+
+
+def test_fine_tuning_resumes_to_the_bit(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = run(dataset, small_config(), tmp_path / "whole", fine_tune=0.003)
+    reading, read = pipeline.LivePhotos.__getitem__, 0
+
+    def interrupted(self: pipeline.LivePhotos, names: Sequence[str]) -> Tensor:
+        nonlocal read
+        read += 1
+        if read == 14:
+            signal.raise_signal(signal.SIGINT)
+        return reading(self, names)
+
+    monkeypatch.setattr(pipeline.LivePhotos, "__getitem__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
+    resumed, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003, resume=True)
+    assert whole.tuned_encoder is not None and resumed.tuned_encoder is not None
+    assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+    assert same(resumed.tuned_encoder, whole.tuned_encoder)
+
+
+def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Path) -> None:
+    encoder = small_encoder()
+    data = pipeline.prepare(dataset, small_config(), encoder, tmp_path, fine_tune=0.003, show=False)
+    grown: list[bool] = []
+    encoder.register_forward_hook(lambda module, given, found: grown.append(found.requires_grad))
+    config = small_config(decoder={"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size})
+    trainer = Trainer(config, data, device=CPU)
+    assert not any(grown)  # the scale of the annotations: of 500 photos, a graph each
+    trainer.validate()
+    assert not any(grown)
+    trainer.one_batch([0])
+    assert grown[-1]
+
+
+def test_mirrored_photos_are_read_mirrored(dataset: Dataset) -> None:
+    encoder = small_encoder()
+    examples = dataset.split("train")
+    names = [example.name for example in examples]
+    plain = pipeline.LivePhotos(examples, encoder)[names]
+    mirrored = pipeline.LivePhotos(examples, encoder, flipped=True)[names]
+    pixels = torch.stack([encoder.preprocessing(open_photo(example.photo)) for example in examples])
+    torch.testing.assert_close(plain, encoder.annotate(pixels))
+    torch.testing.assert_close(mirrored, encoder.annotate(pixels.flip(-1)))
+    assert (plain - mirrored).abs().max() > 0.1
+
+
+# Evaluating
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """More test photos than one batch of decoding, with five references each, some of words never seen in training."""
+    folder = shape_folder(tmp_path_factory.mktemp("data") / "large", train=6, val=3, test=0)
+    with open(folder / "captions.csv", "a", encoding="utf-8", newline="") as file:
+        for number in range(53):
+            scene = shape_scenes(20)[number % 20]
+            photo = shape_photo(*scene)
+            photo.putpixel((0, 0), (4 * number, 0, 0))
+            photo.save(folder / "images" / f"test{number}.png")
+            for extra in ("", " zebra", " and a yak", " again", " ."):
+                csv.writer(file).writerow([f"test{number}.png", shape_caption(*scene).capitalize() + extra, "test"])
+    return read_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(large: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    pipeline.train(
+        large,
+        small_config(epochs=8),
+        small_encoder(),
+        folder / "model",
+        cache=folder / "cache",
+        device=CPU,
+        say=lambda line: None,
+        show=False,
+    )
+    return folder / "model"
+
+
+def evaluated(trained: Path, large: Dataset, split: str = "test", **options: Any) -> tuple[Captioner, dict[str, Any]]:
+    captioner = Captioner.from_pretrained(trained, device="cpu")
+    return captioner, pipeline.evaluate(captioner, large, split, cache=trained.parent / "cache", show=False, **options)
+
+
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR would take seconds."""
+    from show_attend_tell import evaluation
+
+    def absent(module: Any, jar: str) -> Path:
+        raise evaluation._JavaError("no Java in this test")
+
+    monkeypatch.setattr(evaluation, "_java_program", absent)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
+    trained: Path, large: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+    decoded: list[int] = []
+    search, known = Captioner.search, pipeline.score
+
+    def counted(self: Captioner, annotations: Tensor, *rest: Any, **options: Any) -> Any:
+        decoded.append(len(annotations))
+        assert len(options["seeds"]) == len(annotations)
+        return search(self, annotations, *rest, **options)
+
+    scored: dict[str, Any] = {}
+
+    def noted(hypotheses: Any, references: Any, **options: Any) -> dict[str, Any]:
+        scored.update(hypotheses=hypotheses, references=references)
+        return known(hypotheses, references, **options)
+
+    monkeypatch.setattr(Captioner, "search", counted)
+    monkeypatch.setattr(pipeline, "score", noted)
+    captioner, result = evaluated(trained, large)
+    examples = large.split("test")
+    assert sum(decoded) == len(examples) == 53 and len(decoded) == 2
+    assert Counter(found["photo"] for found in result["results"]) == Counter(example.name for example in examples)
+    assert scored["references"] == {
+        example.name: [" ".join(words) for words in example.captions] for example in examples
+    }
+    spoken = " ".join(text for texts in scored["references"].values() for text in texts)
+    assert "zebra" in spoken and "<unk>" not in spoken and "." not in spoken
+    assert "zebra" not in captioner.checkpoint.vocabulary
+
+    assert {f"bleu_{n}{suffix}" for n in range(1, 5) for suffix in ("", "_no_brevity")} <= result.keys()
+    assert {"meteor", "rouge_l", "cider", "brevity_penalty", "variety"} <= result.keys()
+    assert result["model"] == "model" and result["data"] == "large" and result["split"] == "test"
+    assert result["beam"] == captioner.checkpoint.decoding.beam and result["look"] == "expectation"
+    assert result["tokens"] == "split" and result["captions"] == 53 and result["seed"] == 0
+    json.dumps(result, allow_nan=False)
+
+    again = score({found["photo"]: found["caption"] for found in result["results"]}, scored["references"])
+    for name in ("bleu_1", "bleu_4", "bleu_4_no_brevity", "rouge_l", "cider", "brevity_penalty"):
+        assert result[name] == again[name], name
+    captions = captioner([example.photo for example in examples])
+    for found, caption in zip(result["results"], captions, strict=True):  # the cache is of half precision
+        assert found["caption"] == str(caption)
+        assert found["log_probability"] == pytest.approx(caption.log_probability, abs=2e-2)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) -> None:
+    pytest.importorskip("pycocoevalcap")
+    _, plain = evaluated(trained, large, "val", beam=1, look="likeliest", length_normalisation=0.5)
+    assert (plain["beam"], plain["look"], plain["length_normalisation"], plain["split"]) == (1, "likeliest", 0.5, "val")
+    drawn = [evaluated(trained, large, look="sampled", beam=1, seed=seed)[1] for seed in (1, 1, 2)]
+    scores = [[found["log_probability"] for found in result["results"]] for result in drawn]
+    assert scores[0] == scores[1] != scores[2]
+    with pytest.raises(SatError, match="no split 'dev'; it has train, val, test"):
+        evaluated(trained, large, "dev")
+    with pytest.raises(SatError, match="ptb.*Java"):
+        evaluated(trained, large, "val", convention="ptb")
+
+
+@pytest.mark.usefixtures("without_java")
+def test_the_sampled_bound_is_below_the_log_probability(trained: Path, large: Dataset) -> None:
+    pytest.importorskip("pycocoevalcap")
+    captioner, result = evaluated(trained, large, "val", bound_samples=40)
+    bound = result["bound"]
+    assert bound["samples"] == 40 and 0 < bound["entropy"] < math.log(15)
+    by_hand, words = 0.0, 0
+    for example in large.split("val"):
+        text = " ".join(example.captions[0])
+        words += len(example.captions[0]) + 1
+        found = [captioner.log_probability(example.photo, text, look="sampled", seed=seed) for seed in range(40)]
+        by_hand -= sum(found) / 40
+    assert bound["nats_per_caption"] == pytest.approx(by_hand / 3, rel=0.02)
+    assert bound["nats_per_word"] == pytest.approx(by_hand / words, rel=0.02)
+
+
+def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) -> None:
+    """The cache holds the trained model's own; a model of another encoder must not be given them."""
+    other = small_encoder(seed=1)
+    with pytest.raises(SatError, match="SHA-256"):
+        Captioner(Checkpoint.load(trained), other)
+    found = [
+        pipeline.cached(large, encoder, trained.parent / "cache", splits=("val",), show=False)
+        for encoder in (small_encoder(), other)
+    ]
+    names = [example.name for example in large.split("val")]
+    assert found[0].folder != found[1].folder and not torch.equal(found[0][names], found[1][names])

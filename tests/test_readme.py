@@ -1,0 +1,89 @@
+"""The README's commands run as they are written (all but the two `make` ones, which set this environment up)."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from show_attend_tell.checkpoint import SHIPPED
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+needs_models = pytest.mark.skipif(
+    not (SHIPPED / "flickr8k-hard" / "config.json").exists(), reason="the shipped models are not in this checkout"
+)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the README speaks of: dog.jpg, photos/, new.jpg and a small products/ to train on."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "photos").mkdir()
+    (folder / "products" / "images").mkdir(parents=True)
+    shutil.copy(ROOT / "examples" / "cat.jpg", folder / "dog.jpg")
+    shutil.copy(ROOT / "examples" / "otter.jpg", folder / "new.jpg")
+    shutil.copy(ROOT / "examples" / "osprey.jpg", folder / "photos")
+    rows = ["photo,caption,split"]
+    random = np.random.default_rng(7)
+    for number in range(7):
+        split = "train" if number < 5 else "val" if number == 5 else "test"
+        pixels = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).resize((224, 224)).save(folder / "products" / "images" / f"{number}.jpg")
+        rows += [f"{number}.jpg,a noisy square with many colours,{split}", f"{number}.jpg,many coloured noise,{split}"]
+    (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "SAT_CACHE": str(folder / "cache")}
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@needs_models
+def test_the_shell_commands_run_in_order(desk: Path) -> None:
+    commands = [line for block in blocks("sh") for line in block.strip().splitlines()]
+    assert len(commands) >= 8 and all(command.startswith("sat ") for command in commands)
+    for command in commands:
+        told = run(["bash", "-c", command], desk)
+        assert told.strip(), command
+    assert (desk / "looked" / "osprey.png").exists() and (desk / "looked" / "new.png").exists()
+    assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
+
+
+@needs_models
+def test_the_python_runs(desk: Path) -> None:
+    (code,) = blocks("python")
+    run([sys.executable, "-W", "error", "-c", code], desk)
+    assert Image.open(desk / "looked.png").width > 224
+
+
+def test_the_figures_are_those_of_the_models_cards() -> None:
+    """The table of scores is what the checkpoints say, to the decimal shown."""
+    import json
+
+    for name in ("flickr8k-soft", "flickr8k-hard"):
+        if not (SHIPPED / name / "config.json").exists():
+            pytest.skip("the shipped models are not in this checkout")
+        scores = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
+        row = next(line for line in README.splitlines() if line.startswith(f"| `{name}`"))
+        for key in ("bleu_1_no_brevity", "bleu_4_no_brevity", "meteor", "bleu_4", "cider"):
+            assert f"{scores[key]:.1f}" in row, (name, key)

@@ -1,0 +1,60 @@
+"""The models in the box: they load, agree with their cards, and (proof) make their cards' figures again."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from show_attend_tell import Captioner
+from show_attend_tell.checkpoint import SHIPPED, Checkpoint, shipped_models
+from show_attend_tell.datasets import read_dataset
+from show_attend_tell.encoder import load_encoder
+from show_attend_tell.pipeline import evaluate
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.jpg"))
+MODELS = ["flickr8k-soft", "flickr8k-hard"]
+
+
+def test_both_models_are_in_the_box_and_it_is_light() -> None:
+    assert shipped_models() == sorted(MODELS)
+    total = sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file())
+    assert total <= 55_000_000, f"{total / 1e6:.1f} MB"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
+    checkpoint = Checkpoint.load(SHIPPED / name)
+    assert checkpoint.encoder.digest == load_encoder("vgg19").digest
+    assert checkpoint.decoder.config.attention == name.removeprefix("flickr8k-")
+    assert {"bleu_4", "bleu_4_no_brevity", "meteor", "cider"} <= set(checkpoint.scores["test"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_captions_of_the_examples_alone_and_together(name: str) -> None:
+    captioner = Captioner.from_pretrained(name)
+    photos = EXAMPLES[:3]
+    together = captioner(photos)
+    for photo, caption in zip(photos, together, strict=True):
+        alone = captioner(photo)
+        assert alone.words == caption.words and len(alone.words) > 3
+        assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
+        assert caption.attention is not None
+        assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
+        assert captioner.log_probability(photo, str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", MODELS)
+def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) -> None:
+    """Set FLICKR8K to a folder with the data: `FLICKR8K=flickr8k/ make proof` (minutes; half an hour without bfloat16)."""
+    folder = os.environ.get("FLICKR8K")
+    if not folder:
+        pytest.skip("FLICKR8K does not name the data set's folder")
+    found = evaluate(Captioner.from_pretrained(name), read_dataset(folder), "test", cache=tmp_path, show=False)
+    card = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
+    for key in ("bleu_1", "bleu_4", "bleu_1_no_brevity", "bleu_4_no_brevity", "cider"):
+        assert found[key] == pytest.approx(card[key], abs=0.05), key
+    if found["meteor"] is not None:
+        assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
