@@ -246,7 +246,6 @@ def test_a_baseline_per_length_is_a_lengths_own() -> None:
     torch.testing.assert_close(objective.baselines[5], mean.detach()[None])
 
 
-@pytest.mark.xfail(reason="steps that no caption had before have the mean of their own batch as baseline", strict=True)
 def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
     objective = HardObjective(coin="none", reward="to_go")
     for steps in (3, 5):
@@ -266,7 +265,6 @@ def test_hard_objective_refuses(options: dict[str, object], message: str) -> Non
         HardObjective(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.xfail(reason="the coin and the draws stay on the CPU", strict=True, raises=RuntimeError)
 def test_hard_look_follows_the_decoder_to_its_device() -> None:
     """PyTorch's "meta" device computes nothing, but refuses a mixture of devices as a GPU does."""
     objective = HardObjective(samples=2, coin="both")

@@ -187,7 +187,7 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
         run(dataset, small_config(epochs=2), tmp_path / "model", resume=True)
     with pytest.raises(SatError, match="annotations was"):  # the same sizes, other features
         run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
-    with pytest.raises(SatError, match="encoder_learning_rate was None, is 0.001"):
+    with pytest.raises(SatError, match=r"encoder_learning_rate was None, is 0\.001"):
         run(dataset, small_config(epochs=1), tmp_path / "model", resume=True, fine_tune=1e-3)
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), first.decoder.state_dict())
 
@@ -440,7 +440,7 @@ def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) 
     assert scores[0] == scores[1] != scores[2]
     with pytest.raises(SatError, match="no split 'dev'; it has train, val, test"):
         evaluated(trained, large, "dev")
-    with pytest.raises(SatError, match="ptb.*Java"):
+    with pytest.raises(SatError, match=r"ptb.*Java"):
         evaluated(trained, large, "val", convention="ptb")
 
 

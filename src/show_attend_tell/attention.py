@@ -4,9 +4,8 @@ B batch · P paths of one photo (beams, sampled sequences) · L places · D anno
 size.
 
 `Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ, and it is the only place where soft
-and hard
-attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and `Likeliest` are the hard model's
-one place (eq. 2 and 3), and `Mixed` draws a coin between the first two while a hard model learns (sec. 4.1).
+and hard attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and `Likeliest` are the hard
+model's one place (eq. 2 and 3), and `Mixed` draws a coin between the first two while a hard model learns (sec. 4.1).
 """
 
 from collections.abc import Sequence
@@ -26,8 +25,7 @@ class Attention(nn.Module):
     perceptron").
 
     With ``depth`` 2 the annotations first pass one more square tanh layer, as in the authors' program. No bias is
-    added to e,
-    which the softmax would cancel; h acts inside the tanh, where it cannot cancel.
+    added to e, which the softmax would cancel; h acts inside the tanh, where it cannot cancel.
     """
 
     def __init__(self, *, annotation_size: int, hidden_size: int, attention_size: int, depth: int = 1) -> None:
@@ -84,8 +82,8 @@ class Sampled:
     """ẑ_t = a_i at a place drawn from Multinoulli(α_t) (eq. 2 and 3).
 
     ``uniforms`` (B, P, C) are the draws from [0, 1), one a step, turned into places by inverting the cumulative α.
-    Drawn
-    beforehand and per photo (`for_photos`), they make a photo's places independent of whatever else is in its batch.
+    Drawn beforehand and per photo (`for_photos`), they make a photo's places independent of whatever else is in its
+    batch.
     """
 
     def __init__(self, uniforms: Tensor) -> None:
@@ -101,7 +99,7 @@ class Sampled:
         return cls(torch.stack(draws).to(device))
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        uniform = self.uniforms[:, :, self.time]
+        uniform = self.uniforms[:, :, self.time].to(alpha.device)
         self.time += 1
         below = alpha.float().cumsum(-1) <= uniform[..., None]
         return look_at(below.sum(-1).clamp_max(alpha.shape[-1] - 1), annotations)
@@ -118,7 +116,8 @@ class Mixed:
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
         drawn = self.sampled(alpha, annotations)
         expected = self.expectation(alpha, annotations)
-        return Looked(torch.where(self.expect[..., None], expected.context, drawn.context), drawn.places)
+        expect = self.expect.to(alpha.device)[..., None]
+        return Looked(torch.where(expect, expected.context, drawn.context), drawn.places)
 
 
 def look_at(places: Tensor, annotations: Tensor) -> Looked:

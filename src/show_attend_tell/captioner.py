@@ -75,8 +75,7 @@ class Caption:
         """The photo once for every word, light where the word looked (paper sec. 5.4).
 
         All words share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises
-        `SatError` for
-        a caption without its photo or of a model without attention.
+        `SatError` for a caption without its photo or of a model without attention.
         """
         if self.photo is None or self.seen is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
@@ -160,10 +159,9 @@ class Captioner:
         """Caption photos; what is not given is the checkpoint's default.
 
         A photo is a path, a PIL image or an array of any mode. ``sampling`` draws the words instead of searching.
-        ``seed`` decides
-        everything that is drawn, for each photo together with its own pixels, so that a photo's caption does not
-        depend on its
-        batch. ``on_batch`` is told the number of photos done. Raises `SatError` for a photo that cannot be read.
+        ``seed`` decides everything that is drawn, for each photo together with its own pixels, so that a photo's
+        caption does not depend on its batch. ``on_batch`` is told the number of photos done. Raises `SatError` for a
+        photo that cannot be read.
         """
         given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
         decoding = dataclasses.replace(
@@ -255,8 +253,8 @@ class Captioner:
         given).
 
         The caption is tokenised as training captions were; a word that the model does not know counts as ``<unk>``.
-        With look
-        "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a word.
+        With look "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a
+        word.
         """
         words = tokenise(caption)
         if not words:

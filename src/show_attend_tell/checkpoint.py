@@ -8,8 +8,7 @@
     encoder.safetensors  only when the encoder was fine-tuned: its weights
 
 Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it, so that a reader
-finds an old file
-or a new one, never half a one.
+finds an old file or a new one, never half a one.
 """
 
 import json

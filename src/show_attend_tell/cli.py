@@ -31,8 +31,7 @@ Examples:
 """,
     "train": """
 DATA is a folder with a Karpathy split file (dataset*.json), the original Flickr token and split files, COCO's
-captions JSON, or a
-captions.csv of your own (photo,caption[,split]), and the photos in images/.
+captions JSON, or a captions.csv of your own (photo,caption[,split]), and the photos in images/.
 
 \b
 Examples:

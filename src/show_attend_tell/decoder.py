@@ -1,13 +1,11 @@
 """The decoder: an LSTM that looks at the photo before each word that it says (paper sec. 3.1.2).
 
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
-size ·
-m word-embedding size · K vocabulary · C caption length with the end token.
+size · m word-embedding size · K vocabulary · C caption length with the end token.
 
 `Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`.
-`AttentionDecoder`
-is the paper's. A photo's paths share its annotations and W_a·a, which are never copied; only the memory has a row per
-path.
+`AttentionDecoder` is the paper's. A photo's paths share its annotations and W_a·a, which are never copied; only the
+memory has a row per path.
 """
 
 from dataclasses import asdict, dataclass
@@ -76,8 +74,7 @@ class DecoderConfig:
     """What defines the function that a weight file computes, and the dropout that it was trained with.
 
     Defaults are the paper's, or the authors' program's where the paper is silent. Raises `SatError` for sizes below
-    one, a
-    dropout outside [0, 1) and a choice that does not exist.
+    one, a dropout outside [0, 1) and a choice that does not exist.
     """
 
     vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's

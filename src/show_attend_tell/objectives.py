@@ -1,7 +1,7 @@
 """What training minimises: the soft model's loss and the hard model's sampled bound.
 
-B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled sequences.
-Captions of one batch have one length, so nothing is padded and no mask is needed.
+B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled
+sequences. Captions of one batch have one length, so nothing is padded and no mask is needed.
 """
 
 from dataclasses import dataclass
@@ -79,20 +79,16 @@ class HardObjective:
         mean_n [ ∂log p(y|s̃,a) + λ_r (log p(y|s̃,a) − b) ∂log p(s̃|a) + λ_e ∂H[s̃] ]
 
     With probability ½ s̃ is replaced by its expectation α (sec. 4.1); such a path has the plain gradient of its own
-    log p, no
-    REINFORCE term, and stays out of b. It is unbiased for eq. 6 only with ``reward_weight`` 1, ``entropy_weight`` 0 and
-    ``coin`` "none".
+    log p, no REINFORCE term, and stays out of b. It is unbiased for eq. 6 only with ``reward_weight`` 1,
+    ``entropy_weight`` 0 and ``coin`` "none".
 
     ``coin``: who is replaced. "image" tosses for each photo (the paper), "batch" once a mini-batch (the authors'
-    program),
-    "both" gives every caption one expected path and N sampled ones, half the weight each (the coin's mean, without its
-    noise), "none" never.
+    program), "both" gives every caption one expected path and N sampled ones, half the weight each (the coin's mean,
+    without its noise), "none" never.
     ``reward``: "sentence" pays every place the log p of the whole caption (the paper); "to_go" pays s_t only for the
-    words
-    from t on, the only ones that it can change.
+    words from t on, the only ones that it can change.
     ``baseline``: "moving" is b_k = 0.9 b_{k−1} + 0.1 log p, over mini-batches (the paper); "length" keeps one such b
-    per
-    caption length; "leave_one_out" is the mean of the caption's other sampled sequences. With "to_go" each has a
+    per caption length; "leave_one_out" is the mean of the caption's other sampled sequences. With "to_go" each has a
     value per step.
     """
 
@@ -130,9 +126,9 @@ class HardObjective:
 
     def __call__(self, told: Told, captions: Tensor) -> Loss:
         assert told.alpha is not None and told.places is not None
-        expect = self.expect
+        expect = self.expect.to(told.logits.device)
         sampled = ~expect
-        weight = torch.full(expect.shape, 1 / self.samples)
+        weight = torch.full(expect.shape, 1 / self.samples, device=expect.device)
         if self.coin == "both":
             weight = torch.where(expect, 0.5, 0.5 / self.samples)
 
@@ -170,15 +166,14 @@ class HardObjective:
             others = ((reward * inside).sum(1, keepdim=True) - reward) / (count - 1).clamp_min(1)
             return (reward - others) * inside
         key = length if self.baseline == "length" else 0
-        before = self.baselines.get(key)
         if not sampled.any():
             return torch.zeros_like(reward)
         mean = (reward * inside).sum((0, 1)) / sampled.sum()  # (1 or C)
-        if before is None:  # nothing to compare with yet: this batch only starts the baseline
-            self.baselines[key] = mean
-            return torch.zeros_like(reward)
-        if len(before) < len(mean):  # steps are counted from the caption's end; a longer caption brings new ones
-            before = torch.cat([mean[: len(mean) - len(before)], before])
+        before = self.baselines.get(key, mean[:0]).to(mean.device)
+        new = max(0, len(mean) - len(before))  # steps that no caption had before, counted from the caption's end
+        before = torch.cat([mean[:new], before])
         self.baselines[key] = before.clone()
         self.baselines[key][-len(mean) :].mul_(0.9).add_(mean, alpha=0.1)
-        return (reward - before[-len(mean) :]) * inside
+        advantage = (reward - before[-len(mean) :]) * inside
+        advantage[..., :new] = 0  # nothing to compare with yet: this batch only starts their baseline
+        return advantage

@@ -122,11 +122,12 @@ def train(
     say: Say = print,
     show: bool = True,
 ) -> Checkpoint:
-    """Train on a data set and leave the best checkpoint in ``output``, the training's own state in ``output/training``.
+    """Train on a data set and leave the best checkpoint in ``output``, the training's own state in
+    ``output/training``.
 
     ``start_from`` gives initial decoder weights and the vocabulary that they need. ``notes`` go on the model card.
-    Raises
-    `SatError` for an output that holds a model already (unless ``resume``), and for a start or state that does not fit.
+    Raises `SatError` for an output that holds a model already (unless ``resume``), and for a start or state that does
+    not fit.
     """
     state = output / "training" / "state.safetensors"
     if resume and not state.exists():
@@ -279,9 +280,9 @@ def evaluate(
     """Caption a whole split, each photo once, and score it.
 
     Returns the metrics ×100, how they were made, and the captions themselves under ``results``. ``tokens`` names the
-    convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw captions.
-    Places that are sampled are seeded by ``seed`` and the photo's name. ``bound_samples`` N adds the lower bound L_s by
-    N sampled sequences of places (`sampled_bound`). Raises `SatError` for an unknown split.
+    convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
+    captions. Places that are sampled are seeded by ``seed`` and the photo's name. ``bound_samples`` N adds the lower
+    bound L_s by N sampled sequences of places (`sampled_bound`). Raises `SatError` for an unknown split.
     """
     examples = dataset.split(split)
     given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
@@ -340,8 +341,8 @@ def sampled_bound(
     first caption.
 
     In nats: ``nats_per_caption`` and ``nats_per_word``, end tokens counted, are −L_s; ``entropy`` is the mean H[α_t]
-    on the way.
-    A soft model can be asked too: it is then made to look at one sampled place a word, which it was not trained for.
+    on the way. A soft model can be asked too: it is then made to look at one sampled place a word, which it was not
+    trained for.
     """
     total, words, uncertainty = 0.0, 0, 0.0
     by_length: dict[int, list[tuple[str, list[int]]]] = {}

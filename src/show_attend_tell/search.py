@@ -51,12 +51,10 @@ def beam_search(
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
-    the words
-    allowed. A finished path is frozen: it keeps its place and score among the beam until no path is running or
-    ``max_length``
-    words (the end token counted) are said. ``length_normalisation`` γ ranks the finished by log p / length^γ; 0 is no
-    normalisation.
-    Raises `SatError` for a beam or length below one.
+    the words allowed. A finished path is frozen: it keeps its place and score among the beam until no path is running
+    or ``max_length`` words, the end token counted, are said. What ended ranks before what did not, and then by log p
+    / length^γ with γ ``length_normalisation`` and the end token counted; 0 is no normalisation. Raises `SatError` for
+    a beam or length below one.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -78,7 +76,7 @@ def beam_search(
         if not allow_unknown:
             log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
         log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
-        scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(min(beam, beam * K), dim=-1)
+        scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(beam, dim=-1)
         parents, words = chosen // K, chosen % K
         trail.append(Trail(step, words, parents))
         state = step.state.select(parents)
@@ -116,10 +114,8 @@ def sample(
     """Captions drawn word by word from p(y_t), ``captions`` a photo, each photo by its own seed.
 
     ``temperature`` divides the logits, ``top_k`` keeps the k likeliest words (0: all), ``top_p`` the smallest set
-    with that
-    probability. `Hypothesis.log_probability` is the model's own, before these. Raises `SatError` for a temperature
-    not above 0,
-    a top_k below 0 or a top_p outside (0, 1].
+    with that probability. `Hypothesis.log_probability` is the model's own, before these. Raises `SatError` for a
+    temperature not above 0, a top_k below 0 or a top_p outside (0, 1].
     """
     if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
         raise SatError(
@@ -161,8 +157,8 @@ def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: f
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
     if 0 < top_k < logits.shape[-1]:
-        least = logits.topk(top_k, dim=-1).values[..., -1:]
-        logits = logits.masked_fill(logits < least, NEVER)
+        kept = logits.topk(top_k, dim=-1)
+        logits = torch.full_like(logits, NEVER).scatter(-1, kept.indices, kept.values)
     probabilities = torch.softmax(logits, dim=-1)
     if top_p < 1:
         ordered, order = probabilities.sort(dim=-1, descending=True)
@@ -174,23 +170,19 @@ def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: f
 def retrace(trail: list[Trail], photo: int, path: int, score: float, ended: bool) -> Hypothesis:
     """Read a path of a photo backwards through the trail."""
     words: list[int] = []
-    alphas: list[Tensor | None] = []
-    betas: list[Tensor | None] = []
-    looked: list[Tensor | None] = []
+    taken: list[tuple[Step, int]] = []  # each word's step, and the path that took it
     for step, said, parents in reversed(trail):
         word = int(said[photo, path])
         if parents is not None:
             path = int(parents[photo, path])
-        if word == Vocabulary.END:
-            continue  # a finished path repeats it
-        words.append(word)
-        for parts, part in ((alphas, step.alpha), (betas, step.beta), (looked, step.places)):
-            parts.append(None if part is None else part[photo, path])
-    alpha, beta, places = (stacked(parts[::-1]) for parts in (alphas, betas, looked))
-    return Hypothesis(words[::-1], score, ended, alpha, beta, places)
+        if word != Vocabulary.END:  # a finished path repeats it
+            words.insert(0, word)
+            taken.insert(0, (step, path))
 
+    def seen(name: str) -> Tensor | None:
+        first: Tensor | None = getattr(trail[0].step, name)
+        if first is None:
+            return None
+        return torch.stack([getattr(step, name)[photo, p] for step, p in taken]) if taken else first[photo, :0]
 
-def stacked(parts: list[Tensor | None]) -> Tensor | None:
-    """The steps' parts as one tensor, or None for a decoder that has none."""
-    there = [part for part in parts if part is not None]
-    return torch.stack(there) if there else None
+    return Hypothesis(words, score, ended, seen("alpha"), seen("beta"), seen("places"))
