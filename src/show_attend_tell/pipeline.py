@@ -44,6 +44,9 @@ class LivePhotos:
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         pixels = torch.stack([self.encoder.preprocessing(open_photo(self.photos[name])) for name in names])
         pixels = (pixels.flip(-1) if self.flipped else pixels).to(next(self.encoder.parameters()).device)
+        if not torch.is_grad_enabled():
+            return self.encoder.annotate(pixels)
+        self.encoder.train()
         annotations: Tensor = self.encoder(pixels)
         return annotations
 

@@ -213,25 +213,26 @@ class Trainer:
         self.adjust()
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        annotations = self.annotations(names)
         look = objective.look(len(indices), captions.shape[1], self.generator)
         with self.autocast:
+            annotations = self.annotations(names)
             told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look)
             loss = objective(told, captions)
+        if not torch.isfinite(loss.total):
+            raise SatError(
+                f"the loss became {loss.total.item()} at batch {self.taken + 1}: lower the learning rate "
+                f"({config.learning_rate}) or clip the gradient"
+            )
         self.optimiser.zero_grad(set_to_none=True)
         # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
         loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
         if config.clip:
-            nn.utils.clip_grad_norm_(self.decoder.parameters(), config.clip)
+            for group in self.optimiser.param_groups:
+                nn.utils.clip_grad_norm_(group["params"], config.clip)
         self.optimiser.step()
         self.taken += 1
         self.follow()
         watch = {"loss": loss.total.item(), **{name: value.item() for name, value in loss.watch.items()}}
-        if not math.isfinite(watch["loss"]):
-            raise SatError(
-                f"the loss became {watch['loss']} at batch {self.taken}: lower the learning rate "
-                f"({config.learning_rate}) or clip the gradient"
-            )
         if told.beta is not None:
             watch["beta"] = told.beta.detach().mean().item()
         return watch
@@ -268,6 +269,7 @@ class Trainer:
         with torch.no_grad():
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
+    @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """BLEU ×100 on the validation photos by free-running decoding of the weights that would ship."""
         names = [name for name, _ in self.data.validation]
