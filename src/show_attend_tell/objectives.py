@@ -50,11 +50,15 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SoftObjective:
-    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption, averaged over the batch (eq. 9)."""
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t], summed over the caption, averaged over the batch (eq. 9).
+
+    The paper has no λ_e here: below zero it sharpens α, which makes a soft model one that a hard model can start from.
+    """
 
     doubly_stochastic: float = 0.33  # λ; the authors' program's value at batches of 64
+    entropy_weight: float = 0.0  # λ_e
     label_smoothing: float = 0.0
 
     paths = 1
@@ -67,8 +71,10 @@ class SoftObjective:
         loss = cross_entropy(told.logits, captions, log_probabilities, self.label_smoothing).sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
         if told.alpha is not None:
+            uncertainty = entropy(told.alpha)  # (B, P, C)
             loss = loss + self.doubly_stochastic * doubly_stochastic(told.alpha).mean()
-            watch["entropy"] = entropy(told.alpha.detach()).mean()
+            loss = loss - self.entropy_weight * uncertainty.sum(-1).mean()
+            watch["entropy"] = uncertainty.detach().mean()
         return Loss(loss, watch)
 
 

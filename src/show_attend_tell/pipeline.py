@@ -47,7 +47,8 @@ class LivePhotos:
         if not torch.is_grad_enabled():
             return self.encoder.annotate(pixels)
         self.encoder.train()
-        annotations: Tensor = self.encoder(pixels)
+        with torch.autocast(pixels.device.type, torch.bfloat16, enabled=self.encoder.precision == "bfloat16"):
+            annotations: Tensor = self.encoder(pixels)
         return annotations
 
 

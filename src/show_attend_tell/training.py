@@ -55,7 +55,7 @@ class TrainingConfig:
     averaging: float = (
         0.0  # decay a batch of an exponential moving average of the weights, which is what ships; 0: none
     )
-    entropy_weight_end: float | None = None  # hard: λ_e moves evenly from its first value to this one over the training
+    entropy_weight_end: float | None = None  # λ_e moves evenly from its first value to this one over the training
 
     validation_beam: int = 1
     max_length: int = 40
@@ -63,7 +63,7 @@ class TrainingConfig:
     seed: int = 1
 
     def objective(self) -> SoftObjective | HardObjective:
-        return self.soft if self.decoder.attention == "soft" else dataclasses.replace(self.hard)
+        return dataclasses.replace(self.soft if self.decoder.attention == "soft" else self.hard)
 
 
 class Annotations(Protocol):
@@ -132,7 +132,7 @@ class Trainer:
         self.average = AttentionDecoder(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
         self.objective = config.objective()
-        self.entropy_weight_start = config.hard.entropy_weight
+        self.entropy_weight_start = self.objective.entropy_weight
         self.generator = torch.Generator().manual_seed(config.seed)
         groups: list[dict[str, Any]] = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
@@ -214,8 +214,8 @@ class Trainer:
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
         look = objective.look(len(indices), captions.shape[1], self.generator)
+        annotations = self.annotations(names)
         with self.autocast:
-            annotations = self.annotations(names)
             told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look)
             loss = objective(told, captions)
         if not torch.isfinite(loss.total):
@@ -251,13 +251,13 @@ class Trainer:
         return torch.stack([part for part in parts if part is not None]).to(self.device)
 
     def adjust(self) -> None:
-        """Set the learning rate, and a hard model's entropy weight, for where the training has come to."""
+        """Set the learning rate and the entropy weight for where the training has come to."""
         factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
         if self.config.schedule == "cosine":
             factor *= 0.5 * (1 + math.cos(math.pi * self.progress()))
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        if self.config.entropy_weight_end is not None and isinstance(self.objective, HardObjective):
+        if self.config.entropy_weight_end is not None:
             start = self.entropy_weight_start
             self.objective.entropy_weight = start + (self.config.entropy_weight_end - start) * self.progress()
 
