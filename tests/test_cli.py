@@ -42,7 +42,7 @@ SETTINGS = {
     "minimum_count": 1,
     "batch_size": 4,
     "warmup": 0,
-    "averaging": 0.0,
+    "averaging": 0,  # a whole number where a float is wanted
     "learning_rate": 0.01,
 }
 SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]

@@ -84,7 +84,7 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
     """A new field of `DecoderConfig` must either join `OPTIONS` or be named here as changing no function."""
     tried = {name for options in OPTIONS for name in options}
-    no_function = {"attention", "dropout", "annotation_dropout", "embedding_dropout"}
+    no_function = {"attention", "dropout", "annotation_dropout", "place_dropout", "embedding_dropout"}
     assert set(DecoderConfig.__dataclass_fields__) == tried | no_function | set(SIZES)
 
 
@@ -238,6 +238,17 @@ def test_annotation_dropout_takes_whole_channels() -> None:
         dropped.append((seen == 0).float().mean())
         torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
     assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
+
+
+def test_place_dropout_leaves_some_whole_places_each_time_others() -> None:
+    decoder, annotations = small_decoder(place_dropout=0.4, annotation_norm="scale").train(), small_annotations()
+    fewer, states = round(L * 0.6), [decoder.start(annotations).source[0] for _ in range(2)]
+    for state in states:
+        assert state.shape[1] == fewer
+        same = (state[:, :, None] == annotations[:, None]).all(-1)  # (B, kept, L)
+        assert (same.sum(-1) == 1).all() and (same.sum(1) <= 1).all()
+    assert not torch.equal(*states)
+    assert decoder.eval().start(annotations).source[0].shape[1] == L
 
 
 def test_alpha_and_memory_are_float32_under_autocast() -> None:

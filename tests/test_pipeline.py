@@ -209,6 +209,8 @@ def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, tmp_path: Path) -
         run(dataset, small_config(decoder={"hidden_size": 7}), tmp_path / "other", start_from=soft)
     with pytest.raises(SatError, match="SHA-256"):
         run(dataset, small_config(), tmp_path / "other", start_from=soft, encoder=small_encoder(seed=1))
+    with pytest.raises(SatError, match="give --geometry squash"):  # the same weights, another view of the photos
+        run(dataset, small_config(), tmp_path / "other", start_from=soft, encoder=small_encoder(geometry="crop"))
 
 
 def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path) -> None:

@@ -433,21 +433,25 @@ def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
     assert falling[-1] < 0.01 * 0.02 and falling == sorted(falling, reverse=True)
 
 
-def test_the_entropy_weight_moves_evenly_to_its_end() -> None:
-    hard = small_config(
-        decoder={"attention": "hard"}, hard=HardObjective(entropy_weight=0.5), entropy_weight_end=0.1, epochs=2
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
+    config = small_config(
+        decoder={"attention": attention},
+        soft=SoftObjective(entropy_weight=0.5),
+        hard=HardObjective(entropy_weight=0.5),
+        entropy_weight_end=0.1,
+        epochs=2,
     )
-    trainer = trainer_of(hard, random_data())
-    assert isinstance(trainer.objective, HardObjective)
+    trainer = trainer_of(config, random_data())
     for share, weight in ((0, 0.5), (1, 0.3), (2, 0.1)):
         trainer.taken = share * trainer.batches_an_epoch
         trainer.adjust()
         assert trainer.objective.entropy_weight == pytest.approx(weight)
-    assert hard.hard.entropy_weight == 0.5  # the settings themselves do not move
-    constant = trainer_of(replace(hard, entropy_weight_end=None), random_data())
+    assert config.soft.entropy_weight == config.hard.entropy_weight == 0.5  # the settings themselves do not move
+    constant = trainer_of(replace(config, entropy_weight_end=None), random_data())
     constant.taken = constant.batches_an_epoch
     constant.adjust()
-    assert isinstance(constant.objective, HardObjective) and constant.objective.entropy_weight == 0.5
+    assert constant.objective.entropy_weight == 0.5
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
@@ -508,6 +512,8 @@ def test_a_loss_that_is_no_number_is_told_to_the_user(monkeypatch: pytest.Monkey
     monkeypatch.setattr(SoftObjective, "__call__", broken)
     with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
         trainer.run(show=False)
+    for value in weights_of(trainer).values():
+        assert value.isfinite().all()  # it never reached the weights
 
 
 def test_one_seed_gives_one_training() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.attention import Attention, Expectation, Look
+from show_attend_tell.attention import Attention, Expectation, Look, look_at
 from show_attend_tell.errors import SatError
 
 EXPECTATION = Expectation()
@@ -94,13 +94,14 @@ class DecoderConfig:
     annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
     dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
+    place_dropout: float = 0.0  # of whole places: neither attended nor part of the mean annotation
     embedding_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("vocabulary_size", "annotation_size", "embedding_size", "hidden_size", "attention_size"):
             if getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in ("dropout", "annotation_dropout", "embedding_dropout"):
+        for name in ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
         for name, known in (
@@ -192,6 +193,11 @@ class AttentionDecoder(Decoder):
                 f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with D = "
                 f"{self.config.annotation_size}"
             )
+        if self.training and self.config.place_dropout:
+            batch, places, _ = annotations.shape
+            fewer = max(1, round(places * (1 - self.config.place_dropout)))
+            chosen = torch.rand(batch, places, device=annotations.device).topk(fewer, dim=-1).indices
+            annotations = look_at(chosen, annotations).context  # (B, kept places, D)
         annotations = annotations.to(self.embedding.weight.dtype)
         if self.config.annotation_norm == "scale":
             annotations = annotations * self.annotation_scale

@@ -156,7 +156,7 @@ def train(
     initial = None
     if start_from is not None:
         theirs = dataclasses.replace(start_from.decoder.config, attention=decoder_config.attention)
-        for name in ("dropout", "annotation_dropout", "embedding_dropout"):
+        for name in ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout"):
             theirs = dataclasses.replace(theirs, **{name: getattr(decoder_config, name)})
         if theirs != decoder_config:
             raise SatError("the model to start from has another decoder: give the same sizes and choices with --set")
