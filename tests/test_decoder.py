@@ -245,7 +245,7 @@ def test_place_dropout_leaves_some_whole_places_each_time_others() -> None:
     fewer, states = round(L * 0.6), [decoder.start(annotations).source[0] for _ in range(2)]
     for state in states:
         assert state.shape[1] == fewer
-        same = (state[:, :, None] == annotations[:, None]).all(-1)  # (B, kept, L)
+        same = (state[:, :, None] == (annotations * decoder.annotation_scale)[:, None]).all(-1)  # (B, kept, L)
         assert (same.sum(-1) == 1).all() and (same.sum(1) <= 1).all()
     assert not torch.equal(*states)
     assert decoder.eval().start(annotations).source[0].shape[1] == L
