@@ -94,8 +94,8 @@ class HardObjective:
     ``reward``: "sentence" pays every place the log p of the whole caption (the paper); "to_go" pays s_t only for the
     words from t on, the only ones that it can change.
     ``baseline``: "moving" is b_k = 0.9 b_{k−1} + 0.1 log p, over mini-batches (the paper); "length" keeps one such b
-    per caption length; "leave_one_out" is the mean of the caption's other sampled sequences. With "to_go" each has a
-    value per step.
+    per caption length; "leave_one_out" is the mean of the caption's other sampled sequences; "expected", with coin
+    "both", is the log p of the same caption's expected path. With "to_go" each has a value per step.
     """
 
     samples: int = 1  # N
@@ -103,7 +103,7 @@ class HardObjective:
     entropy_weight: float = 0.0  # λ_e
     coin: Literal["image", "batch", "both", "none"] = "image"
     reward: Literal["sentence", "to_go"] = "sentence"
-    baseline: Literal["moving", "length", "leave_one_out"] = "moving"
+    baseline: Literal["moving", "length", "leave_one_out", "expected"] = "moving"
     doubly_stochastic: float = 0.0  # λ: the paper has it in the soft model only
     label_smoothing: float = 0.0
 
@@ -111,6 +111,10 @@ class HardObjective:
         self.baselines: dict[int, Tensor] = {}  # by caption length, or all under 0
         if self.samples < 1:
             raise SatError(f"samples is {self.samples}: give at least 1")
+        if self.baseline == "expected" and self.coin != "both":
+            raise SatError(
+                f'the expected baseline needs the expected path that coin "both" gives, not coin {self.coin!r}'
+            )
         if self.baseline == "leave_one_out" and self.samples < 2:
             raise SatError("the leave_one_out baseline is the mean of the other samples: give samples of 2 or more")
 
@@ -167,6 +171,8 @@ class HardObjective:
         """Reward (B, P, 1 or C) less its baseline, which never depends on the same path's places; zero for expected
         paths."""
         inside = sampled[..., None]
+        if self.baseline == "expected":
+            return (reward - reward[:, :1]) * inside
         if self.baseline == "leave_one_out":
             count = inside.sum(1, keepdim=True)
             others = ((reward * inside).sum(1, keepdim=True) - reward) / (count - 1).clamp_min(1)
