@@ -174,12 +174,6 @@ def test_the_seed_decides_what_is_drawn(captioner: Captioner, photos: list[Image
     same(captioner(photos[0], seed=1), captioner(photos[0], seed=2), 0)  # nothing is drawn
 
 
-def test_progress_is_told_by_photos_done(captioner: Captioner, photos: list[Image.Image]) -> None:
-    done: list[int] = []
-    captioner.caption(photos, batch_size=4, on_batch=done.append)
-    assert done == [4, 8, 11]
-
-
 # Log-probabilities
 
 
@@ -363,9 +357,9 @@ def test_a_saved_captioner_is_the_same_captioner(
     [
         ({"beam": 0}, "beam is 0"),
         ({"look": "away"}, "'away' is not known"),
-        ({"sampling": Sampling(temperature=0)}, "temperature 0"),
-        ({"sampling": Sampling(top_k=-1)}, "top_k -1"),
-        ({"sampling": Sampling(top_p=1.5)}, "top_p 1.5"),
+        ({"sampling": {"temperature": 0}}, "temperature 0"),
+        ({"sampling": {"top_k": -1}}, "top_k -1"),
+        ({"sampling": {"top_p": 1.5}}, "top_p 1.5"),
         ({"sampling": {"captions": 0}}, "captions"),
         ({"batch_size": 0}, "batch_size is 0"),
     ],
@@ -375,6 +369,6 @@ def test_options_that_make_no_sense_are_refused(
     options: dict[str, Any], message: str, captioner: Captioner, photos: list[Image.Image]
 ) -> None:
     with pytest.raises(SatError, match=message):
-        if isinstance(options.get("sampling"), dict):
+        if "sampling" in options:
             options = {"sampling": Sampling(**options["sampling"])}
         captioner(photos[0], **options)

@@ -250,7 +250,14 @@ def test_mistakes_with_caption(
 def test_an_unreadable_photo_is_named(photos: Path, model: Path) -> None:
     whole = (photos / "photo1.png").read_bytes()
     (photos / "photo1.png").write_bytes(whole[: len(whole) // 2])
-    assert "photo1.png" in refused("caption", photos, "--model", model)
+    assert "photo1.png" in refused("caption", photos / "photo1.png", "--model", model)
+    result = CliRunner().invoke(
+        main, ["caption", str(photos), "--model", str(model), "--json", str(photos / "all.json")]
+    )
+    problem, count = result.stderr.splitlines()
+    assert result.exit_code == 1 and "photo1.png" in problem and count.startswith("sat: 1 of 3 photos")
+    others = [Path(told["source"]).name for told in json.loads((photos / "all.json").read_text())]
+    assert others == ["photo0.png", "photo2.png"]  # which are not lost
 
 
 def test_unknown_commands_are_one_line_too() -> None:

@@ -443,7 +443,7 @@ def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) 
     with pytest.raises(SatError, match="no split 'dev'; it has train, val, test"):
         evaluated(trained, large, "dev")
     with pytest.raises(SatError, match=r"ptb.*Java"):
-        evaluated(trained, large, "val", convention="ptb")
+        evaluated(trained, large, "val", tokens="ptb")
 
 
 @pytest.mark.usefixtures("without_java")

@@ -27,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the README speaks of: dog.jpg, photos/, new.jpg and a small products/ to train on."""
+    """The files that the README speaks of: dog.jpg, photos/, new.jpg and a small products/ to train on."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "photos").mkdir()
     (folder / "products" / "images").mkdir(parents=True)

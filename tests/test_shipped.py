@@ -48,7 +48,7 @@ def test_captions_of_the_examples_alone_and_together(name: str) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("name", MODELS)
 def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) -> None:
-    """Set FLICKR8K to a folder with the data: `FLICKR8K=flickr8k/ make proof` (minutes; half an hour without bfloat16)."""
+    """Set FLICKR8K to the data's folder: `FLICKR8K=flickr8k/ make proof` (a few minutes)."""
     folder = os.environ.get("FLICKR8K")
     if not folder:
         pytest.skip("FLICKR8K does not name the data set's folder")

@@ -6,8 +6,21 @@
 >>> print(caption, caption.attention.shape)  # doctest: +SKIP
 """
 
-from show_attend_tell.captioner import Caption, Captioner, Sampling
+from typing import TYPE_CHECKING, Any
+
 from show_attend_tell.errors import SatError
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Caption, Captioner, Sampling
 
 __version__ = "0.1.0"
 __all__ = ["Caption", "Captioner", "Sampling", "SatError"]
+
+
+def __getattr__(name: str) -> Any:
+    """The captioner's names, imported at first use: `sat --help` need not wait for PyTorch."""
+    if name in __all__:
+        from show_attend_tell import captioner
+
+        return getattr(captioner, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

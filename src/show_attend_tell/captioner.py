@@ -6,7 +6,7 @@ T words, end token excluded · L places in a grid of rows and columns.
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
@@ -25,7 +25,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import pick_device
 from show_attend_tell.objectives import word_log_probabilities
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import Hypothesis, beam_search, sample
+from show_attend_tell.search import Hypothesis, beam_search, check_sampling, sample
 from show_attend_tell.visualize import attention_strip
 from show_attend_tell.vocabulary import tokenise
 
@@ -42,7 +42,7 @@ class Caption:
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
     complete: bool  # False when the longest length came before the caption's end
-    alternatives: list[tuple[str, float]]  # the other captions of the beam with their log-probabilities, best first
+    alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
     source: str | None = None  # the photo's path, when it came from one
     photo: Image.Image | None = field(default=None, repr=False)
@@ -154,19 +154,20 @@ class Captioner:
         sampling: "Sampling | None" = None,
         seed: int = 0,
         batch_size: int = 8,
-        on_batch: Callable[[int], None] = lambda done: None,
     ) -> list[Caption]:
         """Caption photos; what is not given is the checkpoint's default.
 
         A photo is a path, a PIL image or an array of any mode. ``sampling`` draws the words instead of searching.
         ``seed`` decides everything that is drawn, for each photo together with its own pixels, so that a photo's
-        caption does not depend on its batch. ``on_batch`` is told the number of photos done. Raises `SatError` for a
+        caption does not depend on its batch. Raises `SatError` for a
         photo that cannot be read.
         """
         given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
         decoding = dataclasses.replace(
             self.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
         )
+        if batch_size < 1:
+            raise SatError(f"batch_size is {batch_size}: give at least 1")
         captions: list[Caption] = []
         for start in range(0, len(photos), batch_size):
             batch = photos[start : start + batch_size]
@@ -180,7 +181,6 @@ class Captioner:
             )
             for photo, image, hypotheses in zip(batch, images, found, strict=True):
                 captions.append(self.told(photo, image, hypotheses, decoding, sampling, seed))
-            on_batch(len(captions))
         return captions
 
     def search(
@@ -275,12 +275,18 @@ class Captioner:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Drawing the words from the model's distribution instead of searching for the likeliest."""
+    """Drawing the words from the model's distribution instead of searching for the likeliest.
+
+    Raises `SatError` for no captions, a temperature not above 0, a top_k below 0 or a top_p outside (0, 1].
+    """
 
     captions: int = 1  # a photo
     temperature: float = 1.0
     top_k: int = 0  # 0: all words
     top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_sampling(self.captions, self.temperature, self.top_k, self.top_p)
 
 
 def photo_seed(seed: int, identity: bytes) -> int:

@@ -102,6 +102,8 @@ class Checkpoint:
         if self.tuned_encoder is not None:
             tuned = {name: value.detach().cpu().contiguous() for name, value in self.tuned_encoder.items()}
             replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
+        else:  # of a model that was here before
+            (folder / "encoder.safetensors").unlink(missing_ok=True)
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")
         config = {
@@ -124,9 +126,7 @@ class Checkpoint:
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             if config["format"] != FORMAT:
-                raise SatError(
-                    f"{folder} has format {config['format']}, this version reads {FORMAT}: update show-attend-tell"
-                )
+                raise SatError(f"has format {config['format']}, this version reads {FORMAT}: update show-attend-tell")
             decoder = AttentionDecoder(DecoderConfig.from_dict(config["decoder"]))
             encoder = config["encoder"]
             record = EncoderRecord(
@@ -140,6 +140,8 @@ class Checkpoint:
             raise SatError(f"{folder} is not a model: it has no config.json") from error
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise SatError(f"{folder / 'config.json'} is damaged or from another program ({error!r})") from error
+        except SatError as error:
+            raise SatError(f"{folder / 'config.json'}: {error}") from error
         vocabulary = Vocabulary.load(folder / "vocabulary.json")
         if len(vocabulary) != decoder.vocabulary_size:
             raise SatError(
@@ -167,8 +169,10 @@ class Checkpoint:
         `encoder.load_encoder`."""
         encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
         if self.tuned_encoder is not None:
-            encoder.body.load_state_dict(self.tuned_encoder)
-        self.encoder.check(encoder, model)
+            try:
+                encoder.body.load_state_dict(self.tuned_encoder)
+            except RuntimeError as error:
+                raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
         encoder.preprocessing = self.encoder.preprocessing
         return encoder
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from tqdm import tqdm
 
+from show_attend_tell import __version__
 from show_attend_tell.errors import SatError
 
 EXAMPLES = {
@@ -47,6 +47,11 @@ Examples:
   sat evaluate --model flickr8k-soft --data flickr8k/ --split test
   sat evaluate --model my-model --data flickr8k/ --split val --beam 3 --json scores.json
 """,
+    "models": """
+\b
+Examples:
+  sat models                                       names to give to --model
+""",
 }
 
 
@@ -69,12 +74,35 @@ class Teaching(click.Command):
             return super().invoke(ctx)
         except SatError as error:
             fail(str(error), 1)
+        except BrokenPipeError:
+            raise  # `sat … | head`, which click sees to
+        except OSError as error:  # a full disk, a folder that may not be written
+            fail(str(error), 1)
         except KeyboardInterrupt:
             fail("interrupted", 130)
 
 
+class Commands(click.Group):
+    """The commands; what click itself refuses, an unknown option or a number out of range, is told in one line too."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
+        try:
+            return super().main(*arguments, **options)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx is not None else "sat"
+            fail(f"{error.format_message()} ({command} --help tells more)", error.exit_code)
+        except click.ClickException as error:
+            fail(error.format_message(), error.exit_code)
+        except click.Abort:
+            fail("interrupted", 130)
+
+
 def fail(message: str, code: int) -> NoReturn:
-    click.echo(f"sat: {message}", err=True)
+    click.echo(f"sat: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 
@@ -114,8 +142,8 @@ def with_encoder(command: Any) -> Any:
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="show-attend-tell", prog_name="sat")
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="sat")
 def main() -> None:
     """Show, Attend and Tell: captions that show where they looked.
 
@@ -176,41 +204,59 @@ def caption(
     from show_attend_tell.checkpoint import replace
     from show_attend_tell.photos import find_photos
 
+    check_target(json_file)
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
         raise SatError("--temperature, --top-k and --top-p say how to draw words: add --sample")
     if sample and beam is not None:
         raise SatError("--sample draws the words and --beam searches them: give one of the two")
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
     files = find_photos(photos)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
-    with tqdm(total=len(files), unit="photo", disable=len(files) < 10 or not sys.stderr.isatty()) as bar:
-        captions = captioner.caption(
-            files,
-            beam=beam,
-            look=look,
-            sampling=sampling,
-            seed=seed,
-            on_batch=lambda done: bar.update(done - bar.n),
-        )
-    if json_file != "-":
-        for found in captions:
-            ending = "" if found.complete else " …"
-            click.echo(f"{found.source}: {found}{ending}  (log p {found.log_probability:.2f})")
+    options: dict[str, Any] = {"beam": beam, "look": look, "sampling": sampling, "seed": seed}
+    captions, failed = [], 0
+    if picture is not None:
+        picture.mkdir(parents=True, exist_ok=True)
+    names = dict(zip(files, picture_names(files), strict=True))
+    for batch in (files[start : start + BATCH] for start in range(0, len(files), BATCH)):
+        for found in captions_or_errors(captioner, batch, options):
+            if isinstance(found, SatError):
+                click.echo(f"sat: {found}", err=True)
+                failed += 1
+                continue
+            if json_file != "-":
+                ending = "" if found.complete else " …"
+                click.echo(f"{found.source}: {found}{ending}  (log p {found.log_probability:.2f})")
+            if picture is not None:
+                image = found.picture()
+                target = picture / names[Path(str(found.source))]
+                replace(target, lambda file, image=image: image.save(file, format="PNG"))  # type: ignore[misc]
+            captions.append(found.to_dict() if json_file else None)
     if json_file:
-        text = json.dumps([found.to_dict() for found in captions], ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
         if json_file == "-":
             click.echo(text, nl=False)
         else:
             write_text(Path(json_file), text)
-    if picture is not None:
-        picture.mkdir(parents=True, exist_ok=True)
-        for found, name in zip(captions, picture_names(files), strict=True):
-            image = found.picture()
-            replace(picture / name, lambda file, image=image: image.save(file, format="PNG"))  # type: ignore[misc]
-        click.echo(
-            f"{len(captions)} pictures of where each word looked are in {picture}{os.sep}",
-            err=json_file == "-",
-        )
+    if picture is not None and captions:
+        told = f"{len(captions)} picture{'s' if len(captions) > 1 else ''}"
+        click.echo(f"{told} of where each word looked: {picture}{os.sep}", err=json_file == "-")
+    if failed and len(files) > 1:
+        fail(f"{failed} of {len(files)} photos could not be captioned, as said above", 1)
+    if failed:
+        sys.exit(1)
+
+
+BATCH = 8  # photos captioned together, and so said together
+
+
+def captions_or_errors(captioner: Any, batch: list[Path], options: dict[str, Any]) -> list[Any]:
+    """The captions of a batch; where a photo cannot be read, its `SatError` in the place of its caption."""
+    try:
+        return list(captioner.caption(batch, **options))
+    except SatError as error:
+        if len(batch) == 1:
+            return [error]
+        return [captions_or_errors(captioner, [file], options)[0] for file in batch]
 
 
 def picture_names(files: list[Path]) -> list[str]:
@@ -224,12 +270,20 @@ def picture_names(files: list[Path]) -> list[str]:
     return names
 
 
+def check_target(json_file: str | None) -> None:
+    """Raise `SatError` for a file that cannot be written, before any time is spent on its content."""
+    if json_file and json_file != "-":
+        file = Path(json_file)
+        if not file.parent.is_dir():
+            raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
+        if file.is_dir():
+            raise SatError(f"{file} is a folder: name a file")
+
+
 def write_text(file: Path, text: str) -> None:
-    """Write a file whole or not at all; a folder that is not there is the user's to mend."""
+    """Write a file whole or not at all."""
     from show_attend_tell.checkpoint import replace
 
-    if not file.parent.is_dir():
-        raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
@@ -374,6 +428,13 @@ def train(
     click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split test")
 
 
+SET_ELSEWHERE = {
+    "decoder.attention": "--attention",
+    "decoder.annotation_size": "the encoder",
+    "decoder.vocabulary_size": "vocabulary_size and minimum_count",
+}
+
+
 def changed(config: Any, change: str) -> Any:
     """A configuration with one setting changed, "decoder.hidden_size=1024"; raises `SatError` listing the settings
     there are."""
@@ -387,6 +448,8 @@ def changed(config: Any, change: str) -> Any:
         getattr(config, group, None) if group in ("decoder", "soft", "hard") else config if not group else None
     )
     fields = {f.name for f in dataclasses.fields(target)} - {"decoder", "soft", "hard"} if target is not None else set()
+    if elsewhere := SET_ELSEWHERE.get(name):
+        raise SatError(f"--set {change}: {name} is not set so, but by {elsewhere}")
     if not equals or entry not in fields:
         known = [f.name for f in dataclasses.fields(config) if f.name not in ("decoder", "soft", "hard")]
         for part in ("decoder", "soft", "hard"):
@@ -404,7 +467,7 @@ def changed(config: Any, change: str) -> Any:
 @main.command(cls=Teaching)
 @click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
-@click.option("--split", default="test", show_default=True)
+@click.option("--split", default="test", show_default=True, help="train, val or test.")
 @click.option("--beam", type=click.IntRange(1), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
@@ -433,7 +496,7 @@ def evaluate(
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
-    tokens: str,
+    tokens: Any,
     bound: int | None,
     seed: int,
     json_file: str | None,
@@ -447,6 +510,7 @@ def evaluate(
     from show_attend_tell.datasets import read_dataset
     from show_attend_tell.features import default_cache
 
+    check_target(json_file)
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = pipeline.evaluate(
@@ -457,7 +521,7 @@ def evaluate(
         beam=beam,
         look=look,
         length_normalisation=length_normalisation,
-        convention="ptb" if tokens == "ptb" else "tokens",
+        tokens=tokens,
         bound_samples=bound or 0,
         seed=seed,
     )
@@ -489,6 +553,8 @@ def models() -> None:
     """The models that come with this package, and their scores."""
     from show_attend_tell.checkpoint import SHIPPED, Checkpoint, score_lines, shipped_models
 
+    if not shipped_models():
+        click.echo("no model comes with this build; train one with sat train")
     for name in shipped_models():
         checkpoint = Checkpoint.load(SHIPPED / name)
         click.echo(

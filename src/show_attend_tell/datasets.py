@@ -118,7 +118,10 @@ class Dataset:
         examples = tuple(example for example in self.examples if example.split == name)
         if not examples:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
-            raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}")
+            raise SatError(
+                f"the data in {self.folder} has no split {name!r}; it has {known} (a captions.csv chooses in a column "
+                "named split)"
+            )
         return examples
 
 

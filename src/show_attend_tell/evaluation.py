@@ -1,6 +1,6 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-Two named conventions for the words that are compared. `"tokens"`, the headline: captions and references are
+Two named conventions for the words that are compared. `"split"`, the headline: captions and references are
 the split file's own tokens (lower-case, no punctuation) joined by spaces, given to the scorers as they are.
 `"ptb"`: both are raw text, cut by the Penn Treebank tokeniser as coco-caption does. Scores of one convention
 must not be compared with scores of the other: the difference is worth several points.
@@ -93,24 +93,24 @@ def score(
     hypotheses: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
     *,
-    convention: Literal["tokens", "ptb"] = "tokens",
+    tokens: Literal["split", "ptb"] = "split",
 ) -> dict[str, Any]:
     """Score captions by every metric of a captioner's card, x100, through pycocoevalcap 1.2.
 
     `hypotheses` gives one caption per photo and `references` its references, by the same names. With the
-    convention "tokens" the texts are compared word by word as they are; with "ptb" they are raw captions and
+    tokens "split" the texts are compared word by word as they are; with "ptb" they are raw captions and
     are tokenised first, which needs Java.
 
     The result has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
     factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
-    why), `rouge_l`, `cider` (CIDEr-D), `captions` (how many) and `convention`.
+    why), `rouge_l`, `cider` (CIDEr-D), `captions` (how many) and `tokens`.
 
     Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
     photos, for a photo without (non-empty) references, and for "ptb" without Java.
     """
     _check_names(hypotheses, references)
-    if convention not in ("tokens", "ptb"):
-        raise SatError(f"unknown scoring convention {convention!r}; there are 'tokens' and 'ptb'")
+    if tokens not in ("split", "ptb"):
+        raise SatError(f"unknown tokens {tokens!r} to score by; there are 'split' and 'ptb'")
     scorers = {name: _scorer(name) for name in ("bleu.bleu", "meteor.meteor", "rouge.rouge", "cider.cider")}
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
@@ -118,7 +118,7 @@ def score(
     photos = list(hypotheses)
     candidates = [" ".join(hypotheses[photo].split()) for photo in photos]
     choices = [[" ".join(text.split()) for text in references[photo]] for photo in photos]
-    if convention == "ptb":
+    if tokens == "ptb":
         texts = [*candidates, *(text for texts in choices for text in texts)]
         words = iter(_ptb_tokenise(texts, _scorer("tokenizer.ptbtokenizer")))
         candidates = [next(words) for _ in candidates]
@@ -143,7 +143,12 @@ def score(
     except _JavaError as problem:
         result |= {"meteor": None, "meteor_missing": str(problem)}
     result |= {"rouge_l": 100 * float(rouge), "cider": 100 * float(cider)}
-    return result | {"captions": len(photos), "convention": convention}
+    return result | {"captions": len(photos), "tokens": tokens}
+
+
+def check_scorers() -> None:
+    """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
+    _scorer("bleu.bleu")
 
 
 def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
@@ -230,7 +235,7 @@ def _ptb_tokenise(texts: Sequence[str], module: ModuleType) -> list[str]:
             timeout=_JAVA_SECONDS + 0.01 * len(texts),
         )
     except (_JavaError, OSError, subprocess.SubprocessError) as error:
-        raise SatError(f"the convention 'ptb' needs its tokeniser: {error}") from error
+        raise SatError(f"the tokens 'ptb' need its tokeniser: {error}") from error
     lines = done.stdout.split("\n")[:-1]
     if len(lines) != len(texts):
         raise SatError(f"the PTB tokeniser returned {len(lines)} lines for {len(texts)} captions; use 'tokens'")

@@ -4,6 +4,7 @@ B batch · P paths of one caption · C caption length with the end token · L pl
 sequences. Captions of one batch have one length, so nothing is padded and no mask is needed.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -50,6 +51,15 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
+def check_range(*, label_smoothing: float, **weights: float) -> None:
+    """Raise `SatError` naming the first weight that is not a number from 0 up, or a smoothing that is no share."""
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise SatError(f"{name} is {weight}: give 0 or more")
+    if not 0 <= label_smoothing < 1:
+        raise SatError(f"label_smoothing is {label_smoothing}: give a share from 0 up to but not including 1")
+
+
 @dataclass(kw_only=True)
 class SoftObjective:
     """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t], summed over the caption, averaged over the batch (eq. 9).
@@ -62,6 +72,9 @@ class SoftObjective:
     label_smoothing: float = 0.0
 
     paths = 1
+
+    def __post_init__(self) -> None:
+        check_range(label_smoothing=self.label_smoothing, doubly_stochastic=self.doubly_stochastic)
 
     def look(self, batch: int, steps: int, generator: torch.Generator) -> Look:
         return Expectation()
@@ -111,6 +124,18 @@ class HardObjective:
         self.baselines: dict[int, Tensor] = {}  # by caption length, or all under 0
         if self.samples < 1:
             raise SatError(f"samples is {self.samples}: give at least 1")
+        check_range(
+            label_smoothing=self.label_smoothing,
+            reward_weight=self.reward_weight,
+            doubly_stochastic=self.doubly_stochastic,
+        )
+        for name, known in (
+            ("coin", ("image", "batch", "both", "none")),
+            ("reward", ("sentence", "to_go")),
+            ("baseline", ("moving", "length", "leave_one_out", "expected")),
+        ):
+            if getattr(self, name) not in known:
+                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.baseline == "expected" and self.coin != "both":
             raise SatError(
                 f'the expected baseline needs the expected path that coin "both" gives, not coin {self.coin!r}'

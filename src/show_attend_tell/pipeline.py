@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from show_attend_tell.datasets import Dataset, Example
 from show_attend_tell.decoder import tell
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
-from show_attend_tell.evaluation import bleu, describe, score
+from show_attend_tell.evaluation import bleu, check_scorers, describe, score
 from show_attend_tell.features import FeatureCache
 from show_attend_tell.objectives import entropy, word_log_probabilities
 from show_attend_tell.photos import open_photo
@@ -133,16 +133,26 @@ def train(
     Raises `SatError` for an output that holds a model already (unless ``resume``), and for a start or state that does
     not fit.
     """
+    if tensorboard:
+        summary_writer()  # or say now that it is missing
     state = output / "training" / "state.safetensors"
     if resume and not state.exists():
         raise SatError(f"there is nothing to resume: {state} does not exist. Leave out --resume to start")
-    if not resume and (output / "config.json").exists():
-        raise SatError(f"{output} holds a model already: give another --output, or --resume to go on with its training")
+    if not resume and ((output / "config.json").exists() or state.exists()):
+        held = "a model" if (output / "config.json").exists() else "an interrupted training"
+        raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
+    if start_from is not None:  # before the photos are encoded, which may take long
+        start_from.encoder.check(encoder, "the model to start from")
+        before, now = start_from.encoder.preprocessing, encoder.preprocessing
+        if before != now:
+            raise SatError(
+                f"the model to start from saw photos by {before.geometry} to {before.size} pixels, and this training "
+                f"by {now.geometry} to {now.size}: give --geometry {before.geometry}"
+            )
     for line in dataset.report.lines():
         say(line)
     data = prepare(dataset, config, encoder, cache, fine_tune=fine_tune, show=show)
     if start_from is not None:
-        start_from.encoder.check(encoder, "the model to start from")
         data.vocabulary = start_from.vocabulary
         data.captions = [
             (example.name, data.vocabulary.encode(words))
@@ -158,13 +168,21 @@ def train(
         theirs = dataclasses.replace(start_from.decoder.config, attention=decoder_config.attention)
         for name in ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout"):
             theirs = dataclasses.replace(theirs, **{name: getattr(decoder_config, name)})
-        if theirs != decoder_config:
-            raise SatError("the model to start from has another decoder: give the same sizes and choices with --set")
+        wanted, have = theirs.to_dict(), decoder_config.to_dict()
+        if different := [f"decoder.{name}={wanted[name]}" for name in wanted if wanted[name] != have[name]]:
+            raise SatError(f"the model to start from has another decoder: give --set {' --set '.join(different)}")
         initial = start_from.decoder.state_dict()
     trainer = Trainer(config, data, device=device, initial=initial)
     if resume:
         trainer.resume(state)
         say(f"resumed after {trainer.epoch} epochs and {trainer.batch} batches")
+    unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in data.captions)
+    total = sum(len(words) - 1 for _, words in data.captions)
+    if 10 * unknown > total:
+        say(
+            f"{100 * unknown / total:.0f} % of the training captions' words are unknown, being seen fewer than "
+            f"{config.minimum_count} times: --set minimum_count=1 keeps every word"
+        )
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
     say(
         f"{len(data.captions):,} captions of {len(dataset.split('train')):,} photos, {len(data.vocabulary):,} words, "
@@ -206,6 +224,8 @@ def train(
 
     trainer.run(on_epoch=on_epoch, state=state, show=show)
     best = Checkpoint.load(output)
+    if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
+        encoder.body.load_state_dict(best.tuned_encoder)
     beams = {beam: val_bleu_4(best, data, beam, device) for beam in BEAMS}
     chosen = max(beams, key=lambda beam: beams[beam])
     best.decoding = dataclasses.replace(best.decoding, beam=chosen)
@@ -231,15 +251,20 @@ def val_bleu_4(checkpoint: Checkpoint, data: TrainingData, beam: int, device: to
     return bleu(found, [references for _, references in data.validation]).with_penalty[3]
 
 
+def summary_writer() -> Any:
+    """TensorBoard's writer; raises `SatError` naming the extra when it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise SatError("TensorBoard is not installed: pip install 'show-attend-tell[tensorboard]'") from error
+    return SummaryWriter
+
+
 class TensorBoard:
     """Scalars of every epoch and the attention of a few validation photos, for TensorBoard (an extra)."""
 
     def __init__(self, folder: Path, dataset: Dataset, data: TrainingData, trainer: Trainer, encoder: Encoder) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise SatError("TensorBoard is not installed: pip install 'show-attend-tell[tensorboard]'") from error
-        self.writer = SummaryWriter(str(folder))
+        self.writer = summary_writer()(str(folder))
         self.examples = dataset.split("val")[:4]
         self.data, self.trainer, self.encoder = data, trainer, encoder
 
@@ -276,7 +301,7 @@ def evaluate(
     beam: int | None = None,
     look: LookName | None = None,
     length_normalisation: float | None = None,
-    convention: str = "tokens",
+    tokens: Literal["split", "ptb"] = "split",
     bound_samples: int = 0,
     seed: int = 0,
     show: bool = True,
@@ -288,6 +313,7 @@ def evaluate(
     captions. Places that are sampled are seeded by ``seed`` and the photo's name. ``bound_samples`` N adds the lower
     bound L_s by N sampled sequences of places (`sampled_bound`). Raises `SatError` for an unknown split.
     """
+    check_scorers()
     examples = dataset.split(split)
     given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
     decoding = dataclasses.replace(
@@ -308,11 +334,11 @@ def evaluate(
                 captions.append({"photo": name, "caption": words, "log_probability": hypotheses[0].log_probability})
             bar.update(len(names))
     told = {str(caption["photo"]): str(caption["caption"]) for caption in captions}
-    if convention == "ptb":
-        scores = score(told, {e.name: list(e.raw) for e in examples}, convention="ptb")
+    if tokens == "ptb":
+        references = {example.name: list(example.raw) for example in examples}
     else:
-        scores = score(told, {e.name: [" ".join(words) for words in e.captions] for e in examples})
-    tokens = "ptb" if scores.pop("convention") == "ptb" else "split"
+        references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+    scores = score(told, references, tokens=tokens)
     known = [words for example in dataset.examples if example.split == "train" for words in example.captions]
     if bound_samples:
         scores["bound"] = sampled_bound(captioner, examples, annotations, samples=bound_samples, seed=seed, show=show)
@@ -325,7 +351,6 @@ def evaluate(
         "beam": decoding.beam,
         "look": decoding.look,
         "length_normalisation": decoding.length_normalisation,
-        "tokens": tokens,
         "seed": seed,
         "results": captions,
     }

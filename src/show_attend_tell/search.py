@@ -117,11 +117,9 @@ def sample(
     with that probability. `Hypothesis.log_probability` is the model's own, before these. Raises `SatError` for a
     temperature not above 0, a top_k below 0 or a top_p outside (0, 1].
     """
-    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
-        raise SatError(
-            f"temperature {temperature}, top_k {top_k}, top_p {top_p}: give a temperature above 0, top_k of 0 "
-            "(all words) or more, top_p above 0 and up to 1"
-        )
+    check_sampling(captions, temperature, top_k, top_p)
+    if max_length < 1:
+        raise SatError(f"the longest caption is {max_length}: give at least 1")
     batch, device = annotations.shape[0], annotations.device
     state: State = decoder.start(annotations, paths=captions)
     words = torch.full((batch, captions), decoder.vocabulary_size, device=device)
@@ -149,6 +147,17 @@ def sample(
     return [
         [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(captions)] for b in range(batch)
     ]
+
+
+def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) -> None:
+    """Raise `SatError` for a way of drawing words that there is not."""
+    if captions < 1:
+        raise SatError(f"{captions} captions a photo: give at least 1")
+    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
+        raise SatError(
+            f"temperature {temperature}, top_k {top_k}, top_p {top_p}: give a temperature above 0, top_k of 0 "
+            "(all words) or more, top_p above 0 and up to 1"
+        )
 
 
 def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool) -> Tensor:

@@ -6,13 +6,15 @@ interrupted training goes on exactly where it stopped.
 """
 
 import dataclasses
+import hashlib
 import json
 import math
-import os
 import random
+import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -23,6 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from show_attend_tell.checkpoint import replace
 from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu
@@ -34,7 +37,10 @@ from show_attend_tell.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Everything that a training depends on besides its data; defaults are the paper's (sec. 4.3), or its program's."""
+    """Everything that a training depends on besides its data; defaults are the paper's (sec. 4.3), or its program's.
+
+    Raises `SatError` for a number out of its range and for a choice that does not exist.
+    """
 
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
@@ -61,6 +67,23 @@ class TrainingConfig:
     max_length: int = 40
     patience: int = 10  # epochs without a better validation BLEU-4 (with brevity penalty) before stopping
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("minimum_count", "epochs", "batch_size", "validation_beam", "max_length", "patience"):
+            if getattr(self, name) < 1:
+                raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
+        for name in ("warmup", "weight_decay", "clip", "seed"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SatError(f"{name} is {getattr(self, name)}: give 0 or more")
+        if not 0 < self.learning_rate < math.inf:
+            raise SatError(f"learning_rate is {self.learning_rate}: give a number above 0")
+        if not 0 <= self.averaging < 1:
+            raise SatError(f"averaging is {self.averaging}: give a decay from 0 up to but not including 1")
+        if not isinstance(self.entropy_weight_end, (float, int, type(None))):
+            raise SatError(f"entropy_weight_end is {self.entropy_weight_end!r}: give a number, or None")
+        for name, known in (("optimiser", ("adam", "rmsprop")), ("schedule", ("constant", "cosine"))):
+            if getattr(self, name) not in known:
+                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
 
     def objective(self) -> SoftObjective | HardObjective:
         return dataclasses.replace(self.soft if self.decoder.attention == "soft" else self.hard)
@@ -165,13 +188,22 @@ class Trainer:
         """Train until the last epoch or until patience ends; ``on_epoch`` is told each epoch and whether it was the
         best yet.
 
-        Ctrl-C writes the training state (if ``state`` names a file) and raises KeyboardInterrupt.
+        Ctrl-C lets the batch end, writes the training state (if ``state`` names a file) and raises KeyboardInterrupt;
+        a second one does not wait.
         """
-        try:
+        with between_batches() as pressed:
+
+            def pause() -> None:
+                if pressed():
+                    if state is not None:
+                        self.save(state)
+                    raise KeyboardInterrupt
+
             while self.epoch < self.config.epochs and self.epoch - self.best_epoch < self.config.patience:
                 began = time.monotonic()
-                watch = self.one_epoch(show)
+                watch = self.one_epoch(show, pause)
                 scores = self.validate()
+                pause()
                 self.epoch, self.batch = self.epoch + 1, 0
                 better = scores["bleu_4"] > self.best
                 if better:
@@ -179,13 +211,11 @@ class Trainer:
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
                 if state is not None:
                     self.save(state)
-        except KeyboardInterrupt:
-            if state is not None:
-                self.save(state)
-            raise
+                pause()
 
-    def one_epoch(self, show: bool) -> dict[str, float]:
-        """The rest of the epoch's batches; returns the means of what the objective watches."""
+    def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
+        """The rest of the epoch's batches; returns the means of what the objective watches. ``pause`` is called after
+        each batch."""
         self.decoder.train()
         todo = batches(self.data.captions, self.config.batch_size, self.config.seed * 1_000_003 + self.epoch)
         totals: dict[str, float] = defaultdict(float)
@@ -205,6 +235,7 @@ class Trainer:
                 self.batch += 1
                 bar.update()
                 bar.set_postfix({name: f"{totals[name] / counts[name]:.3f}" for name in totals}, refresh=False)
+                pause()
         return {name: totals[name] / counts[name] for name in totals}
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
@@ -295,35 +326,42 @@ class Trainer:
         for index, entry in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
         tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
+        if self.device.type == "cuda":  # dropout draws there
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         tensors |= {f"baseline.{key}": value for key, value in self.baselines().items()}
         header = {
-            "config": json.dumps(self.config_dict()),
+            "config": json.dumps(self.identity()),
             "progress": json.dumps([self.epoch, self.batch, self.taken, self.best, self.best_epoch]),
         }
+        copies = {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+        }
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_suffix(".part")
-        save_file({name: value.detach().cpu().clone() for name, value in tensors.items()}, scratch, metadata=header)
-        os.replace(scratch, file)
+        replace(file, lambda scratch: save_file(copies, scratch, metadata=header))
 
     def resume(self, file: Path) -> None:
-        """Go on from the state in ``file``; raises `SatError` when it is of a training with other settings or
-        damaged."""
+        """Go on from the state in ``file``; raises `SatError` when it is of another training or damaged."""
         try:
             with safe_open(file, framework="pt") as stored:
-                header = stored.metadata()
+                header = stored.metadata() or {}
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
+            theirs, ours = json.loads(header["config"]), json.loads(json.dumps(self.identity()))
+            different = [
+                f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
+            ]
+            if different:
+                raise SatError(
+                    f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
+                )
+            self.restore(tensors)
+            self.epoch, self.batch, self.taken, self.best, self.best_epoch = json.loads(header["progress"])
+        except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise SatError(
                 f"the training state {file} cannot be read ({error}): start afresh without --resume"
             ) from error
-        theirs, ours = json.loads(header["config"]), json.loads(json.dumps(self.config_dict()))
-        different = [
-            f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
-        ]
-        if different:
-            raise SatError(
-                f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
-            )
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take over the tensors that `save` wrote."""
 
         def part(prefix: str) -> dict[str, Tensor]:
             return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -339,10 +377,26 @@ class Trainer:
         self.optimiser.load_state_dict(
             {"state": dict(entries), "param_groups": self.optimiser.state_dict()["param_groups"]}
         )
+        for parameter, entry in self.optimiser.state.items():  # the fused step needs the layout of the weights,
+            for name, value in entry.items():  # which an encoder may have in channels_last
+                if value.shape == parameter.shape:
+                    entry[name] = torch.empty_like(parameter).copy_(value)
         torch.set_rng_state(tensors["random.global"])
         self.generator.set_state(tensors["random.training"])
-        self.baselines().update({int(key): value for key, value in part("baseline.").items()})
-        self.epoch, self.batch, self.taken, self.best, self.best_epoch = json.loads(header["progress"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        self.baselines().update({int(key): value.to(self.device) for key, value in part("baseline.").items()})
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed training must share with the interrupted one: settings, captions, and annotations (by those
+        of the first photo) or the rate at which the encoder learns."""
+        data = self.data
+        captions = json.dumps([data.vocabulary.to_list(), list(data.captions), list(data.validation)])
+        found = {**self.config_dict(), "captions": hashlib.sha256(captions.encode()).hexdigest()[:12]}
+        if data.encoder is not None:
+            return found | {"encoder_learning_rate": data.encoder_learning_rate}
+        first = torch.stack([view[[data.captions[0][0]]] for view in data.views])
+        return found | {"annotations": hashlib.sha256(first.numpy().tobytes()).hexdigest()[:12]}
 
     def baselines(self) -> dict[int, Tensor]:
         """The hard objective's running baselines; the soft one has none."""
@@ -361,8 +415,35 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
+@torch.no_grad()
 def annotation_scale(data: TrainingData, photos: int = 500) -> float:
     """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
     names = sorted({name for name, _ in data.captions})
     squares = [data.views[0][[name]].float().square().mean() for name in names[:: max(1, len(names) // photos)]]
     return float(1 / torch.stack(squares).mean().sqrt())
+
+
+@contextmanager
+def between_batches() -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C back, and say whether it was pressed, so that it never cuts a step of the optimiser in two.
+
+    A second Ctrl-C raises KeyboardInterrupt at once. In a thread other than the main one, which Ctrl-C does not reach,
+    nothing changes.
+    """
+    times = 0
+
+    def press(*_: Any) -> None:
+        nonlocal times
+        times += 1
+        if times > 1:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not the main thread
+        yield lambda: False
+        return
+    try:
+        yield lambda: times > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
