@@ -8,9 +8,10 @@ from conftest import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations
 from torch import Tensor, nn
 
 from show_attend_tell.attention import Expectation, Likeliest, Look, Mixed, Sampled
-from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, State, tell
+from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.objectives import HardObjective, SoftObjective, word_log_probabilities
+from show_attend_tell.vocabulary import Vocabulary
 
 OPTIONS = [
     {},
@@ -84,7 +85,7 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
     """A new field of `DecoderConfig` must either join `OPTIONS` or be named here as changing no function."""
     tried = {name for options in OPTIONS for name in options}
-    no_function = {"attention", "dropout", "annotation_dropout", "place_dropout", "embedding_dropout"}
+    no_function = {"attention", *DROPOUTS}
     assert set(DecoderConfig.__dataclass_fields__) == tried | no_function | set(SIZES)
 
 
@@ -238,6 +239,16 @@ def test_annotation_dropout_takes_whole_channels() -> None:
         dropped.append((seen == 0).float().mean())
         torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
     assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
+
+
+def test_word_dropout_makes_previous_words_unknown_but_never_the_start() -> None:
+    decoder = small_decoder(word_dropout=0.5).train()
+    words = torch.full((1000,), 3)
+    words[::2] = decoder.vocabulary_size
+    embedded, unknown = decoder.embed(words), decoder.eval().embed(torch.tensor(Vocabulary.UNKNOWN))
+    became_unknown = (embedded == unknown).all(-1)
+    assert not became_unknown[::2].any()
+    assert 0.4 < became_unknown[1::2].float().mean() < 0.6
 
 
 def test_place_dropout_leaves_some_whole_places_each_time_others() -> None:

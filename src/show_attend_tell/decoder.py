@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 from show_attend_tell.attention import Attention, Expectation, Look, look_at
 from show_attend_tell.errors import SatError
+from show_attend_tell.vocabulary import Vocabulary
 
 EXPECTATION = Expectation()
+DROPOUTS = ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout", "word_dropout")
 
 
 class State(NamedTuple):
@@ -96,12 +98,13 @@ class DecoderConfig:
     annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
     place_dropout: float = 0.0  # of whole places: neither attended nor part of the mean annotation
     embedding_dropout: float = 0.0
+    word_dropout: float = 0.0  # of whole previous words, which become unknown
 
     def __post_init__(self) -> None:
         for name in ("vocabulary_size", "annotation_size", "embedding_size", "hidden_size", "attention_size"):
             if getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout"):
+        for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
         for name, known in (
@@ -218,6 +221,9 @@ class AttentionDecoder(Decoder):
 
     def embed(self, words: Tensor) -> Tensor:
         """E·y and its share of the gates, (...) → (..., m + 4n)."""
+        if self.training and self.config.word_dropout:
+            dropped = torch.rand(words.shape, device=words.device) < self.config.word_dropout
+            words = words.masked_fill(dropped & (words < self.vocabulary_size), Vocabulary.UNKNOWN)
         embedding = self.embedding_dropout(self.embedding(words))
         gates = self.gates_from_word(embedding)
         return torch.cat([embedding.to(gates.dtype), gates], dim=-1)

@@ -17,7 +17,7 @@ from show_attend_tell.attention import LookName, look_by_name
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord
 from show_attend_tell.datasets import Dataset, Example
-from show_attend_tell.decoder import tell
+from show_attend_tell.decoder import DROPOUTS, tell
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu, check_scorers, describe, score
@@ -166,7 +166,7 @@ def train(
     initial = None
     if start_from is not None:
         theirs = dataclasses.replace(start_from.decoder.config, attention=decoder_config.attention)
-        for name in ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout"):
+        for name in DROPOUTS:
             theirs = dataclasses.replace(theirs, **{name: getattr(decoder_config, name)})
         wanted, have = theirs.to_dict(), decoder_config.to_dict()
         if different := [f"decoder.{name}={wanted[name]}" for name in wanted if wanted[name] != have[name]]:

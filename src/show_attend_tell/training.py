@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from show_attend_tell.attention import look_by_name
 from show_attend_tell.checkpoint import replace
 from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
@@ -302,7 +303,11 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """BLEU ×100 on the validation photos by free-running decoding of the weights that would ship."""
+        """BLEU ×100 on the validation photos by free-running decoding of the weights that would ship.
+
+        A hard model is judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
+        """
+        look = look_by_name("likeliest" if self.config.decoder.attention == "hard" else "expectation")
         names = [name for name, _ in self.data.validation]
         found: list[list[str]] = []
         for start in range(0, len(names), 100):
@@ -311,6 +316,7 @@ class Trainer:
                 self.data.views[0][names[start : start + 100]].to(self.device),
                 beam=self.config.validation_beam,
                 max_length=self.config.max_length,
+                look=look,
             )
             found += [self.data.vocabulary.decode(best[0].words) for best in hypotheses]
         result = bleu(found, [references for _, references in self.data.validation])
