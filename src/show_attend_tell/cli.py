@@ -5,6 +5,8 @@ import dataclasses
 import json
 import os
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -398,9 +400,7 @@ def train(
     from show_attend_tell.hardware import pick_device
     from show_attend_tell.presets import preset
 
-    config = preset(preset_name, attention)
-    for change in changes:
-        config = changed(config, change)
+    config = changed(preset(preset_name, attention), changes)
     given: dict[str, Any] = {"epochs": epochs, "seed": seed}
     config = dataclasses.replace(config, **{name: value for name, value in given.items() if value is not None})
     dataset = read_dataset(data, restval=restval)
@@ -435,33 +435,45 @@ SET_ELSEWHERE = {
 }
 
 
-def changed(config: Any, change: str) -> Any:
-    """A configuration with one setting changed, "decoder.hidden_size=1024"; raises `SatError` listing the settings
-    there are."""
-    name, equals, text = change.partition("=")
-    try:
-        value: Any = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = text
-    group, _, entry = name.rpartition(".")
-    target: Any = (
-        getattr(config, group, None) if group in ("decoder", "soft", "hard") else config if not group else None
-    )
-    fields = {f.name for f in dataclasses.fields(target)} - {"decoder", "soft", "hard"} if target is not None else set()
-    if elsewhere := SET_ELSEWHERE.get(name):
-        raise SatError(f"--set {change}: {name} is not set so, but by {elsewhere}")
-    if not equals or entry not in fields:
-        known = [f.name for f in dataclasses.fields(config) if f.name not in ("decoder", "soft", "hard")]
-        for part in ("decoder", "soft", "hard"):
-            known += [f"{part}.{f.name}" for f in dataclasses.fields(getattr(config, part))]
-        raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
-    now = getattr(target, entry)
-    if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if now is not None and type(value) is not type(now):
-        raise SatError(f"--set {change}: {name} is a {type(now).__name__} (now {now!r}), and {text!r} is not")
-    updated: Any = dataclasses.replace(target, **{entry: value})
-    return dataclasses.replace(config, **{group: updated}) if group else updated
+def changed(config: Any, changes: Sequence[str]) -> Any:
+    """A configuration with settings changed, "decoder.hidden_size=1024" and the like, all at once.
+
+    Raises `SatError` for a value of another kind, and listing the settings that there are for a name that is not one.
+    """
+    groups: dict[str, dict[str, Any]] = defaultdict(dict)
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if elsewhere := SET_ELSEWHERE.get(name):
+            raise SatError(f"--set {change}: {name} is not set so, but by {elsewhere}")
+        group, _, entry = name.rpartition(".")
+        known = settings(config)
+        if not equals or name not in known:
+            raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
+        try:
+            value: Any = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text
+        now = known[name]
+        if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if now is not None and type(value) is not type(now):
+            raise SatError(f"--set {change}: {name} is a {type(now).__name__} (now {now!r}), and {text!r} is not")
+        groups[group][entry] = value
+    plain: dict[str, Any] = groups.pop("", {})
+    parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
+    return dataclasses.replace(config, **plain, **parts)
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """Every setting by its name, "epochs" or "decoder.hidden_size"."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            found |= {f"{field.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+        else:
+            found[field.name] = value
+    return found
 
 
 @main.command(cls=Teaching)
