@@ -469,3 +469,14 @@ def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path, mo
     assert found.grid == (6, 6) and isinstance(found.preprocessing, Preprocessing) and found.preprocessing.size == 48
     lines = sat("caption", data / "images", "--model", tmp_path / "model").stdout.splitlines()
     assert len(lines) == 17
+
+
+def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
+    before = (model / "model.safetensors").read_bytes()
+    result = CliRunner().invoke(main, ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--card"])
+    assert result.exit_code == 0, result.output
+    scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
+    assert scores["tokens"] == "split" and scores["captions"] > 0 and "results" not in scores
+    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
+    assert (model / "model.safetensors").read_bytes() == before
+    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")

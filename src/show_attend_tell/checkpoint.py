@@ -106,6 +106,11 @@ class Checkpoint:
             (folder / "encoder.safetensors").unlink(missing_ok=True)
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")
+        self.describe(folder)
+
+    def describe(self, folder: str | os.PathLike[str]) -> None:
+        """Write what is not weights or words: the card and the configuration, with the scores."""
+        folder = Path(folder)
         config = {
             "format": FORMAT,
             "decoder": self.decoder.config.to_dict(),

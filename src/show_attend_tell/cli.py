@@ -498,6 +498,7 @@ def settings(config: Any) -> dict[str, Any]:
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
+@click.option("--card", is_flag=True, help="Write the scores on the model's card too; --model must be a folder.")
 @weights_option
 @cache_option
 @device_option
@@ -512,6 +513,7 @@ def evaluate(
     bound: int | None,
     seed: int,
     json_file: str | None,
+    card: bool,
     encoder_weights: str | None,
     cache: Path | None,
     device: str,
@@ -523,6 +525,8 @@ def evaluate(
     from show_attend_tell.features import default_cache
 
     check_target(json_file)
+    if card and not Path(model).is_dir():
+        raise SatError(f"--card writes into the model's folder, and {model} is not one")
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = pipeline.evaluate(
@@ -537,6 +541,10 @@ def evaluate(
         bound_samples=bound or 0,
         seed=seed,
     )
+    if card:
+        kept = {name: value for name, value in result.items() if name not in ("results", "variety", "model", "split")}
+        captioner.checkpoint.scores[split] = kept
+        captioner.checkpoint.describe(model)
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
     if json_file == "-":
         click.echo(text, nl=False)
