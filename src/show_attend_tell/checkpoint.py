@@ -256,6 +256,9 @@ def replace(file: Path, write: Callable[[Path], object]) -> None:
     scratch = file.with_name(f".{file.name}.part")
     try:
         write(scratch)
+        mask = os.umask(0)
+        os.umask(mask)
+        scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
         os.replace(scratch, file)
     finally:
         scratch.unlink(missing_ok=True)

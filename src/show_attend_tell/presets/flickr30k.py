@@ -1,4 +1,4 @@
-"""Flickr30k: the `flickr8k` settings with one more thousand units and the vocabulary of a larger data set.
+"""Flickr30k: the `flickr8k` settings with an LSTM of 1,024 units.
 
 Reached: not yet run here.
 """

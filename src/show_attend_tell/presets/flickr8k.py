@@ -1,4 +1,16 @@
-"""Flickr8k at its best here (placeholder until the search ends)."""
+"""Flickr8k, as the shipped models were trained; `docs/training.md` has the commands, the figures and what else was
+tried.
+
+Departures from the paper: attention of 256; the deep output has a tanh and shares its matrix with the embeddings;
+annotations are layer-normalised; dropout also of half the places, of channels and of embeddings; label smoothing;
+mirrored photos; words seen five times or more; Adam at 1e-3 with a cosine schedule; averaged weights; λ = 0. Hard: a
+gate as in the authors' program; every caption has one expected and one sampled path instead of a coin, the expected
+path's log p is the baseline, rewards are to go, and λ_e is below zero to keep α sharp.
+
+Reached (val BLEU-4 with brevity penalty, greedy): soft 17.6 after 8 epochs, 16 minutes on one core; 18.0, and 20.2 by
+a beam of 5, with a second stage from its fifth epoch. Hard, by the likeliest places, from a sharpened soft model:
+15.4 greedy, 17.8 by expectation and a beam of 3.
+"""
 
 from dataclasses import replace
 
@@ -9,24 +21,43 @@ SOFT = replace(
     paper.SOFT,
     decoder=replace(
         paper.SOFT.decoder,
-        output_tanh=True,
         attention_size=256,
+        output_tanh=True,
         tied_embeddings=True,
         annotation_norm="layer",
-        annotation_dropout=0.2,
+        annotation_dropout=0.3,
+        place_dropout=0.5,
+        embedding_dropout=0.3,
     ),
-    soft=SoftObjective(label_smoothing=0.1),
+    soft=SoftObjective(doubly_stochastic=0.0, label_smoothing=0.1),
     minimum_count=5,
     flipped=True,
-    epochs=12,
+    epochs=10,
     optimiser="adam",
     learning_rate=1e-3,
-    warmup=200,
+    warmup=50,
     schedule="cosine",
     averaging=0.999,
 )
 HARD = replace(
     SOFT,
-    decoder=replace(SOFT.decoder, attention="hard"),
-    hard=HardObjective(samples=2, coin="both", reward="to_go", baseline="leave_one_out", label_smoothing=0.1),
+    decoder=replace(
+        SOFT.decoder,
+        attention="hard",
+        annotation_dropout=0.1,
+        place_dropout=0.0,  # the likeliest place must not be missing
+        embedding_dropout=0.2,
+        word_dropout=0.1,
+    ),
+    hard=HardObjective(
+        samples=1,
+        reward_weight=0.3,
+        entropy_weight=-0.1,
+        coin="both",
+        reward="to_go",
+        baseline="expected",
+        label_smoothing=0.1,
+    ),
+    epochs=4,
+    learning_rate=5e-4,
 )
