@@ -473,7 +473,8 @@ def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path, mo
 
 def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     before = (model / "model.safetensors").read_bytes()
-    result = CliRunner().invoke(main, ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--card"])
+    arguments = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--card"]
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
     assert scores["tokens"] == "split" and scores["captions"] > 0 and "results" not in scores
