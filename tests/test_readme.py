@@ -73,7 +73,8 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
 def test_the_python_runs(desk: Path) -> None:
     (code,) = blocks("python")
     run([sys.executable, "-W", "error", "-c", code], desk)
-    assert Image.open(desk / "looked.png").width > 224
+    with Image.open(desk / "looked.png") as picture:
+        assert picture.width > 224
 
 
 def test_the_figures_are_those_of_the_models_cards() -> None:
