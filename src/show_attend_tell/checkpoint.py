@@ -207,7 +207,7 @@ class Checkpoint:
             "",
             "## Training",
             "",
-            *(f"- {key.replace('_', ' ')}: {value}" for key, value in self.training.items() if key != "settings"),
+            *(f"- {key.replace('_', ' ')}: {told(value)}" for key, value in self.training.items() if key != "settings"),
             "",
             "## Scores",
             "",
@@ -222,11 +222,16 @@ class Checkpoint:
         return "\n".join(lines) + "\n"
 
 
+def told(value: Any) -> str:
+    """A value as a card says it: the entries of a dictionary one after the other."""
+    return ", ".join(f"{key}: {entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
+
+
 def score_lines(scores: dict[str, Any]) -> list[str]:
     """A Markdown table of scores by split, ×100."""
     names = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider"]
     rows = []
-    for split, found in scores.items():
+    for split, found in sorted(scores.items()):
         for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
             cells = [found.get(n + suffix if n.startswith("bleu") else n) for n in names]
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
@@ -236,7 +241,7 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
     how = "×100; {tokens} tokens; beam {beam}; look by {look}.".format_map(any_split)
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
-        "| --- | " + "--- | " * 7,
+        "| " + " | ".join(["---"] * 8) + " |",
         *rows,
         "",
         how,

@@ -23,7 +23,7 @@ Examples:
   sat caption photos/ --picture pictures/          where each word looked
   sat caption dog.jpg --model flickr8k-hard --look likeliest
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
-  sat caption dog.jpg --sample --seed 7            draw words instead of searching
+  sat caption dog.jpg --sample --temperature 0.5   draw words instead of searching
 """,
     "features": """
 \b
@@ -156,14 +156,16 @@ def main() -> None:
 @main.command(cls=Teaching)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
-@click.option("--beam", type=click.IntRange(1), help="Width of the beam; 1 is greedy. [default: the model's]")
+@click.option("--beam", type=click.IntRange(1, 100), help="Width of the beam; 1 is greedy. [default: the model's]")
 @click.option(
     "--look",
     type=click.Choice(["expectation", "likeliest", "sampled"]),
-    help="How α becomes one context. [default: the model's]",
+    help="By the mean over all places, at the one likeliest, or at one drawn by α. [default: the model's]",
 )
 @click.option("--sample", is_flag=True, help="Draw the words at random instead of searching.")
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="With --sample: below 1 is bolder.")
+@click.option(
+    "--temperature", type=float, default=1.0, show_default=True, help="With --sample: below 1 keeps to likelier words."
+)
 @click.option("--top-k", type=int, default=0, help="With --sample: only the k likeliest words.")
 @click.option(
     "--top-p",
@@ -214,6 +216,8 @@ def caption(
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
     files = find_photos(photos)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    if look not in (None, "expectation") and captioner.checkpoint.decoder.config.attention == "soft":
+        click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
     options: dict[str, Any] = {"beam": beam, "look": look, "sampling": sampling, "seed": seed}
     captions, failed = [], 0
     if picture is not None:
@@ -480,7 +484,7 @@ def settings(config: Any) -> dict[str, Any]:
 @click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
 @click.option("--split", default="test", show_default=True, help="train, val or test.")
-@click.option("--beam", type=click.IntRange(1), help="[default: the model's]")
+@click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
 @click.option(

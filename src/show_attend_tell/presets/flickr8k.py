@@ -1,5 +1,4 @@
-"""Flickr8k, as the shipped models were trained; `docs/training.md` has the commands, the figures and what else was
-tried.
+"""Flickr8k, as the shipped models were trained; `docs/training.md` has the runs, the figures and what else was tried.
 
 Departures from the paper: attention of 256; the deep output has a tanh and shares its matrix with the embeddings;
 annotations are layer-normalised; dropout also of half the places, of channels and of embeddings; label smoothing;
