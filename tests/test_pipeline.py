@@ -114,7 +114,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
 
     by_beam = {1: 3.0, 3: 7.0, 5: 7.0, 10: 6.0}
     monkeypatch.setattr(Trainer, "validate", validate)
-    monkeypatch.setattr(pipeline, "val_bleu_4", lambda checkpoint, data, beam, device: by_beam[beam])
+    monkeypatch.setattr(pipeline, "validation_bleu", lambda decoder, data, beam, max_length: {"bleu_4": by_beam[beam]})
     best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
     assert same(best.decoder.state_dict(), found[1]) and not same(best.decoder.state_dict(), found[3])
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), found[1])
@@ -279,11 +279,11 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
     monkeypatch.setattr(Trainer, "validate", lambda self: {"bleu_4": next(scores)})
     used: list[str] = []
 
-    def val_bleu_4(checkpoint: Checkpoint, data: Any, beam: int, device: torch.device) -> float:
+    def validation_bleu(decoder: Any, data: Any, beam: int, max_length: int) -> dict[str, float]:
         used.append(data.encoder.digest)
-        return 0.0
+        return {"bleu_4": 0.0}
 
-    monkeypatch.setattr(pipeline, "val_bleu_4", val_bleu_4)
+    monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
     assert set(used) == {model.encoder.digest}
 

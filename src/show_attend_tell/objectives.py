@@ -160,7 +160,8 @@ class HardObjective:
         return Mixed(expect, torch.rand(batch, self.paths, steps, generator=generator))
 
     def __call__(self, told: Told, captions: Tensor) -> Loss:
-        assert told.alpha is not None and told.places is not None
+        if told.alpha is None or told.places is None:
+            raise SatError("hard attention is learnt from sampled places: this decoder has no attention to sample")
         expect = self.expect.to(told.logits.device)
         sampled = ~expect
         weight = torch.full(expect.shape, 1 / self.samples, device=expect.device)
@@ -176,9 +177,8 @@ class HardObjective:
             reward = reward.sum(-1, keepdim=True)  # (B, P, 1)
         elif self.reward == "to_go":
             reward = reward.flip(-1).cumsum(-1).flip(-1)  # (B, P, C): the words from t on
-        log_alpha = (
-            told.alpha.gather(-1, told.places[..., None]).squeeze(-1).clamp_min(1e-12).log()
-        )  # log p(s_t) (B, P, C)
+        chosen_alpha = told.alpha.gather(-1, told.places[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
+        log_alpha = chosen_alpha.clamp_min(1e-12).log()
         credit = (self.advantage(reward, sampled, captions.shape[1]) * log_alpha).sum(-1)
         uncertainty = entropy(told.alpha)  # (B, P, C)
         kept = weight * sampled

@@ -20,12 +20,12 @@ from show_attend_tell.datasets import Dataset, Example
 from show_attend_tell.decoder import DROPOUTS, tell
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
-from show_attend_tell.evaluation import bleu, check_scorers, describe, score
+from show_attend_tell.evaluation import check_scorers, describe, score
 from show_attend_tell.features import FeatureCache
 from show_attend_tell.objectives import entropy, word_log_probabilities
 from show_attend_tell.photos import open_photo
 from show_attend_tell.search import beam_search
-from show_attend_tell.training import Annotations, Epoch, Trainer, TrainingConfig, TrainingData
+from show_attend_tell.training import Annotations, Epoch, Trainer, TrainingConfig, TrainingData, validation_bleu
 from show_attend_tell.visualize import attention_strip
 from show_attend_tell.vocabulary import Vocabulary
 
@@ -76,15 +76,17 @@ def prepare(
     encoder: Encoder,
     cache: Path,
     *,
+    vocabulary: Vocabulary | None = None,
     fine_tune: float | None = None,
     show: bool = True,
 ) -> TrainingData:
     """Vocabulary, captions and annotations for a training; raises `SatError` without train or val photos.
 
-    ``fine_tune`` is the encoder's own learning rate, None to keep it frozen.
+    ``vocabulary`` is that of the model to start from, None to make one of the training captions; ``fine_tune`` is the
+    encoder's own learning rate, None to keep it frozen.
     """
     train, validation = dataset.split("train"), dataset.split("val")
-    vocabulary = Vocabulary.build(
+    vocabulary = vocabulary or Vocabulary.build(
         (caption for example in train for caption in example.captions),
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
@@ -151,14 +153,8 @@ def train(
             )
     for line in dataset.report.lines():
         say(line)
-    data = prepare(dataset, config, encoder, cache, fine_tune=fine_tune, show=show)
-    if start_from is not None:
-        data.vocabulary = start_from.vocabulary
-        data.captions = [
-            (example.name, data.vocabulary.encode(words))
-            for example in dataset.split("train")
-            for words in example.captions
-        ]
+    known = None if start_from is None else start_from.vocabulary
+    data = prepare(dataset, config, encoder, cache, vocabulary=known, fine_tune=fine_tune, show=show)
     decoder_config = dataclasses.replace(
         config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=encoder.annotation_size
     )
@@ -226,7 +222,8 @@ def train(
     best = Checkpoint.load(output)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
         encoder.body.load_state_dict(best.tuned_encoder)
-    beams = {beam: val_bleu_4(best, data, beam, device) for beam in BEAMS}
+    decoder = best.decoder.to(device)
+    beams = {beam: validation_bleu(decoder, data, beam=beam, max_length=config.max_length)["bleu_4"] for beam in BEAMS}
     chosen = max(beams, key=lambda beam: beams[beam])
     best.decoding = dataclasses.replace(best.decoding, beam=chosen)
     best.training["validation_bleu_4_by_beam"] = {str(beam): round(value, 2) for beam, value in beams.items()}
@@ -237,18 +234,6 @@ def train(
         + f"; {output} decodes with {chosen}. Trained for {time.monotonic() - began:.0f} s"
     )
     return best
-
-
-def val_bleu_4(checkpoint: Checkpoint, data: TrainingData, beam: int, device: torch.device) -> float:
-    """BLEU-4 with brevity penalty ×100 on the validation photos, by that beam."""
-    names = [name for name, _ in data.validation]
-    decoder, found = checkpoint.decoder.to(device).eval(), []
-    for start in range(0, len(names), 50):
-        with torch.no_grad():
-            annotations = data.views[0][names[start : start + 50]].to(device)
-        for best in beam_search(decoder, annotations, beam=beam, max_length=checkpoint.decoding.max_length):
-            found.append(data.vocabulary.decode(best[0].words))
-    return bleu(found, [references for _, references in data.validation]).with_penalty[3]
 
 
 def summary_writer() -> Any:

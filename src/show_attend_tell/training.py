@@ -25,9 +25,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from show_attend_tell.attention import look_by_name
+from show_attend_tell.attention import Look, look_by_name
 from show_attend_tell.checkpoint import replace
-from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
+from show_attend_tell.decoder import EXPECTATION, AttentionDecoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu
 from show_attend_tell.hardware import native_bf16
@@ -59,9 +59,7 @@ class TrainingConfig:
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     weight_decay: float = 0.0
     clip: float = 0.0  # largest norm of the gradient; 0: no clipping
-    averaging: float = (
-        0.0  # decay a batch of an exponential moving average of the weights, which is what ships; 0: none
-    )
+    averaging: float = 0.0  # decay, a batch, of the moving average of the weights, which ships; 0: none
     entropy_weight_end: float | None = None  # λ_e moves evenly from its first value to this one over the training
 
     validation_beam: int = 1
@@ -120,8 +118,7 @@ class Epoch(NamedTuple):
 
 
 def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> list[list[int]]:
-    """One epoch's mini-batches: each of captions of one length, the lengths in random order, every caption once (sec.
-    4.3)."""
+    """One epoch's mini-batches: each of one length, the lengths in random order, every caption once (sec. 4.3)."""
     order = random.Random(seed)
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, (_, words) in enumerate(captions):
@@ -301,26 +298,16 @@ class Trainer:
         with torch.no_grad():
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
-    @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """BLEU ×100 on the validation photos by free-running decoding of the weights that would ship.
+        """BLEU ×100 on the validation photos of the weights that would ship.
 
         A hard model is judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
         """
         look = look_by_name("likeliest" if self.config.decoder.attention == "hard" else "expectation")
-        names = [name for name, _ in self.data.validation]
-        found: list[list[str]] = []
-        for start in range(0, len(names), 100):
-            hypotheses = beam_search(
-                self.average,
-                self.data.views[0][names[start : start + 100]].to(self.device),
-                beam=self.config.validation_beam,
-                max_length=self.config.max_length,
-                look=look,
-            )
-            found += [self.data.vocabulary.decode(best[0].words) for best in hypotheses]
-        result = bleu(found, [references for _, references in self.data.validation])
-        return {f"bleu_{i + 1}": score for i, score in enumerate(result.with_penalty)}
+        config = self.config
+        return validation_bleu(
+            self.average, self.data, beam=config.validation_beam, max_length=config.max_length, look=look
+        )
 
     def save(self, file: Path) -> None:
         """Write the whole state of the training, atomically, as safetensors: tensors, and a JSON header for the
@@ -411,6 +398,22 @@ class Trainer:
     def config_dict(self) -> dict[str, Any]:
         """The settings as plain values, flat, "decoder.hidden_size" and the like."""
         return flat(dataclasses.asdict(self.config))
+
+
+@torch.no_grad()
+def validation_bleu(
+    decoder: AttentionDecoder, data: TrainingData, *, beam: int, max_length: int, look: Look = EXPECTATION
+) -> dict[str, float]:
+    """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos."""
+    device = next(decoder.parameters()).device
+    names = [name for name, _ in data.validation]
+    found: list[list[str]] = []
+    for start in range(0, len(names), 50):
+        annotations = data.views[0][names[start : start + 50]].to(device)
+        hypotheses = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look)
+        found += [data.vocabulary.decode(best[0].words) for best in hypotheses]
+    result = bleu(found, [references for _, references in data.validation])
+    return {f"bleu_{n}": score for n, score in enumerate(result.with_penalty, start=1)}
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
