@@ -1,0 +1,50 @@
+"""`sat features`: the photos of a data set encoded once."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, cache_option, device_option, with_encoder
+
+EXAMPLES = """
+\b
+Examples:
+  sat features flickr8k/ --geometry squash
+  sat features products/ --flipped
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@with_encoder
+@click.option("--flipped", is_flag=True, help="Encode the training photos mirrored too, for training with them.")
+@click.option("--restval", is_flag=True, help="COCO: count the restval photos as training photos.")
+@cache_option
+@device_option
+def features(
+    data: Path,
+    encoder: str,
+    encoder_weights: str | None,
+    geometry: Any,
+    flipped: bool,
+    restval: bool,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Encode a data set's photos once, so that training and evaluating need not wait for it; interrupt and resume at
+    will."""
+    from show_attend_tell.datasets import SPLITS, read_dataset
+    from show_attend_tell.encoder import load_encoder
+    from show_attend_tell.features import default_cache
+    from show_attend_tell.hardware import pick_device
+    from show_attend_tell.pipeline import cached
+
+    dataset = read_dataset(data, restval=restval)
+    for line in dataset.report.lines():
+        click.echo(line)
+    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
+    store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
+    if flipped:
+        cached(dataset, network, cache or default_cache(), splits=("train",), view="flipped")
+    click.echo(f"{len(store):,} photos are encoded in {store.folder}")

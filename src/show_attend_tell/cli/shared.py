@@ -1,0 +1,116 @@
+"""What the commands share: how they teach, how they fail, the options that several have, and how they write files."""
+
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from show_attend_tell.errors import SatError
+
+
+class Teaching(click.Command):
+    """A command whose help ends with its examples, and whose mistakes are told in one sentence."""
+
+    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            formatter.write_paragraph()
+            for paragraph in self.examples.strip().split("\n\n"):
+                if paragraph.startswith("\b"):
+                    formatter.write(paragraph.removeprefix("\b\n") + "\n")
+                else:
+                    formatter.write_text(" ".join(paragraph.split()))
+                    formatter.write_paragraph()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SatError as error:
+            fail(str(error), 1)
+        except BrokenPipeError:
+            raise  # `sat … | head`, which click sees to
+        except OSError as error:  # a full disk, a folder that may not be written
+            fail(str(error), 1)
+        except KeyboardInterrupt:
+            fail("interrupted", 130)
+
+
+class Commands(click.Group):
+    """The commands; what click itself refuses, an unknown option or a number out of range, is told in one line too."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
+        try:
+            return super().main(*arguments, **options)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx is not None else "sat"
+            fail(f"{error.format_message()} ({command} --help tells more)", error.exit_code)
+        except click.ClickException as error:
+            fail(error.format_message(), error.exit_code)
+        except click.Abort:
+            fail("interrupted", 130)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    click.echo(f"sat: {' '.join(message.split())}", err=True)
+    sys.exit(code)
+
+
+device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+weights_option = click.option(
+    "--encoder-weights",
+    metavar="FILE",
+    help="VGG-19 weights: a safetensors file in torchvision's layout, or the word torchvision to download its own. "
+    "[default: those shipped]",
+)
+cache_option = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where annotation features are kept. [default: $SAT_CACHE or ~/.cache]",
+)
+encoder_options = [
+    click.option(
+        "--encoder",
+        default="vgg19",
+        show_default=True,
+        help="vgg19, or a vision model of Hugging Face transformers.",
+    ),
+    weights_option,
+    click.option(
+        "--geometry",
+        type=click.Choice(["crop", "squash"]),
+        default="crop",
+        show_default=True,
+        help="Shortest side and centre crop, or the whole photo squashed to a square.",
+    ),
+]
+
+
+def with_encoder(command: Any) -> Any:
+    for option in reversed(encoder_options):
+        command = option(command)
+    return command
+
+
+def check_target(json_file: str | None) -> None:
+    """Raise `SatError` for a file that cannot be written, before any time is spent on its content."""
+    if json_file and json_file != "-":
+        file = Path(json_file)
+        if not file.parent.is_dir():
+            raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
+        if file.is_dir():
+            raise SatError(f"{file} is a folder: name a file")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    from show_attend_tell.checkpoint import replace
+
+    replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))

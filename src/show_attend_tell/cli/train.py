@@ -1,0 +1,178 @@
+"""`sat train`: from captioned photos to a checkpoint."""
+
+import ast
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, cache_option, device_option, fail, with_encoder
+from show_attend_tell.errors import SatError
+
+EXAMPLES = """
+DATA is a folder with a Karpathy split file (dataset*.json), the original Flickr token and split files, COCO's
+captions JSON, or a captions.csv of your own (photo,caption[,split]), and the photos in images/.
+
+\b
+Examples:
+  sat train flickr8k/ --attention soft --geometry squash --output my-model
+  sat train products/ --attention soft --epochs 20 --output products-model
+  sat train flickr8k/ --attention hard --start-from my-model --output my-hard-model
+  sat train flickr8k/ --attention soft --output my-model --resume
+  sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--attention", type=click.Choice(["soft", "hard"]), required=True, help="The kind of attention to train.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the checkpoint.",
+)
+@click.option(
+    "--preset",
+    "preset_name",
+    default="flickr8k",
+    show_default=True,
+    help="paper, flickr8k, flickr30k or coco.",
+)
+@click.option("--epochs", type=click.IntRange(1), help="At most. [default: the preset's]")
+@click.option("--seed", type=click.IntRange(0), help="[default: the preset's]")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change any setting of the preset; an unknown NAME lists them.",
+)
+@click.option("--start-from", metavar="MODEL", help="Begin with this model's decoder.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted training in --output.")
+@with_encoder
+@click.option(
+    "--fine-tune-encoder",
+    type=click.FloatRange(0, min_open=True),
+    metavar="RATE",
+    help="Train the encoder too, at this rate.",
+)
+@click.option(
+    "--bits",
+    type=click.Choice(["32", "16", "8"]),
+    default="16",
+    show_default=True,
+    help="A weight in the checkpoint.",
+)
+@click.option("--restval", is_flag=True, help="COCO: count the restval photos as training photos.")
+@click.option(
+    "--tensorboard", is_flag=True, help="Write scalars and attention pictures to OUTPUT/training/tensorboard."
+)
+@cache_option
+@device_option
+def train(
+    data: Path,
+    attention: str,
+    output: Path,
+    preset_name: str,
+    epochs: int | None,
+    seed: int | None,
+    changes: tuple[str, ...],
+    start_from: str | None,
+    resume: bool,
+    encoder: str,
+    encoder_weights: str | None,
+    geometry: Any,
+    fine_tune_encoder: float | None,
+    bits: str,
+    restval: bool,
+    tensorboard: bool,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Train a captioner on a folder of captioned photos."""
+    from show_attend_tell import pipeline
+    from show_attend_tell.checkpoint import Checkpoint, find_model
+    from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.encoder import load_encoder
+    from show_attend_tell.features import default_cache
+    from show_attend_tell.hardware import pick_device
+    from show_attend_tell.presets import preset
+
+    config = changed(preset(preset_name, attention), changes)
+    given: dict[str, Any] = {"epochs": epochs, "seed": seed}
+    config = dataclasses.replace(config, **{name: value for name, value in given.items() if value is not None})
+    dataset = read_dataset(data, restval=restval)
+    chosen = pick_device(device)
+    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
+    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
+    try:
+        pipeline.train(
+            dataset,
+            config,
+            network,
+            output,
+            cache=cache or default_cache(),
+            device=chosen,
+            resume=resume,
+            start_from=start,
+            fine_tune=fine_tune_encoder,
+            bits=int(bits),  # type: ignore[arg-type]
+            tensorboard=tensorboard,
+            notes={"preset": preset_name, **({"started_from": start_from} if start_from else {})},
+            say=click.echo,
+        )
+    except KeyboardInterrupt:
+        fail(f"interrupted; the same command with --resume goes on from {output / 'training'}", 130)
+    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split test")
+
+
+SET_ELSEWHERE = {
+    "decoder.attention": "--attention",
+    "decoder.annotation_size": "the encoder",
+    "decoder.vocabulary_size": "vocabulary_size and minimum_count",
+}
+
+
+def changed(config: Any, changes: Sequence[str]) -> Any:
+    """A configuration with settings changed, "decoder.hidden_size=1024" and the like, all at once.
+
+    Raises `SatError` for a value of another kind, and listing the settings that there are for a name that is not one.
+    """
+    groups: dict[str, dict[str, Any]] = defaultdict(dict)
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if elsewhere := SET_ELSEWHERE.get(name):
+            raise SatError(f"--set {change}: {name} is not set so, but by {elsewhere}")
+        group, _, entry = name.rpartition(".")
+        known = settings(config)
+        if not equals or name not in known:
+            raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
+        try:
+            value: Any = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text
+        now = known[name]
+        if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if now is not None and type(value) is not type(now):
+            raise SatError(f"--set {change}: {name} is a {type(now).__name__} (now {now!r}), and {text!r} is not")
+        groups[group][entry] = value
+    plain: dict[str, Any] = groups.pop("", {})
+    parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
+    return dataclasses.replace(config, **plain, **parts)
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """Every setting by its name, "epochs" or "decoder.hidden_size"."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            found |= {f"{field.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+        else:
+            found[field.name] = value
+    return found
