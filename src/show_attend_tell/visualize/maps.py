@@ -1,0 +1,60 @@
+"""Attention laid on a photo, upsampled and smoothed as the paper does.
+
+Letters in shapes: H height and W width in pixels.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.errors import SatError
+
+Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
+
+SIGMA = 20 / 224  # of the Gaussian, in sides of what the encoder sees: the authors' 20 pixels of 224
+
+
+def attention_map(alpha: NDArray[Any], size: tuple[int, int], seen: Rectangle) -> NDArray[np.float64]:
+    """Lay one word's attention on its photo: each place painted over its part of the photo, then smoothed.
+
+    `alpha` is (rows, columns), `size` the photo's (W, H), and `seen` the rectangle of it, in its pixels, that
+    the encoder saw; a squashed photo was seen whole, at another aspect, and the Gaussian is squashed with it.
+    Returns (H, W) in the units of alpha: even attention stays 1 / places at every pixel seen, the mean over
+    the pixels seen stays that of `alpha`, and a pixel that the encoder never saw has 0. Section 5.4 of the
+    paper, with the authors' sigma of 20 pixels in 224, as a formula and not step by step.
+
+    Raises `SatError` for an `alpha` of another shape and a `seen` without an inside.
+    """
+    if alpha.ndim != 2 or alpha.size == 0:
+        raise SatError(f"attention of shape {alpha.shape}: a map has rows and columns")
+    left, top, right, bottom = seen
+    if not (left < right and top < bottom):  # so written, it refuses nan too
+        raise SatError(f"seen {seen}: give left, top, right, bottom in pixels, left < right and top < bottom")
+    rows = _spread(alpha.shape[0], size[1], top, bottom)  # (H, rows)
+    columns = _spread(alpha.shape[1], size[0], left, right)  # (W, columns)
+    return rows @ alpha.astype(np.float64) @ columns.T
+
+
+@lru_cache(maxsize=64)  # the words of a caption share theirs
+def _spread(places: int, pixels: int, start: float, end: float) -> NDArray[np.float64]:
+    """Return how much of each place a pixel shows along one side: (pixels, places), 0 for what was unseen."""
+    centres = np.arange(pixels) + 0.5
+    at = (centres - start) / (end - start)  # in sides of what was seen
+    edges = np.linspace(0, 1, places + 1)
+    weights = np.zeros((pixels, places))
+    for mirrored in (-at, at, 2 - at):  # beyond its borders the map is continued by its mirror image
+        weights += np.diff(_normal((edges[None, :] - mirrored[:, None]) / SIGMA), axis=1)
+    weights[(at < 0) | (at > 1)] = 0
+    total = weights.sum(1, keepdims=True)
+    weights /= np.where(total > 0, total, 1)
+    weights.flags.writeable = False
+    return weights
+
+
+def _normal(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cumulative distribution function of the standard normal distribution."""
+    values = [0.5 * math.erfc(-x / math.sqrt(2)) for x in z.ravel().tolist()]
+    return np.array(values).reshape(z.shape)

@@ -1,0 +1,108 @@
+"""How pictures look: the page, its letters, and the colours that attention is shown in."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFont
+
+Colour = tuple[int, int, int]
+
+MARK = (230, 97, 0)  # frames the hard model's places; told from white, grey and blue by colour-blind eyes too
+EDGE = (24, 26, 30)  # around MARK, so that it shows on a light photo
+
+# Nine of viridis's colours (Smith and van der Walt, 2015; CC0), from dark blue over green to yellow: lightness rises
+# evenly along it, for colour-blind eyes and in print without colour too.
+VIRIDIS = np.array(
+    [
+        (68, 1, 84),
+        (71, 45, 123),
+        (59, 82, 139),
+        (44, 114, 142),
+        (33, 145, 140),
+        (40, 174, 128),
+        (94, 201, 98),
+        (173, 220, 48),
+        (253, 231, 37),
+    ]
+)
+
+FONT = Path(__file__).parent / "font" / "Inter-Regular.otf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """The choices that a picture leaves to its user."""
+
+    heat: bool = False  # attention as colours over a grey photo, for colour-blind eyes and print; else as light
+    dark: bool = False  # on a dark page
+    per_word_scale: bool = False  # each word's own peak is brightest; else one scale for all words of a caption
+
+    @property
+    def page(self) -> Colour:
+        """What is behind everything."""
+        return (18, 19, 22) if self.dark else (255, 255, 255)
+
+    @property
+    def ink(self) -> Colour:
+        """Of words."""
+        return (238, 238, 234) if self.dark else (28, 30, 34)
+
+    @property
+    def pale_ink(self) -> Colour:
+        """Of numbers and notes."""
+        return (156, 160, 168) if self.dark else (100, 104, 112)
+
+    @property
+    def faint(self) -> Colour:
+        """Of words not said yet, and of the hatching over what the encoder never saw."""
+        return (84, 88, 96) if self.dark else (178, 180, 184)
+
+    @property
+    def brightest(self) -> str:
+        """The name of the colour that stands for most attention."""
+        return "yellow" if self.heat else "white"
+
+    def ground(self, photo: Image.Image) -> Image.Image:
+        """The photo as it lies under a veil: for heat grey and dim, so that the colours are the map's alone."""
+        return photo.convert("L").point(lambda grey: 24 + 0.5 * grey).convert("RGB") if self.heat else photo
+
+    def veil(self, strength: NDArray[np.float64]) -> Image.Image:
+        """What is laid over the photo to show attention of ``strength`` (H, W), 0 to 1: 8 bits with an RGBA palette.
+
+        Light: from 32 % of the photo at 0 to a quarter of it under white at 1. Heat: viridis, denser the stronger.
+        """
+        levels = (strength.clip(0, 1) * 255).round().astype(np.uint8)
+        veil = Image.frombytes("P", strength.shape[::-1], levels.tobytes())
+        veil.putpalette(self.ramp().tobytes(), "RGBA")
+        return veil
+
+    def ramp(self) -> NDArray[np.uint8]:
+        """The veil's RGBA for each of 256 strengths (256, 4)."""
+        strength = np.linspace(0, 1, 256)
+        if self.heat:
+            at = np.linspace(0, 1, len(VIRIDIS))
+            colours = np.stack([np.interp(strength, at, channel) for channel in VIRIDIS.T], 1)
+            opacity = 0.5 + 0.3 * strength
+        else:  # a veil of this grey and opacity makes (1 - s) 0.32 c + s (0.25 c + 0.75 white) of each colour c
+            opacity = 0.68 + 0.07 * strength
+            colours = np.repeat((255 * 0.75 * strength / opacity)[:, None], 3, 1)
+        return np.column_stack([colours, 255 * opacity]).round().astype(np.uint8)
+
+    def scale(self, steps: int) -> NDArray[np.uint8]:
+        """The colours of a middling grey photo from no attention to most (steps, 3)."""
+        grey = self.ground(Image.new("RGB", (steps, 1), (128, 128, 128)))
+        return np.asarray(laid(self.veil(np.linspace(0, 1, steps)[None]), grey)).reshape(steps, 3)
+
+
+def laid(veil: Image.Image, photo: Image.Image) -> Image.Image:
+    """The photo under a veil."""
+    return Image.alpha_composite(photo.convert("RGBA"), veil.convert("RGBA")).convert("RGB")
+
+
+@cache
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """Inter: Latin, Greek (the α and β of the notes) and Cyrillic letters."""
+    return ImageFont.truetype(FONT, size, layout_engine=ImageFont.Layout.BASIC)  # which every build of Pillow has
