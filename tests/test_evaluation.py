@@ -1,17 +1,20 @@
 """BLEU by hand and against pycocoevalcap, and the metrics that need Java, with Java and without."""
 
 import importlib
+import json
 import math
 import random
 import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from show_attend_tell import evaluation
+from show_attend_tell import java_metrics
 from show_attend_tell.errors import SatError
-from show_attend_tell.evaluation import bleu, describe, score
+from show_attend_tell.evaluation import assess, bleu, describe, measure, score
+from show_attend_tell.java_metrics import meteor_of
 
 HYPOTHESES = {
     "dog.jpg": "a black dog runs through the snow",
@@ -88,7 +91,7 @@ def test_bleu_refuses_what_it_cannot_score() -> None:
 
 
 def test_describe() -> None:
-    result = describe({"1": "a dog", "2": "a dog", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
+    result = describe({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
     assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50}
     assert "not_in_training" not in describe({"1": "a dog"}, None)
     with pytest.raises(SatError, match="no captions"):
@@ -117,7 +120,7 @@ def test_score_refuses_a_photo_without_references(texts: list[str]) -> None:
 
 def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
-    with pytest.raises(SatError, match=r"pip install show-attend-tell\[evaluation\]"):
+    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[evaluation\]'"):
         score(HYPOTHESES, REFERENCES)
 
 
@@ -125,17 +128,20 @@ def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyP
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # pycocoevalcap's Meteor leaves its pipes open
 def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    result = score(HYPOTHESES, REFERENCES)
+    scores = measure(HYPOTHESES, REFERENCES)
+    result = scores.corpus
     assert capfd.readouterr().out == ""  # `sat evaluate --json -` writes there
 
     given = {photo: [text] for photo, text in HYPOTHESES.items()}
-    theirs = {}
-    for name, scorer in (("meteor", "Meteor"), ("rouge", "Rouge"), ("cider", "Cider")):
+    for name, scorer, ours in (
+        ("meteor", "Meteor", "meteor"),
+        ("rouge", "Rouge", "rouge_l"),
+        ("cider", "Cider", "cider"),
+    ):
         module = importlib.import_module(f"pycocoevalcap.{name}.{name}")
-        theirs[name], _ = getattr(module, scorer)().compute_score(REFERENCES, given)
-    theirs["rouge_l"] = theirs.pop("rouge")
-    theirs = {name: 100 * value for name, value in theirs.items()}
-    assert {name: result[name] for name in theirs} == pytest.approx(theirs, abs=1e-9)
+        theirs, each = getattr(module, scorer)().compute_score(REFERENCES, given)
+        assert result[ours] == pytest.approx(100 * theirs, abs=1e-9)
+        assert [100 * value for value in each] == pytest.approx([one[ours] for one in scores.photos.values()], abs=1e-9)
     ours = bleu(
         [text.split() for text in HYPOTHESES.values()],
         [[text.split() for text in texts] for texts in REFERENCES.values()],
@@ -145,6 +151,70 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
     assert result["brevity_penalty"] == ours.brevity_penalty < 1
     assert (result["captions"], result["tokens"]) == (3, "split")
     assert "meteor_missing" not in result
+
+    statistics = scores.statistics.meteor
+    assert statistics is not None
+    assert 100 * meteor_of(statistics.sum(0)) == pytest.approx(result["meteor"], abs=1e-6)
+    assert 100 * meteor_of(statistics) == pytest.approx([one["meteor"] for one in scores.photos.values()], abs=1e-6)
+    assert scores.photos["surf.jpg"]["meteor"] == pytest.approx(100)  # a copy has no penalty, alone or in the sum
+    weighted = scores.statistics.scores(np.array([[1.0, 1, 1], [2, 0, 1]]))
+    assert {name: values[0] for name, values in weighted.items()} == pytest.approx(
+        {name: result[name] for name in weighted}, abs=1e-6
+    )
+    assert {f"bleu_{n}{suffix}" for n in range(1, 5) for suffix in ("", "_no_brevity")} <= weighted.keys()
+    assert {"meteor", "rouge_l", "cider"} <= weighted.keys()
+    twice = 2 * statistics[0] + statistics[2]
+    assert weighted["meteor"][1] == pytest.approx(100 * meteor_of(twice))
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_corpus_of_repeated_photos_is_scored_as_one() -> None:
+    """What the bootstrap does: BLEU of the corpus that was drawn, not a mean of the photos' own."""
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    statistics = measure(HYPOTHESES, REFERENCES).statistics
+    photos = ["girl.jpg", "dog.jpg", "girl.jpg", "girl.jpg"]
+    drawn = bleu(
+        [HYPOTHESES[photo].split() for photo in photos],
+        [[text.split() for text in REFERENCES[photo]] for photo in photos],
+    )
+    weighted = statistics.scores(np.array([[1.0, 3.0, 0.0]]))
+    assert [weighted[f"bleu_{n}"][0] for n in range(1, 5)] == pytest.approx(drawn.with_penalty, abs=1e-9)
+    assert [weighted[f"bleu_{n}_no_brevity"][0] for n in range(1, 5)] == pytest.approx(drawn.no_brevity, abs=1e-9)
+    assert weighted["cider"][0] == pytest.approx(100 * (statistics.cider[0] + 3 * statistics.cider[1]) / 4)
+    assert weighted["rouge_l"][0] == pytest.approx(100 * (statistics.rouge_l[0] + 3 * statistics.rouge_l[1]) / 4)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_smoothed_bleu_of_a_caption_by_hand() -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    photos = measure(
+        {"half": "a b c d e", "copy": "a b c d e", "short": "a b c d"},
+        {"half": ["a b c x y"], "copy": ["a b c d e", "b"], "short": ["a b c d e f"]},
+    ).photos
+    # 3 of 5 words, 2 of 4, 1 of 3 and 0 of 2 longer n-grams, one added to each of those
+    by_hand = 100 * (3 / 5 * 3 / 5 * 2 / 4 * 1 / 3) ** (1 / 4)
+    assert photos["half"]["bleu_4_smoothed"] == pytest.approx(by_hand, abs=1e-6)
+    assert photos["copy"]["bleu_4_smoothed"] == pytest.approx(100, abs=1e-6)
+    assert photos["short"]["bleu_4_smoothed"] == pytest.approx(100 * math.exp(1 - 6 / 4), abs=1e-5)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in HYPOTHESES.items()]
+    result = json.loads(json.dumps(assess(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
+    assert result["variety"]["not_in_training"] == pytest.approx(200 / 3)
+    assert [entry["number"] for entry in result["results"]] == [7, 7, 7]
+    assert sum(entry["cider"] for entry in result["results"]) / 3 == pytest.approx(result["cider"])
+    assert all("bleu_4_smoothed" in entry and "rouge_l" in entry for entry in result["results"])
+    again = score(
+        {entry["photo"]: entry["caption"] for entry in result["results"]},
+        {entry["photo"]: entry["references"] for entry in result["results"]},
+        tokens=result["tokens"],
+    )
+    assert again == {name: result[name] for name in again}
+    with pytest.raises(SatError, match=r"'dog\.jpg' has two captions"):
+        assess([*entries, entries[0]], REFERENCES)
 
 
 @needs_java
@@ -167,6 +237,14 @@ def test_ptb_convention(capfd: pytest.CaptureFixture[str]) -> None:
     assert untokenised.no_brevity[0] < 70
 
 
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(module: object, jar: str) -> Path:
+        raise java_metrics.JavaError("no Java in this test")
+
+    monkeypatch.setattr(java_metrics, "java_program", absent)
+
+
 def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
     """Let `java` be this shell script, which still answers `java -version`, or nothing at all."""
     if script is not None:
@@ -180,9 +258,9 @@ def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None)
     ("script", "reason"),
     [
         (None, "Java is not installed"),
-        ("exit 1", "METEOR's program stopped"),
-        ("exec /usr/bin/yes nonsense", "METEOR's program stopped"),
-        ("exec /bin/sleep 60", "gave no answer within 1 s"),
+        ("exit 1", "METEOR's program failed"),
+        ("exec /usr/bin/yes nonsense", "METEOR's program failed"),
+        ("exec /bin/sleep 60", "it gave no answer within 2 s"),
     ],
 )
 def test_without_a_sound_java_the_other_metrics_remain(
@@ -190,12 +268,13 @@ def test_without_a_sound_java_the_other_metrics_remain(
 ) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     fake_java(tmp_path, monkeypatch, script)
-    monkeypatch.setattr(evaluation, "_JAVA_SECONDS", 0.5)
+    monkeypatch.setattr(java_metrics, "_PATIENCE", 2.0)
     result = score(HYPOTHESES, REFERENCES)
     assert result["meteor"] is None
     assert reason in result["meteor_missing"]
     assert result["bleu_1"] > 0
     assert result["cider"] > 0
+    assert result["spice"] is None and result["spice_missing"]
     with pytest.raises(SatError, match=r"'ptb' need its tokeniser|returned"):
         score(HYPOTHESES, REFERENCES, tokens="ptb")
 
@@ -206,3 +285,60 @@ def test_a_missing_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     result = score(HYPOTHESES, REFERENCES)
     assert result["meteor"] is None
     assert "meteor-1.5.jar is missing" in result["meteor_missing"]
+
+
+SPICE = """case "$*" in *-out*) ;; *) exit 1 ;; esac
+while [ "$1" != -out ]; do shift; done
+printf '%s' '{}' > "$2"
+"""
+
+
+def spice_entry(photo: int, value: str) -> str:
+    return f'{{"image_id": "{photo}", "scores": {{"All": {{"f": {value}}}, "Object": {{"f": 0.9}}}}}}'
+
+
+@pytest.fixture
+def spice_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for SPICE's jars that has them all, empty."""
+    module = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs the extra 'evaluation'")
+    (tmp_path / "lib").mkdir()
+    for name in ("spice-1.0.jar", "lib/stanford-corenlp-3.6.0.jar", "lib/stanford-corenlp-3.6.0-models.jar"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "spice.py"))
+    return tmp_path
+
+
+def test_spice_is_the_mean_of_its_program_s_scores(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = f"[{spice_entry(1, '0.25')}, {spice_entry(0, '0.5')}, {spice_entry(2, '0')}]"  # in any order
+    fake_java(spice_folder, monkeypatch, SPICE.replace("{}", answer))
+    scores = measure(HYPOTHESES, REFERENCES)
+    assert scores.corpus["spice"] == pytest.approx(25) and "spice_missing" not in scores.corpus
+    assert [one["spice"] for one in scores.photos.values()] == [50, 25, 0]
+    assert scores.statistics.scores(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
+    assert not list(spice_folder.glob("*.json"))  # nothing is left in pycocoevalcap's folder
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'Could not score' >&2; exit 1", "SPICE's program failed: Could not score"),
+        (SPICE.replace("{}", "[]"), "SPICE's program failed"),
+        (SPICE.replace("{}", "nonsense"), "SPICE's program failed"),
+        (SPICE.replace("{}", f"[{', '.join(spice_entry(n, 'NaN') for n in range(3))}]"), "no number"),
+    ],
+)
+def test_without_a_sound_spice_the_reason_is_given(
+    script: str, reason: str, spice_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(spice_folder, monkeypatch, script)
+    result = score(HYPOTHESES, REFERENCES)
+    assert result["spice"] is None
+    assert reason in result["spice_missing"]
+
+
+def test_spice_s_models_are_not_fetched_unasked(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(spice_folder, monkeypatch, SPICE)
+    (spice_folder / "lib" / "stanford-corenlp-3.6.0-models.jar").unlink()
+    result = score(HYPOTHESES, REFERENCES)
+    assert result["spice"] is None
+    assert "python -m pycocoevalcap.spice.get_stanford_models" in result["spice_missing"]

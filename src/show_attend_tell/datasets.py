@@ -23,15 +23,24 @@ and `val2014/` of both.
 import csv
 import hashlib
 import io
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.reading import (
+    count,
+    list_of_objects,
+    number_of,
+    read_lines,
+    read_object,
+    read_text,
+    shown,
+    some,
+    text_of,
+)
 from show_attend_tell.vocabulary import tokenise
 
 SPLITS = ("train", "val", "test")
@@ -76,31 +85,31 @@ class DataReport:
     def lines(self) -> list[str]:
         """Give the report as lines of text, to be printed before training starts."""
         lines = [
-            f"{split}: {_count(self.photos[split], 'photo')}, {_count(self.captions[split], 'caption')}"
+            f"{split}: {count(self.photos[split], 'photo')}, {count(self.captions[split], 'caption')}"
             for split in self.photos
         ]
         if self.dealt:
             lines.append("the file names no splits: photos are dealt 90/5/5 to train, val, test by name")
         for split, photos in self.other_splits.items():
-            lines.append(f"left out: {_count(photos, 'photo')} of the split {split!r}")
+            lines.append(f"left out: {count(photos, 'photo')} of the split {split!r}")
         for names, what in (
             (self.missing_photos, "not found, in train"),
             (self.captionless_photos, "without a caption"),
             (self.duplicate_photos, "listed twice (the first listing is kept)"),
         ):
             if names:
-                lines.append(f"left out: {_count(len(names), 'photo')} {what}: {_some(names)}")
+                lines.append(f"left out: {count(len(names), 'photo')} {what}: {some(names)}")
         if self.stray_captions:
             lines.append(
-                f"left out: {_count(self.stray_captions, 'caption')} of "
-                f"{_count(len(self.stray_photos), 'photo')} in no split: {_some(self.stray_photos)}"
+                f"left out: {count(self.stray_captions, 'caption')} of "
+                f"{count(len(self.stray_photos), 'photo')} in no split: {some(self.stray_photos)}"
             )
         if self.empty_captions:
-            lines.append(f"left out: {_count(self.empty_captions, 'caption')} without a word")
+            lines.append(f"left out: {count(self.empty_captions, 'caption')} without a word")
         if self.extra_references:
-            lines.append(f"left out: {_count(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+            lines.append(f"left out: {count(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
         if self.duplicate_captions:
-            lines.append(f"kept: {_count(self.duplicate_captions, 'caption')} that the same photo has twice")
+            lines.append(f"kept: {count(self.duplicate_captions, 'caption')} that the same photo has twice")
         return lines
 
 
@@ -158,20 +167,21 @@ def read_dataset(
 
 
 @dataclass
-class _Listed:
+class Listed:
     """A photo as a file lists it: nothing checked yet but the form."""
 
     name: str
     split: str
     subfolder: str  # of the folders of photos, where it is looked for first
     captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
+    number: int | None = None  # by which results files name it, where the file gives one
 
 
 @dataclass
 class _Listing:
     name: str
     source: Path  # the file to name in messages
-    photos: list[_Listed]
+    photos: list[Listed]
     strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
     dealt: bool = False
 
@@ -219,14 +229,14 @@ def _assemble(listing: _Listing, folder: Path, roots: list[Path], *, restval: bo
     if not examples:
         splits = ", ".join(sorted({listed.split for listed in listing.photos}))
         raise SatError(
-            f"{listing.source} lists {_count(len(listing.photos), 'photo')}, and none can be used; "
+            f"{listing.source} lists {count(len(listing.photos), 'photo')}, and none can be used; "
             f"looked for them in {places}; their splits: {splits or 'none'}"
         )
     for split in ("val", "test"):
         if missing[split]:
             raise SatError(
-                f"{_count(len(missing[split]), 'photo')} of the split {split} not found in {places}: "
-                f"{_some(missing[split])}; a score without them is not the split's: put them there"
+                f"{count(len(missing[split]), 'photo')} of the split {split} not found in {places}: "
+                f"{some(missing[split])}; a score without them is not the split's: put them there"
             )
     photos = Counter(example.split for example in examples.values())
     captions_per_split: Counter[str] = Counter()
@@ -256,7 +266,7 @@ class _Photos:
         self._roots = roots
         self._files: dict[Path, frozenset[str]] = {}
 
-    def find(self, listed: _Listed) -> Path | None:
+    def find(self, listed: Listed) -> Path | None:
         for root in self._roots:
             for path in dict.fromkeys((root / listed.subfolder / listed.name, root / listed.name)):
                 if path.name in self._list(path.parent):
@@ -281,30 +291,37 @@ def _read_karpathy(folder: Path) -> _Listing | None:
     if not files:
         return None
     if len(files) > 1:
-        raise SatError(f"{folder} holds {_some([file.name for file in files])}; keep the one that is meant")
-    file = files[0]
-    content = _read_json(file)
+        raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
+    photos, name = karpathy_photos(files[0])
+    return _Listing(name, files[0], photos)
+
+
+def karpathy_photos(file: Path) -> tuple[list[Listed], str]:
+    """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file."""
+    content = read_object(file)
     photos = []
-    for index, image in enumerate(_list_of_objects(content, "images", str(file))):
+    for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
         sentences = [
             _karpathy_caption(sentence, f"{where}.sentences[{number}]")
-            for number, sentence in enumerate(_list_of_objects(image, "sentences", where))
+            for number, sentence in enumerate(list_of_objects(image, "sentences", where))
         ]
-        subfolder = _text(image, "filepath", where) if "filepath" in image else ""
-        photos.append(_Listed(_text(image, "filename", where), _text(image, "split", where), subfolder, sentences))
+        subfolder = text_of(image, "filepath", where) if "filepath" in image else ""
+        number = next((number_of(image, key, where) for key in ("cocoid", "imgid") if key in image), None)
+        photo, split = text_of(image, "filename", where), text_of(image, "split", where)
+        photos.append(Listed(photo, split, subfolder, sentences, number))
     name = content.get("dataset")
     if not isinstance(name, str) or not name:
-        name = file.stem.removeprefix("dataset").lstrip("_") or folder.resolve().name
-    return _Listing(name, file, photos)
+        name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
+    return photos, name
 
 
 def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:
     tokens = sentence.get("tokens")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise SatError(f"{where}: 'tokens' must be a list of words, and is {_shown(tokens)}")
+        raise SatError(f"{where}: 'tokens' must be a list of words, and is {shown(tokens)}")
     words = tuple(token for token in tokens if token.strip())
-    return words, _text(sentence, "raw", where) if "raw" in sentence else " ".join(words)
+    return words, text_of(sentence, "raw", where) if "raw" in sentence else " ".join(words)
 
 
 def _read_flickr(folder: Path) -> _Listing | None:
@@ -317,23 +334,23 @@ def _read_flickr(folder: Path) -> _Listing | None:
 
 def _read_flickr_files(name: str, file: Path, prefix: str) -> _Listing:
     captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for number, line in enumerate(_read_lines(file), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         key, tab, raw = line.partition("\t")
         photo, hash_sign, _ = key.rpartition("#")
         if not (tab and hash_sign and photo):
-            raise SatError(f"{file}: line {number} must be PHOTO#NUMBER<tab>CAPTION, and is {_shown(line)}")
+            raise SatError(f"{file}: line {number} must be PHOTO#NUMBER<tab>CAPTION, and is {shown(line)}")
         captions.setdefault(photo, []).append((tuple(tokenise(raw)), raw.strip()))
     lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in _FLICKR_LISTS.items()}
     if not any(path.is_file() for path in lists.values()):
         raise SatError(
-            f"{file} comes without its splits: put {_some([path.name for path in lists.values()])} "
+            f"{file} comes without its splits: put {some([path.name for path in lists.values()])} "
             f"beside it, or Karpathy's dataset_{name}.json into the data folder"
         )
     photos = [
-        _Listed(photo.strip(), split, "", captions.get(photo.strip(), []))
+        Listed(photo.strip(), split, "", captions.get(photo.strip(), []))
         for split, path in lists.items()
         if path.is_file()
-        for photo in _read_lines(path)
+        for photo in read_lines(path)
         if photo.strip()
     ]
     listed = {photo.name for photo in photos}
@@ -349,33 +366,44 @@ def _read_coco(folder: Path) -> _Listing | None:
             break
     else:
         return None
-    photos: list[_Listed] = []
+    photos: list[Listed] = []
     strays: Counter[str] = Counter()
     for split, file in files.items():
-        content = _read_json(file)
-        by_id: dict[int, _Listed] = {}
-        for index, image in enumerate(_list_of_objects(content, "images", str(file))):
-            where = f"{file}: images[{index}]"
-            listed = _Listed(_text(image, "file_name", where), split, _COCO_FOLDERS[split], [])
-            photos.append(listed)
-            by_id[_number(image, "id", where)] = listed
-        for index, annotation in enumerate(_list_of_objects(content, "annotations", str(file))):
-            where = f"{file}: annotations[{index}]"
-            raw, image_id = _text(annotation, "caption", where), _number(annotation, "image_id", where)
-            if image_id in by_id:
-                by_id[image_id].captions.append((tuple(tokenise(raw)), raw.strip()))
-            else:
-                strays[f"id {image_id}"] += 1
+        listed, without_photo = coco_photos(file, split)
+        photos += listed
+        strays += without_photo
     return _Listing("coco", next(iter(files.values())), photos, strays)
+
+
+def coco_photos(file: Path, split: str = "") -> tuple[list[Listed], Counter[str]]:
+    """What one of COCO's caption files lists, and the captions for each photo that it does not list; raises `SatError`
+    for a damaged file."""
+    content = read_object(file)
+    photos: list[Listed] = []
+    by_id: dict[int, Listed] = {}
+    strays: Counter[str] = Counter()
+    for index, image in enumerate(list_of_objects(content, "images", str(file))):
+        where = f"{file}: images[{index}]"
+        name, number = text_of(image, "file_name", where), number_of(image, "id", where)
+        by_id[number] = Listed(name, split, _COCO_FOLDERS.get(split, ""), [], number)
+        photos.append(by_id[number])
+    for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
+        where = f"{file}: annotations[{index}]"
+        raw, image_id = text_of(annotation, "caption", where), number_of(annotation, "image_id", where)
+        if image_id in by_id:
+            by_id[image_id].captions.append((tuple(tokenise(raw)), raw.strip()))
+        else:
+            strays[f"id {image_id}"] += 1
+    return photos, strays
 
 
 def _read_csv(folder: Path) -> _Listing | None:
     file = folder / "captions.csv"
     if not file.is_file():
         return None
-    photos: dict[tuple[str, str], _Listed] = {}
+    photos: dict[tuple[str, str], Listed] = {}
     # "utf-8-sig": spreadsheets begin a file with a mark that would be taken for part of the first name.
-    reader = csv.reader(io.StringIO(_read_text(file, "utf-8-sig"), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(read_text(file, "utf-8-sig"), newline=""), strict=True)
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         if sorted(header) not in (["caption", "photo"], ["caption", "photo", "split"]):
@@ -396,7 +424,7 @@ def _read_csv(folder: Path) -> _Listing | None:
                 raise SatError(
                     f"{file}: line {reader.line_num} has the split {row['split']!r}; use {', '.join(SPLITS)}"
                 )
-            listed = photos.setdefault((name, split), _Listed(name, split, "", []))
+            listed = photos.setdefault((name, split), Listed(name, split, "", []))
             listed.captions.append((tuple(tokenise(row["caption"])), row["caption"]))
     except csv.Error as error:
         raise SatError(f"{file}: line {reader.line_num} is damaged: {error}") from error
@@ -407,66 +435,3 @@ def _deal(name: str) -> str:
     """Deal a photo to train, val or test, 90/5/5, by its name alone."""
     number = int.from_bytes(hashlib.sha256(f"show-attend-tell {name}".encode()).digest()[:8]) % 100
     return "train" if number < 90 else "val" if number < 95 else "test"
-
-
-# Reading with messages that name the file and the place.
-
-
-def _read_text(file: Path, encoding: str = "utf-8") -> str:
-    try:
-        return file.read_text(encoding=encoding)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
-
-
-def _read_lines(file: Path) -> Iterator[str]:
-    # Not splitlines(), which would also end a line at rarer signs inside a caption.
-    return iter(_read_text(file).rstrip("\n").split("\n"))
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(_read_text(file))
-    except json.JSONDecodeError as error:
-        raise SatError(f"{file} is not valid JSON: {error}; get it again") from error
-    if not isinstance(content, dict):
-        raise SatError(f"{file} must hold a JSON object with 'images', and holds {_shown(content)}")
-    return content
-
-
-def _list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    value = record.get(key)
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise SatError(f"{where}: {key!r} must be a list of JSON objects, and is {_shown(value)}")
-    return value
-
-
-def _text(record: dict[str, Any], key: str, where: str) -> str:
-    value = record.get(key)
-    if not isinstance(value, str):
-        raise SatError(f"{where}: {key!r} must be a text, and is {_shown(value)}")
-    return value
-
-
-def _number(record: dict[str, Any], key: str, where: str) -> int:
-    value = record.get(key)
-    if not isinstance(value, int):
-        raise SatError(f"{where}: {key!r} must be a whole number, and is {_shown(value)}")
-    return value
-
-
-def _shown(value: object) -> str:
-    """A damaged value for a message, never a whole file of it."""
-    if value is None:
-        return "missing"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -6,31 +6,31 @@ the split file's own tokens (lower-case, no punctuation) joined by spaces, given
 must not be compared with scores of the other: the difference is worth several points.
 
 BLEU without its brevity penalty, which the paper quotes, flatters short captions: quote it beside the other.
+
+N captions, one of each photo · R weightings of the photos.
 """
 
 import contextlib
-import importlib
 import io
-import math
-import subprocess
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell import java_metrics
 from show_attend_tell.errors import SatError
+from show_attend_tell.java_metrics import JavaError, scorer_module
+from show_attend_tell.vocabulary import tokenise
+
+Array = NDArray[np.float64]
+Tokens = Literal["split", "ptb"]
 
 # pycocoevalcap's guards against a division by zero, kept so that the figures agree to the last digit.
 _TINY = 1e-15
 _SMALL = 1e-9
-
-# Java that prints "0,5" for a half in some countries, or reads the captions in another encoding, would give
-# wrong scores without a word.
-_JAVA = ["java", "-Duser.language=en", "-Duser.country=US", "-Dfile.encoding=UTF-8"]
-_JAVA_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -55,45 +55,107 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequ
 
     Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
+    counts = _bleu_counts(hypotheses, references).sum(0)
+    plain, penalty = _bleu_of(counts)
+    values, product = plain.tolist(), (penalty * plain).tolist()
+    return Bleu(
+        with_penalty=(product[0], product[1], product[2], product[3]),
+        no_brevity=(values[0], values[1], values[2], values[3]),
+        brevity_penalty=float(penalty[0]),
+        hypothesis_length=int(counts[8]),
+        reference_length=int(counts[9]),
+    )
+
+
+def _bleu_counts(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
+    """What each caption adds to BLEU (N, 10): its 1- to 4-grams that are right, all of them, its length, and that of
+    the closest reference."""
     if not hypotheses:
         raise SatError("there are no captions to score")
     if len(hypotheses) != len(references):
         raise SatError(f"{len(hypotheses)} captions cannot be scored against {len(references)} lists of references")
-    correct, guessed = [0] * 4, [0] * 4
-    hypothesis_length = reference_length = 0
+    rows = []
     for index, (words, choices) in enumerate(zip(hypotheses, references, strict=True)):
         if not choices:
             raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
-        hypothesis_length += len(words)
-        reference_length += min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
+        correct, guessed = [], []
         for n in range(1, 5):
             counts = _ngrams(words, n)
             allowed: Counter[tuple[str, ...]] = Counter()
             for choice in choices:
                 allowed |= _ngrams(choice, n)
-            correct[n - 1] += (counts & allowed).total()
-            guessed[n - 1] += counts.total()
-
-    ratio = (hypothesis_length + _TINY) / (reference_length + _SMALL)
-    penalty = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
-    product, plain = 1.0, []
-    for n in range(4):
-        product *= (correct[n] + _TINY) / (guessed[n] + _SMALL)
-        plain.append(100 * product ** (1 / (n + 1)))
-    no_brevity = (plain[0], plain[1], plain[2], plain[3])
-    with_penalty = (penalty * plain[0], penalty * plain[1], penalty * plain[2], penalty * plain[3])
-    return Bleu(with_penalty, no_brevity, penalty, hypothesis_length, reference_length)
+            correct.append((counts & allowed).total())
+            guessed.append(counts.total())
+        closest = min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
+        rows.append([*correct, *guessed, len(words), closest])
+    return np.array(rows, dtype=float)
 
 
 def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 
+def _bleu_of(counts: Array) -> tuple[Array, Array]:
+    """BLEU-1 to BLEU-4 without penalty (..., 4), x100, and the penalty (..., 1), of summed counts (..., 10)."""
+    correct, guessed = counts[..., :4], counts[..., 4:8]
+    plain = np.cumprod((correct + _TINY) / (guessed + _SMALL), axis=-1) ** (1 / np.arange(1, 5))
+    return 100 * plain, _brevity_penalty(counts)
+
+
+def _brevity_penalty(counts: Array) -> Array:
+    ratio = (counts[..., 8:9] + _TINY) / (counts[..., 9:] + _SMALL)
+    return np.exp(np.minimum(0, 1 - 1 / ratio))
+
+
+def _smoothed_bleu(counts: Array) -> Array:
+    """BLEU-4 of each caption by itself (N,), x100, with penalty; of the counts (N, 10).
+
+    One is added to the counts of 2-, 3- and 4-grams (Lin & Och 2004): without that, most captions have 0.
+    """
+    added = np.array([0, 1, 1, 1])
+    precisions = (counts[:, :4] + added + _TINY) / (counts[:, 4:8] + added + _SMALL)
+    smoothed: Array = 100 * precisions.prod(1) ** (1 / 4) * _brevity_penalty(counts)[:, 0]
+    return smoothed
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What each photo adds to each metric: enough to score any choice of the photos exactly as a corpus.
+
+    CIDEr's weights of words are those of all photos, whichever are chosen.
+    """
+
+    bleu: Array  # (N, 10), see `_bleu_counts`
+    rouge_l: Array  # (N,), 0 to 1
+    cider: Array  # (N,), 0 to 10
+    meteor: Array | None  # (N, 23), see `java_metrics.meteor`; None where it could not be had
+    spice: Array | None  # (N,), 0 to 1; None where it could not be had
+
+    def scores(self, weights: Array) -> dict[str, Array]:
+        """Every metric (R,), x100, of R corpora in which photo i is there weights[r, i] times (R, N)."""
+        plain, penalty = _bleu_of(weights @ self.bleu)
+        scores = {f"bleu_{n + 1}": (penalty * plain)[:, n] for n in range(4)}
+        scores |= {f"bleu_{n + 1}_no_brevity": plain[:, n] for n in range(4)}
+        if self.meteor is not None:
+            scores["meteor"] = 100 * java_metrics.meteor_of(weights @ self.meteor)
+        photos = weights.sum(1)
+        scores |= {"rouge_l": 100 * (weights @ self.rouge_l) / photos, "cider": 100 * (weights @ self.cider) / photos}
+        if self.spice is not None:
+            scores["spice"] = 100 * (weights @ self.spice) / photos
+        return scores
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of captions, together and one by one."""
+
+    corpus: dict[str, Any]  # what `score` returns
+    photos: dict[str, dict[str, float]]  # of each caption by itself, x100
+    statistics: Statistics  # in the order of `photos`
+
+
 def score(
-    hypotheses: Mapping[str, str],
-    references: Mapping[str, Sequence[str]],
-    *,
-    tokens: Literal["split", "ptb"] = "split",
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]], *, tokens: Tokens = "split"
 ) -> dict[str, Any]:
     """Score captions by every metric of a captioner's card, x100, through pycocoevalcap 1.2.
 
@@ -103,15 +165,33 @@ def score(
 
     The result has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
     factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
-    why), `rouge_l`, `cider` (CIDEr-D), `captions` (how many) and `tokens`.
+    why), `rouge_l`, `cider` (CIDEr-D), `spice` (which needs Java and a parser's models: without them None, and
+    `spice_missing` says why), `captions` (how many) and `tokens`.
 
     Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
     photos, for a photo without (non-empty) references, and for "ptb" without Java.
     """
+    return measure(hypotheses, references, tokens=tokens).corpus
+
+
+def measure(
+    hypotheses: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    tokens: Tokens = "split",
+    show: bool = False,
+) -> Scores:
+    """Score captions together, as `score`, and also one by one.
+
+    A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with
+    brevity penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L,
+    CIDEr and SPICE are the means of these; its BLEU and METEOR are not. `show` shows the progress of METEOR, which
+    takes longest. Raises as `score`.
+    """
     _check_names(hypotheses, references)
-    if tokens not in ("split", "ptb"):
+    if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are 'split' and 'ptb'")
-    scorers = {name: _scorer(name) for name in ("bleu.bleu", "meteor.meteor", "rouge.rouge", "cider.cider")}
+    scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
     # the nothing between two spaces as a word.
@@ -120,7 +200,7 @@ def score(
     choices = [[" ".join(text.split()) for text in references[photo]] for photo in photos]
     if tokens == "ptb":
         texts = [*candidates, *(text for texts in choices for text in texts)]
-        words = iter(_ptb_tokenise(texts, _scorer("tokenizer.ptbtokenizer")))
+        words = iter(java_metrics.ptb_tokenise(texts))
         candidates = [next(words) for _ in candidates]
         choices = [[next(words) for _ in texts] for texts in choices]
     for photo, texts in zip(photos, choices, strict=True):
@@ -131,24 +211,78 @@ def score(
     wanted = dict(zip(photos, choices, strict=True))
     with contextlib.redirect_stdout(io.StringIO()):  # the scorers chatter, and stdout may be our caller's JSON
         bleus, _ = scorers["bleu.bleu"].Bleu(4).compute_score(wanted, given, verbose=0)
-        rouge, _ = scorers["rouge.rouge"].Rouge().compute_score(wanted, given)
-        cider, _ = scorers["cider.cider"].Cider().compute_score(wanted, given)
-    plain = bleu([text.split() for text in candidates], [[text.split() for text in texts] for texts in choices])
+        rouge_l, each_rouge_l = scorers["rouge.rouge"].Rouge().compute_score(wanted, given)
+        cider, each_cider = scorers["cider.cider"].Cider().compute_score(wanted, given)
+    counts = _bleu_counts(
+        [text.split() for text in candidates], [[text.split() for text in texts] for texts in choices]
+    )
+    plain, penalty = _bleu_of(counts.sum(0))
 
-    result: dict[str, Any] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
-    result |= {f"bleu_{n}_no_brevity": value for n, value in enumerate(plain.no_brevity, start=1)}
-    result["brevity_penalty"] = plain.brevity_penalty
+    corpus: dict[str, Any] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
+    corpus |= {f"bleu_{n}_no_brevity": float(value) for n, value in enumerate(plain, start=1)}
+    corpus["brevity_penalty"] = float(penalty[0])
+    each = {
+        "bleu_4_smoothed": _smoothed_bleu(counts),
+        "rouge_l": 100 * np.array(each_rouge_l),
+        "cider": 100 * np.array(each_cider),
+    }
+    meteor_statistics = each_spice = None
     try:
-        result["meteor"] = 100 * _meteor(candidates, choices, scorers["meteor.meteor"])
-    except _JavaError as problem:
-        result |= {"meteor": None, "meteor_missing": str(problem)}
-    result |= {"rouge_l": 100 * float(rouge), "cider": 100 * float(cider)}
-    return result | {"captions": len(photos), "tokens": tokens}
+        meteor, each_meteor, meteor_statistics = java_metrics.meteor(candidates, choices, show=show)
+        corpus["meteor"], each["meteor"] = 100 * meteor, 100 * np.array(each_meteor)
+    except JavaError as problem:
+        corpus |= {"meteor": None, "meteor_missing": str(problem)}
+    corpus |= {"rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider)}
+    try:
+        each_spice = np.array(java_metrics.spice(candidates, choices))
+        corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
+    except JavaError as problem:
+        corpus |= {"spice": None, "spice_missing": str(problem)}
+    return Scores(
+        corpus=corpus | {"captions": len(photos), "tokens": tokens},
+        photos={
+            photo: {name: float(values[index]) for name, values in each.items()} for index, photo in enumerate(photos)
+        },
+        statistics=Statistics(
+            counts, np.array(each_rouge_l), np.array(each_cider), meteor=meteor_statistics, spice=each_spice
+        ),
+    )
+
+
+def assess(
+    entries: Sequence[Mapping[str, Any]],
+    references: Mapping[str, Sequence[str]],
+    *,
+    tokens: Tokens = "split",
+    training: Iterable[Sequence[str]] | None = None,
+    show: bool = False,
+) -> dict[str, Any]:
+    """The evaluation of captions, as `sat evaluate` and `sat score` write it: the scores, and all that made them.
+
+    `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
+    `score`'s, `training` is `describe`'s. Returns `score`'s figures, `variety` (`describe`'s) and `results`: the
+    entries, each with its `references` and its own scores (`measure`'s), from which anyone can score them again.
+    Raises as `score`, and for a photo that has two captions.
+    """
+    told: dict[str, str] = {}
+    for entry in entries:
+        if entry["photo"] in told:
+            raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
+        told[entry["photo"]] = entry["caption"]
+    scores = measure(told, references, tokens=tokens, show=show)
+    return {
+        **scores.corpus,
+        "variety": describe(told, training),
+        "results": [
+            {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
+            for entry in entries
+        ],
+    }
 
 
 def check_scorers() -> None:
     """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
-    _scorer("bleu.bleu")
+    scorer_module("bleu.bleu")
 
 
 def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
@@ -156,12 +290,12 @@ def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | 
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
     that differ from all before them) and, when the `training` captions are given as lists of words,
-    `not_in_training` (the share that is not the copy of one). Shares are x100. Raises SatError without
-    captions.
+    `not_in_training` (the share that is not the copy of one). Shares are x100. Words are the split file's, also of
+    raw captions. Raises SatError without captions.
     """
     if not hypotheses:
         raise SatError("there are no captions to describe")
-    captions = [tuple(text.split()) for text in hypotheses.values()]
+    captions = [tuple(tokenise(text)) for text in hypotheses.values()]
     share = 100 / len(captions)
     result: dict[str, float] = {
         "words_used": len({word for caption in captions for word in caption}),
@@ -172,13 +306,6 @@ def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | 
         seen = {tuple(caption) for caption in training}
         result["not_in_training"] = share * sum(caption not in seen for caption in captions)
     return result
-
-
-def _scorer(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(f"pycocoevalcap.{name}")
-    except ImportError as error:
-        raise SatError(f"scoring needs pycocoevalcap ({error}): pip install show-attend-tell[evaluation]") from error
 
 
 def _check_names(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
@@ -192,101 +319,3 @@ def _check_names(hypotheses: Mapping[str, str], references: Mapping[str, Sequenc
     for photo in references:
         if photo not in hypotheses:
             raise SatError(f"the photo {photo!r} has references but no caption; score the photos of one split")
-
-
-class _JavaError(Exception):
-    """A Java program that the metrics need is missing or failed; the message says which and what to do."""
-
-
-def _java_program(module: ModuleType, jar: str) -> Path:
-    """Find a jar beside its Python module and make sure that Java runs, or raise _JavaError.
-
-    pycocoevalcap does not look: its tokeniser then returns empty captions, and its METEOR hangs.
-    """
-    path = Path(str(module.__file__)).resolve().parent / jar
-    if not path.is_file():
-        raise _JavaError(f"{path} is missing; install pycocoevalcap 1.2 again")
-    try:
-        subprocess.run(
-            ["java", "-version"],
-            check=True,
-            capture_output=True,
-            timeout=_JAVA_SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        raise _JavaError("Java is not installed (on Debian: apt install default-jre-headless)") from None
-    except (OSError, subprocess.SubprocessError) as error:
-        raise _JavaError(f"`java -version` failed ({error}); install Java again") from error
-    return path
-
-
-def _ptb_tokenise(texts: Sequence[str], module: ModuleType) -> list[str]:
-    """Cut raw captions with pycocoevalcap's own tokeniser program and drop what it counts as punctuation."""
-    try:
-        jar = _java_program(module, module.STANFORD_CORENLP_3_4_1_JAR)
-        program = "edu.stanford.nlp.process.PTBTokenizer"
-        done = subprocess.run(
-            [*_JAVA, "-cp", str(jar), program, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"],
-            input="\n".join(texts) + "\n",
-            capture_output=True,
-            check=True,
-            encoding="utf-8",
-            timeout=_JAVA_SECONDS + 0.01 * len(texts),
-        )
-    except (_JavaError, OSError, subprocess.SubprocessError) as error:
-        raise SatError(f"the tokens 'ptb' need its tokeniser: {error}") from error
-    lines = done.stdout.split("\n")[:-1]
-    if len(lines) != len(texts):
-        raise SatError(f"the PTB tokeniser returned {len(lines)} lines for {len(texts)} captions; use 'tokens'")
-    return [" ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines]
-
-
-def _meteor(candidates: Sequence[str], choices: Sequence[Sequence[str]], module: ModuleType) -> float:
-    """Run METEOR 1.5 (0 to 1) with the program and settings of pycocoevalcap, or raise _JavaError.
-
-    The conversation is that of its `Meteor` class, which is not used because it waits for ever, even while
-    Python ends, for a process that died or went silent. Here a timer ends the process, which ends every read
-    from it.
-    """
-    jar = _java_program(module, module.METEOR_JAR)
-    seconds = 2 * _JAVA_SECONDS + 0.1 * len(candidates)
-    command = [*_JAVA, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
-    process = subprocess.Popen(
-        command,
-        cwd=jar.parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        encoding="utf-8",
-    )
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None  # what PIPE means, said to the type checker
-    assert stdout is not None
-
-    def ask(line: str) -> str:
-        stdin.write(line + "\n")
-        stdin.flush()
-        return stdout.readline().strip()
-
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    try:
-        statistics = []
-        for candidate, references in zip(candidates, choices, strict=True):
-            # "|||" parts the fields; a caption that holds it would shift them.
-            fields = [text.replace("|||", "") for text in (*references, candidate)]
-            statistics.append(ask(" ||| ".join(("SCORE", *fields))))
-        ask(" ||| ".join(("EVAL", *statistics)))  # answered by a score per caption, then that of the corpus
-        answers = [stdout.readline() for _ in candidates]
-        return float(answers[-1])
-    except (OSError, ValueError) as error:
-        reason = f"gave no answer within {seconds:.0f} s" if not timer.is_alive() else f"stopped ({error})"
-        raise _JavaError(f"METEOR's program {reason}; run it by hand: {' '.join(command)}") from error
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
-        stdout.close()
-        with contextlib.suppress(OSError):  # words that the dead process did not take
-            stdin.close()

@@ -1,0 +1,49 @@
+"""`sat score`: the scores of captions from any system."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, check_target, tell_scores, tokens_option, write_scores
+
+EXAMPLES = """
+\b
+Examples:
+  sat score captions.json dataset_flickr8k.json --split test
+  sat score captions.json captions_val2014.json --tokens ptb
+  sat score captions.txt reference-1.txt reference-2.txt --json scores.json
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.argument("hypotheses", type=click.Path(path_type=Path))
+@click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--split", default="test", show_default=True, help="Of Karpathy's split file.")
+@tokens_option
+@click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
+def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
+    """Score captions of any system: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE, ×100.
+
+    HYPOTHESES is COCO results JSON, an evaluation of sat evaluate, or a text file with a caption a line. REFERENCES is
+    Karpathy's split file, COCO's captions JSON, or text files, each with one reference of each photo, a line a photo.
+    """
+    from show_attend_tell.captionfiles import read_hypotheses, read_references
+    from show_attend_tell.evaluation import assess, check_scorers
+
+    check_target(json_file)
+    check_scorers()
+    wanted = read_references(references, split=split, tokens=tokens)
+    captions = read_hypotheses(hypotheses, wanted, tokens=tokens)
+    entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
+    result = {
+        **assess(entries, wanted.texts, tokens=tokens, training=wanted.training, show=True),
+        "model": hypotheses.stem,
+        "data": wanted.name,
+        "split": wanted.split,
+    }
+    if write_scores(json_file, result):
+        return
+    where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
+    click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {tokens} tokens")
+    tell_scores(result)
