@@ -1,0 +1,433 @@
+/* The viewer: a photo, its caption, and for each word where the model looked (α) and how much it relied on looking (β).
+
+   SatViewer.mount(element, captions, {cards}) draws captions and answers {destroy()}. A caption is what
+   Caption.to_dict() gives, plus image (a data: or blob: URL, or null) and size ([width, height] of the photo that
+   `seen` is measured in); note, if given, is said beside its scores. Captions of one image stand side by side. cards
+   are the models' cards, as Markdown by model name. Text from outside is only ever made into text nodes. */
+(() => {
+  "use strict";
+
+  const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
+  const FLAT = 4; // the brightest is at least this many times the even share, so that a flat map looks flat
+  const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
+  const FADE = 180; // milliseconds from one word's map to the next's
+  const HEAT = [
+    [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
+    [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
+  ]; // viridis: its lightness only rises, so that it reads without colour too
+  let mounts = 0;
+
+  /** An element with attributes, listeners (onclick and the like, functions) and children. */
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (typeof value === "function") element.addEventListener(name.slice(2), value);
+      else if (value === true) element.setAttribute(name, "");
+      else if (value !== false && value != null) element.setAttribute(name, value);
+    }
+    element.append(...children.flat().filter((child) => child != null));
+    return element;
+  }
+
+  // Maps
+
+  /** The standard normal distribution below z, to 1e-7 (Abramowitz and Stegun 7.1.26). */
+  function normal(z) {
+    const x = Math.abs(z) / Math.SQRT2, t = 1 / (1 + 0.3275911 * x);
+    const series = 0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)));
+    const tail = 0.5 * t * series * Math.exp(-x * x);
+    return z > 0 ? 1 - tail : tail;
+  }
+
+  const spreads = new Map();
+  /** How much of each place a cell shows along one side (CELLS × places): the place's width, under the Gaussian. */
+  function spread(places) {
+    if (!spreads.has(places)) {
+      const weights = [];
+      for (let cell = 0; cell < CELLS; cell++) {
+        const at = (cell + 0.5) / CELLS;
+        const row = Array.from({ length: places }, (_, place) => {
+          let weight = 0; // beyond its borders the map is continued by its mirror image
+          for (const mirrored of [-at, at, 2 - at])
+            weight += normal(((place + 1) / places - mirrored) / SIGMA) - normal((place / places - mirrored) / SIGMA);
+          return weight;
+        });
+        const total = row.reduce((sum, weight) => sum + weight, 0);
+        weights.push(row.map((weight) => weight / total));
+      }
+      spreads.set(places, weights);
+    }
+    return spreads.get(places);
+  }
+
+  /** One word's α (rows × columns, flat), upsampled and smoothed over what the encoder saw (CELLS × CELLS, flat). */
+  function smooth(alpha, rows, columns) {
+    const down = spread(rows), across = spread(columns), laid = new Float32Array(CELLS * CELLS);
+    for (let y = 0; y < CELLS; y++) {
+      const line = new Float64Array(columns);
+      for (let row = 0; row < rows; row++)
+        for (let column = 0; column < columns; column++) line[column] += down[y][row] * alpha[row * columns + column];
+      for (let x = 0; x < CELLS; x++) {
+        let sum = 0;
+        for (let column = 0; column < columns; column++) sum += across[x][column] * line[column];
+        laid[y * CELLS + x] = sum;
+      }
+    }
+    return laid;
+  }
+
+  /** α of every word, from nested lists or packed: {rows, columns, peaks, data}, a byte a place in 255ths of the peak. */
+  function unpack(attention) {
+    if (!attention || !(attention.data ? attention.peaks : attention).length) return null;
+    if (!attention.data) {
+      const words = attention.map((map) => Float32Array.from(map.flat()));
+      return { rows: attention[0].length, columns: attention[0][0].length, words };
+    }
+    const { rows, columns, peaks } = attention;
+    const bytes = Uint8Array.from(atob(attention.data), (letter) => letter.charCodeAt(0));
+    const words = peaks.map((peak, word) =>
+      Float32Array.from(bytes.subarray(word * rows * columns, (word + 1) * rows * columns), (b) => (b / 255) * peak));
+    return { rows, columns, words };
+  }
+
+  /** Where in the photo a point is, in words; x and y from 0 to 1. */
+  function region(x, y) {
+    const vertical = y < 1 / 3 ? "upper" : y > 2 / 3 ? "lower" : "";
+    const horizontal = x < 1 / 3 ? "left" : x > 2 / 3 ? "right" : "";
+    if (!vertical && !horizontal) return "centre";
+    return vertical ? `${vertical} ${horizontal || "middle"}` : horizontal;
+  }
+
+  /** Colour and opacity [red, green, blue, alpha 0 to 255] laid over the photo where the strength is 0 to 1. */
+  function light(strength) {
+    // dark where it did not look, the photo itself half way, whitened where it looked most
+    return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 150 * (2 * strength - 1)];
+  }
+
+  function heat(strength) {
+    const at = strength * (HEAT.length - 1), low = Math.min(Math.floor(at), HEAT.length - 2);
+    const colour = HEAT[low].map((value, channel) => value + (at - low) * (HEAT[low + 1][channel] - value));
+    return [...colour, 140 + 64 * strength];
+  }
+
+  // One caption
+
+  /** The figure, the words and the other beams of one caption; `view` holds what the toolbar chose for all. */
+  function panel(caption, view, cards) {
+    const [width, height] = caption.size || [1, 1];
+    const seen = caption.seen || [0, 0, width, height];
+    const box = [seen[0] / width, seen[1] / height, seen[2] / width, seen[3] / height]; // of the photo, 0 to 1
+    const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
+    const maps = unpack(caption.attention);
+    const even = maps && 1 / (maps.rows * maps.columns);
+    const words = caption.words, gate = caption.gate, places = caption.places;
+    const model = (caption.settings && caption.settings.model) || "";
+    let smoothed = null, white = 0; // made when the first word is looked at
+    let pinned = null, current = null, frame = 0;
+    const drawn = { strength: new Float32Array(CELLS * CELLS), level: 0 };
+
+    const canvas = make("canvas", { "aria-hidden": "true" });
+    const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
+    const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas);
+    photo.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
+    const readout = make("p", { class: "sat-readout" });
+    const scale = maps && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
+    const buttons = words.map((word, index) => {
+      const bar = gate && make("span", { class: "sat-beta", "aria-hidden": "true" }, make("span"));
+      if (bar) bar.firstChild.style.height = `${Math.max(4, 100 * gate[index])}%`;
+      return make(
+        "button",
+        {
+          type: "button", class: "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
+          onpointerenter: (event) => event.pointerType === "mouse" && show(index),
+          onfocus: () => pin(index), onclick: () => pin(index),
+        },
+        make("span", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
+      );
+    });
+    const sentence = make(
+      "div",
+      {
+        class: "sat-words", role: "group", "aria-label": "The caption, word by word; move with the arrow keys",
+        onpointerleave: () => show(pinned), onkeydown: travel,
+      },
+      buttons,
+      caption.complete === false ? make("span", { class: "sat-cut" }, "… cut at the longest length") : null,
+    );
+    const element = make(
+      "article", { class: "sat-caption", "aria-label": caption.caption },
+      photo,
+      make("div", { class: "sat-text" },
+        make("p", { class: "sat-model" }, model), sentence, readout, scale, facts(), others(), card()),
+    );
+    if (!words.length) sentence.append(make("span", { class: "sat-cut" }, "no word"));
+
+    /** What a word's attention says, in words. */
+    function story(index) {
+      const parts = [];
+      if (maps) {
+        const alpha = maps.words[index], peak = Math.max(...alpha);
+        const at = places ? places[index] : null;
+        const place = at ? at[0] * maps.columns + at[1] : alpha.indexOf(peak);
+        const x = box[0] + ((place % maps.columns) + 0.5) / maps.columns * (box[2] - box[0]);
+        const y = box[1] + (Math.floor(place / maps.columns) + 0.5) / maps.rows * (box[3] - box[1]);
+        const where = `the ${region(x, y)}`;
+        if (at) parts.push(`looked at one place, ${where}`);
+        else parts.push(peak < 2 * even ? `looked all over, a little more at ${where}` : `looked most at ${where}`);
+        parts.push(`peak α ${peak.toFixed(3)}`);
+      }
+      if (gate) parts.push(`β ${gate[index].toFixed(2)}`);
+      return parts.join(", ") || "this model does not say where it looks";
+    }
+
+    function facts() {
+      const settings = caption.settings || {}, told = [];
+      if (caption.note) told.push(caption.note);
+      if (caption.log_probability != null) told.push(`log p ${number(caption.log_probability)}`);
+      if (settings.beam) told.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
+      else if (settings.sampling) told.push("words drawn at random");
+      if (settings.look && maps) told.push(settings.look === "expectation" ? "looks by expectation" : `looks at the ${settings.look} place`);
+      if (cropped) told.push("hatched: never seen by the model");
+      return make("p", { class: "sat-facts" }, told.join(" · "));
+    }
+
+    function others() {
+      const found = caption.alternatives || [];
+      if (!found.length) return null;
+      const kind = caption.settings && caption.settings.sampling ? "Other captions drawn" : "The beam’s other captions";
+      const row = (text, score, name) => make("li", name ? { class: name } : {},
+        make("span", {}, text || "(no word)"), make("data", { value: score }, number(score)));
+      return make("details", { class: "sat-more" },
+        make("summary", {}, kind, make("small", {}, ` ${found.length}`)),
+        make("p", { class: "sat-note" }, "Each with its log p; the chosen one first."),
+        make("ol", { class: "sat-beams" }, row(caption.caption, caption.log_probability, "sat-chosen"),
+          found.map((other) => row(other.caption, other.log_probability))));
+    }
+
+    function card() {
+      const text = cards && Object.hasOwn(cards, model) ? cards[model] : null;
+      if (!text) return null;
+      return make("details", { class: "sat-more" }, make("summary", {}, "The model’s card"),
+        make("div", { class: "sat-card" }, markdown(text)));
+    }
+
+    function travel(event) {
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
+      const at = Math.max(0, buttons.findIndex((button) => button.tabIndex === 0)), last = buttons.length - 1;
+      const to = { ArrowRight: Math.min(at + 1, last), ArrowLeft: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
+      if (to !== undefined) buttons[to].focus();
+      else if (event.key === "Escape" && current !== null) pin(null);
+      else return;
+      event.preventDefault(); // an Escape that was spent here does not close a dialog around us
+    }
+
+    /** Keep a word on (null: none) when the pointer leaves. */
+    function pin(index) {
+      pinned = index;
+      buttons.forEach((button, other) => {
+        button.setAttribute("aria-pressed", String(other === index));
+        if (index !== null) button.tabIndex = other === index ? 0 : -1;
+      });
+      show(index);
+    }
+
+    function show(index) {
+      current = index;
+      buttons.forEach((button, other) => button.classList.toggle("sat-on", other === index));
+      readout.replaceChildren(...said());
+      redraw(true);
+    }
+
+    function said() {
+      if (current !== null) return [make("b", {}, words[current]), ` ${story(current)}`];
+      if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
+      return [`Point at a word, tap it, or use the arrow keys.${gate ? " The bar under a word is its β: how much it relied on looking." : ""}`];
+    }
+
+    /** The strength, 0 to 1, of every cell for the current word. */
+    function strengths() {
+      if (!smoothed) {
+        smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns));
+        white = smoothed.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * even);
+      }
+      const full = view.stretch ? Math.max(peakOf(smoothed[current]), 1e-12) : white;
+      return smoothed[current].map((value) => Math.min(1, value / full));
+    }
+
+    function redraw(fading = false) {
+      cancelAnimationFrame(frame);
+      if (!maps) return;
+      const on = current !== null, from = drawn.strength.slice(), level = drawn.level, began = performance.now();
+      const to = on ? strengths() : from;
+      photo.classList.toggle("sat-lit", on);
+      element.classList.toggle("sat-heat", view.heat);
+      say();
+      const still = !fading || matchMedia("(prefers-reduced-motion: reduce)").matches;
+      const step = (now) => {
+        const t = still ? 1 : Math.min(1, Math.max(0, (now - began) / FADE));
+        drawn.level = level + t * ((on ? 1 : 0) - level);
+        const share = level === 0 ? 1 : t; // a map that fades in does so in its place
+        for (let cell = 0; cell < to.length; cell++) drawn.strength[cell] = from[cell] + share * (to[cell] - from[cell]);
+        paint();
+        if (t < 1) frame = requestAnimationFrame(step);
+      };
+      step(began);
+    }
+
+    function say() {
+      if (!smoothed) return;
+      scale.lastChild.textContent = view.stretch
+        ? "brightest: each word’s own peak"
+        : `brightest: α ${white.toFixed(3)}, smoothed; even attention is ${even.toFixed(4)}`;
+    }
+
+    const colours = new OffscreenCanvas(CELLS, CELLS);
+    function paint() {
+      const context = canvas.getContext("2d"), ratio = globalThis.devicePixelRatio || 1;
+      const wide = Math.round(photo.clientWidth * ratio), high = Math.round(photo.clientHeight * ratio);
+      if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+      context.clearRect(0, 0, wide, high);
+      const [left, top, right, bottom] = [box[0] * wide, box[1] * high, box[2] * wide, box[3] * high];
+      if (cropped) hatch(context, wide, high, [left, top, right, bottom], ratio);
+      if (!drawn.level) return;
+      const ramp = view.heat ? heat : light;
+      const table = Array.from({ length: 256 }, (_, level) => ramp(level / 255));
+      const pixels = new ImageData(CELLS, CELLS);
+      drawn.strength.forEach((strength, cell) => pixels.data.set(table[Math.round(255 * strength)], 4 * cell));
+      colours.getContext("2d").putImageData(pixels, 0, 0);
+      context.globalAlpha = drawn.level;
+      context.imageSmoothingQuality = "high";
+      context.drawImage(colours, left, top, right - left, bottom - top);
+      if (places && current !== null) {
+        const [row, column] = places[current], w = (right - left) / maps.columns, h = (bottom - top) / maps.rows;
+        for (const [colour, thick] of [["#1c1e22", 5], ["#ff8a1f", 2.5]]) {
+          context.strokeStyle = colour;
+          context.lineWidth = thick * ratio;
+          context.strokeRect(left + column * w, top + row * h, w, h);
+        }
+      }
+      context.globalAlpha = 1;
+    }
+
+    const resizing = new ResizeObserver(() => paint());
+    resizing.observe(photo);
+    show(null);
+    return {
+      element, redraw,
+      destroy() {
+        cancelAnimationFrame(frame);
+        resizing.disconnect();
+      },
+    };
+  }
+
+  const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
+  const number = (value) => value.toFixed(2).replace("-", "−");
+
+  /** Fade and hatch what the encoder never saw. */
+  function hatch(context, wide, high, [left, top, right, bottom], ratio) {
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, wide, high);
+    context.rect(left, top, right - left, bottom - top);
+    context.clip("evenodd");
+    context.fillStyle = "rgb(252 252 250 / 82%)";
+    context.fillRect(0, 0, wide, high);
+    context.strokeStyle = "#a9a9a4";
+    context.lineWidth = 1.5 * ratio;
+    context.beginPath();
+    for (let x = -high; x < wide; x += 9 * ratio) {
+      context.moveTo(x, high);
+      context.lineTo(x + high, 0);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  // A model's card
+
+  /** The elements of the little Markdown that cards are written in: headings, lists, tables, paragraphs. */
+  function markdown(text) {
+    return text.trim().split(/\n\s*\n/).flatMap((block) => {
+      const lines = block.split("\n"), heading = /^(#+) (.*)$/.exec(lines[0]);
+      if (heading) {
+        const rest = lines.slice(1).join("\n");
+        const element = make(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(heading[2]));
+        return rest.trim() ? [element, ...markdown(rest)] : [element];
+      }
+      if (lines.every((line) => line.startsWith("|"))) {
+        const cells = (line, tag) => make("tr", {},
+          line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => make(tag, {}, inline(cell.trim()))));
+        return [make("div", { class: "sat-wide" }, make("table", {}, make("thead", {}, cells(lines[0], "th")),
+          make("tbody", {}, lines.slice(2).map((line) => cells(line, "td")))))];
+      }
+      if (lines.every((line) => /^- |^  /.test(line)))
+        return [make("ul", {}, block.split(/\n(?=- )/).map((item) => make("li", {}, inline(item.replace(/^- /, "")))))];
+      return [make("p", {}, inline(block))];
+    });
+  }
+
+  function inline(text) {
+    const parts = [], marks = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|\[([^\]]+)\]\((https?:[^)\s]+)\)/g;
+    let end = 0;
+    for (const found of text.matchAll(marks)) {
+      const [all, code, strong, soft, label, target] = found;
+      parts.push(text.slice(end, found.index));
+      if (code) parts.push(make("code", {}, code));
+      else if (strong) parts.push(make("strong", {}, strong));
+      else if (soft) parts.push(make("em", {}, soft));
+      else parts.push(make("a", { href: target, rel: "noreferrer" }, label));
+      end = found.index + all.length;
+    }
+    return [...parts, text.slice(end)];
+  }
+
+  // All together
+
+  function mount(element, captions, { cards = {} } = {}) {
+    const view = { heat: false, stretch: false }, panels = [], photos = new Map();
+    for (const caption of captions) {
+      const key = caption.image ?? caption.source ?? caption;
+      if (!photos.has(key)) photos.set(key, []);
+      photos.get(key).push(caption);
+    }
+    const redraw = () => panels.forEach((one) => one.redraw());
+    const name = `sat-light-${mounts++}`;
+    const choice = (label, hot) => make("label", {},
+      make("input", { type: "radio", name, checked: !hot, onchange: () => { view.heat = hot; redraw(); } }), make("span", {}, label));
+    const stretch = (event) => { view.stretch = event.target.checked; redraw(); };
+    const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
+      make("div", { class: "sat-choice", role: "radiogroup", "aria-label": "How attention is drawn" },
+        choice("Light", false), choice("Heat", true)),
+      make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
+        make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Stretch each word")));
+    const root = make("div", { class: "sat-viewer" }, tools || null);
+    for (const group of photos.values()) {
+      const found = group.map((caption) => panel(caption, view, cards));
+      panels.push(...found);
+      const title = photos.size > 1 && group[0].source && make("h2", {}, group[0].source.split(/[\\/]/).pop());
+      root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, group.length) },
+        title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
+    }
+    element.append(root);
+    return {
+      destroy() {
+        panels.forEach((one) => one.destroy());
+        root.remove();
+      },
+    };
+  }
+
+  /** A button that turns a page from light to dark and back, whatever the system prefers. */
+  function themeButton() {
+    const page = document.documentElement;
+    const dark = () => page.dataset.theme
+      ? page.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    return make("button", {
+      type: "button", class: "sat-theme", "aria-label": "Light or dark page", title: "Light or dark page",
+      onclick: () => { page.dataset.theme = dark() ? "light" : "dark"; },
+    }, "◐");
+  }
+
+  globalThis.SatViewer = { mount, make, smooth, themeButton };
+})();
