@@ -1,0 +1,88 @@
+"""`sat serve`: the models over HTTP, and the web app."""
+
+import contextlib
+import sys
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, device_option, weights_option
+from show_attend_tell.errors import SatError
+
+EXAMPLES = """
+\b
+Examples:
+  sat serve                                        then open http://127.0.0.1:8000/
+  sat serve --model my-model --port 8080
+  SAT_TOKEN=secret sat serve --host 0.0.0.0        for other machines, with a token
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="A shipped model, a folder, or a hub id; may be repeated, and the first is the default. [default: the shipped "
+    "ones, flickr8k-soft first]",
+)
+@click.option(
+    "--token",
+    envvar="SAT_TOKEN",
+    show_envvar=True,
+    help="What requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see it here; the "
+    "variable is safer.",
+)
+@weights_option
+@device_option
+def serve(
+    host: str, port: int, models: tuple[str, ...], token: str | None, encoder_weights: str | None, device: str
+) -> None:
+    """Serve captions over HTTP, with a web app.
+
+    Photos stay in memory and are not logged. Needs pip install 'show-attend-tell[serve]'.
+    """
+    from show_attend_tell.server import make_app  # first, because it says which extra is missing
+    from show_attend_tell.server.guard import is_loopback
+
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
+        raise SatError("the token must be printable ASCII, without spaces around it: give another")
+    if token is None and not is_loopback(host):
+        raise SatError(
+            f"{host} can be reached from other machines, and whoever reaches it could use this one's time: set "
+            "SAT_TOKEN to a secret, or keep --host 127.0.0.1"
+        )
+    import uvicorn
+
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.checkpoint import shipped_models
+
+    with listening(host, port) as listener:  # first, because the models take seconds to load
+        chosen = models or sorted(shipped_models(), key=lambda name: name != "flickr8k-soft")
+        captioners = [
+            Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in chosen
+        ]
+        app = make_app(captioners, token=token)
+        name = f"[{host}]" if ":" in host else host
+        click.echo(f"serving {', '.join(captioner.name for captioner in captioners)} at ", nl=False)
+        click.echo(f"http://{name}:{listener.getsockname()[1]}/ (Ctrl-C stops)")
+        sys.stdout.flush()
+        config: dict[str, Any] = {"ws": "none", "server_header": False, "log_level": "warning"}
+        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once all in flight is answered
+            uvicorn.Server(uvicorn.Config(app, **config)).run(sockets=[listener])
+        click.echo("stopped")
+
+
+def listening(host: str, port: int) -> Any:
+    """A socket that listens there; raises `SatError` when it cannot."""
+    import socket
+
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=1024)
+    except OSError as error:
+        raise SatError(
+            f"cannot listen at {host} port {port} ({error.strerror}): choose another --port or --host"
+        ) from None

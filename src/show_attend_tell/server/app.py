@@ -1,0 +1,227 @@
+"""The app: what can be asked, and in which form it is answered."""
+
+import dataclasses
+import io
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from show_attend_tell import __version__, viewer
+from show_attend_tell.captioner import Caption, Captioner
+from show_attend_tell.errors import SatError
+from show_attend_tell.server import schema
+from show_attend_tell.server.guard import Guard
+from show_attend_tell.server.limits import Limits, Problem
+from show_attend_tell.server.manual import manual
+from show_attend_tell.server.service import Photo, Service
+from show_attend_tell.vocabulary import tokenise
+
+PAGE = Path(__file__).parent / "page"
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, token: str | None = None) -> FastAPI:
+    """The app that serves these models; the first answers when a request names none.
+
+    With a ``token`` every request under /v1/ must bring it; without one the app answers this machine alone. The models'
+    thread starts here and ends with the app's lifespan, when all that waits is done. Raises `SatError` for no model, or
+    two of one name.
+    """
+    service = Service(captioners, limits or Limits())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.batcher.stop()
+
+    app = FastAPI(
+        title="Show, Attend and Tell",
+        version=__version__,
+        description="Captions of photos, with where the model looked for each word and how much it relied on looking.",
+        docs_url=None,  # their scripts would come from another host
+        redoc_url=None,
+        lifespan=lifespan,
+        exception_handlers={
+            Problem: on_problem,
+            SatError: on_sat_error,
+            HTTPException: on_http_exception,
+            Exception: on_fault,
+        },
+    )
+    app.add_middleware(Guard, token=token)
+    app.include_router(api(service, token))
+    app.include_router(pages(app))
+    return app
+
+
+async def on_problem(request: Request, problem: Any) -> Response:
+    """A refusal of ours."""
+    answer: Response = problem.answer()
+    return answer
+
+
+async def on_sat_error(request: Request, error: Exception) -> Response:
+    """What a model cannot do, such as a picture of attention that it has not."""
+    return Problem(422, f"{error}.").answer()
+
+
+async def on_http_exception(request: Request, error: Any) -> Response:
+    """A refusal of the framework's: no such path, no such method."""
+    return Problem(error.status_code, f"{error.detail}: see /docs.", headers=error.headers).answer()
+
+
+async def on_fault(request: Request, error: Exception) -> Response:
+    """A fault of the program; uvicorn logs its traceback, which holds no photo."""
+    return Problem(500, f"A fault of the server ({type(error).__name__}), which has logged it.").answer()
+
+
+def api(service: Service, token: str | None) -> APIRouter:
+    """What programs ask."""
+    router = APIRouter()
+    v1 = APIRouter(
+        prefix="/v1",
+        responses=schema.refusals(401, 403) if token else schema.refusals(403),
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],  # said in the OpenAPI; `Guard` checks
+    )
+    names, limits = list(service.captioners), service.limits
+    refused = schema.refusals(400, 413, 415, 422, 500, 503, 504)
+
+    @v1.post(
+        "/captions",
+        response_model=list[schema.CaptionAnswer],
+        responses={200: schema.CAPTIONS, **refused},
+        openapi_extra=schema.request_body(schema.CaptionsForm, schema.CaptionsJSON, limits, names),
+    )
+    async def captions(request: Request) -> Response:
+        """Caption photos: one caption for each photo by each model, in the order of the photos."""
+        async with service.deadline():
+            async with service.reader.uploads(request, schema.CaptionFields, schema.CaptionsJSON) as (asked, uploads):
+                models = service.named(asked.model or [])
+                if asked.format == "png" and len(uploads) > 1:
+                    raise Problem(422, "format: a png shows one photo, send one or ask for html.")
+                photos = await service.photos(uploads, models, show=asked.format != "json")
+            found: list[Caption] = await service.answers(photos, models, beam=asked.beam, look=asked.look)
+            if asked.format == "json":
+                told = [caption.to_dict() for caption in found]
+                return JSONResponse(told if asked.attention else [{**caption, "attention": None} for caption in told])
+            work = partial(drawn, photos, models, found, asked.format)
+            return await service.reader.aside(work)
+
+    @v1.post(
+        "/log-probabilities",
+        response_model=list[schema.ScoresAnswer],
+        response_description="The scores for each photo.",
+        responses=refused,
+        openapi_extra=schema.request_body(schema.ScoresForm, schema.ScoresJSON, limits, names),
+    )
+    async def log_probabilities(request: Request) -> Response:
+        """Score captions: log p(caption | photo) of each caption for each photo, in the order of the photos."""
+        async with service.deadline():
+            async with service.reader.uploads(request, schema.ScoreFields, schema.ScoresJSON) as (asked, uploads):
+                model = service.named([asked.model] if asked.model is not None else [])[0]
+                words = [tokenise(caption) for caption in asked.captions]
+                if [] in words:
+                    raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
+                photos = await service.photos(uploads, [model], show=False)
+            found = await service.answers(photos, [model], look=asked.look, captions=asked.captions)
+        vocabulary = model.checkpoint.vocabulary
+        return JSONResponse(
+            [
+                {
+                    "source": photo.source,
+                    "model": model.name,
+                    "look": asked.look or model.checkpoint.decoding.look,
+                    "captions": [
+                        {
+                            "caption": caption,
+                            "words": told,
+                            "unknown": [word for word in told if word not in vocabulary],
+                            "log_probability": score,
+                        }
+                        for caption, told, score in zip(asked.captions, words, scores, strict=True)
+                    ],
+                }
+                for photo, scores in zip(photos, found, strict=True)
+            ]
+        )
+
+    @v1.get("/models", response_model=schema.ModelsAnswer, response_description="The models, the default first.")
+    async def models() -> Response:
+        """The models that are served, with their scores and cards, and the limits of a request."""
+        told = []
+        for name, captioner in service.captioners.items():
+            checkpoint = captioner.checkpoint
+            told.append(
+                {
+                    "name": name,
+                    "attention": checkpoint.decoder.config.attention,
+                    "words": len(checkpoint.vocabulary),
+                    "decoding": dataclasses.asdict(checkpoint.decoding),
+                    "training": checkpoint.training,
+                    "scores": checkpoint.scores,
+                    "card": checkpoint.card(name),
+                }
+            )
+        return JSONResponse({"models": told, "limits": dataclasses.asdict(service.limits)})
+
+    router.include_router(v1)
+
+    @router.get(
+        "/healthz",
+        response_model=schema.HealthAnswer,
+        response_description="All is well.",
+        responses=schema.refusals(403, 503),
+    )
+    async def healthz() -> Response:
+        """Whether the server captions, and how many photos wait."""
+        if not service.batcher.alive:
+            raise Problem(503, "The models' thread has ended: start the server again.")
+        return JSONResponse({"status": "ok", "waiting": service.batcher.waiting})
+
+    return router
+
+
+def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[Caption], kind: str) -> Response:
+    """The captions with the photos' small copies, as a picture or as the viewer's page."""
+    captions = []
+    for number, caption in enumerate(found):
+        photo = photos[number // len(models)].copy
+        assert photo is not None  # kept because the answer shows it
+        seen = models[number % len(models)].encoder.preprocessing.seen(*photo.size)
+        captions.append(dataclasses.replace(caption, photo=photo, seen=seen))
+    if kind == "png":
+        file = io.BytesIO()
+        captions[0].picture(beside=captions[1:]).save(file, format="PNG")
+        return Response(file.getvalue(), media_type="image/png")
+    cards = {model.name: model.checkpoint.card(model.name) for model in models}
+    title = captions[0].source or "Show, Attend and Tell"
+    return HTMLResponse(viewer.page([viewer.with_image(caption) for caption in captions], title=title, cards=cards))
+
+
+def pages(app: FastAPI) -> APIRouter:
+    """What people look at: the web app and the manual of the API."""
+    router = APIRouter(include_in_schema=False)
+    sent = viewer.assets() | {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
+
+    @router.get("/")
+    async def index() -> Response:
+        return HTMLResponse(sent["index.html"])
+
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in sent:
+            raise HTTPException(404)
+        return Response(sent[name], media_type=TYPES[Path(name).suffix])
+
+    @router.get("/docs")
+    async def docs() -> Response:
+        return HTMLResponse(manual(app.openapi()))
+
+    return router
