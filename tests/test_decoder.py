@@ -1,5 +1,9 @@
 """The decoder is the paper's equations: held against a plain NumPy transcription, its gradients against differences."""
 
+import dataclasses
+import math
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import reference
@@ -8,7 +12,7 @@ from conftest import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations
 from torch import Tensor, nn
 
 from show_attend_tell.attention import Expectation, Likeliest, Look, Mixed, Sampled
-from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell
+from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell, ungated
 from show_attend_tell.errors import SatError
 from show_attend_tell.objectives import HardObjective, SoftObjective, word_log_probabilities
 from show_attend_tell.vocabulary import Vocabulary
@@ -86,7 +90,7 @@ def test_every_option_of_the_function_is_held_against_the_reference() -> None:
     """A new field of `DecoderConfig` must either join `OPTIONS` or be named here as changing no function."""
     tried = {name for options in OPTIONS for name in options}
     no_function = {"attention", *DROPOUTS}
-    assert set(DecoderConfig.__dataclass_fields__) == tried | no_function | set(SIZES)
+    assert {field.name for field in fields(DecoderConfig)} == tried | no_function | set(SIZES)
 
 
 def test_float32_is_the_same_to_its_own_precision() -> None:
@@ -331,3 +335,29 @@ def test_mixed_path_is_one_or_the_other(float64: None) -> None:
         expected = tell(decoder, annotations, captions, paths=P).logits
         sampled = tell(decoder, annotations, captions, paths=P, look=Sampled(uniforms)).logits
     torch.testing.assert_close(mixed, torch.where(expect[..., None, None], expected, sampled), rtol=0, atol=1e-12)
+
+
+def test_another_history_changes_what_follows_and_nothing_before() -> None:
+    decoder, annotations = small_decoder().eval(), small_annotations(2)
+    captions = small_captions(2, 5, decoder.vocabulary_size)
+    other = captions.clone()
+    other[:, 2] = (captions[:, 2] + 1) % decoder.vocabulary_size
+    plain = tell(decoder, annotations, captions).logits
+    told = tell(decoder, annotations, captions, history=other).logits
+    assert torch.equal(told[:, :, :3], plain[:, :, :3])  # up to the word that is remembered otherwise
+    assert not torch.allclose(told[:, :, 3], plain[:, :, 3])
+    assert torch.equal(tell(decoder, annotations, captions, history=captions).logits, plain)
+
+
+def test_a_gate_taken_out_leaves_its_mean() -> None:
+    """With a gate that is the same at every step, nothing changes at all."""
+    decoder = small_decoder().eval()
+    with torch.no_grad():
+        decoder.gate.weight.zero_()
+        decoder.gate.bias.fill_(-0.7)
+    plain = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
+    plain.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
+    annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
+    before, after = (tell(one, annotations, captions) for one in (decoder, plain))
+    assert torch.allclose(before.logits, after.logits, atol=1e-6)
+    assert after.beta is None

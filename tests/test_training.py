@@ -1,5 +1,6 @@
 """The training loop: it learns; it stops and goes on to the bit; it keeps the best epoch; it refuses nonsense."""
 
+import dataclasses
 import json
 import math
 import signal
@@ -27,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from show_attend_tell.attention import look_by_name
-from show_attend_tell.decoder import DecoderConfig, tell
+from show_attend_tell.decoder import tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.objectives import HardObjective, Loss, SoftObjective
 from show_attend_tell.training import (
@@ -150,7 +151,7 @@ def test_hard_attention_learns_to_look_where_the_word_is(objective: HardObjectiv
 SOFT = small_config(epochs=4, decoder={"dropout": 0.5}, averaging=0.9, schedule="cosine", warmup=3)
 HARD = replace(
     SOFT,
-    decoder=DecoderConfig(**{**SOFT.decoder.to_dict(), "attention": "hard"}),
+    decoder=dataclasses.replace(SOFT.decoder, attention="hard"),
     hard=HardObjective(samples=2, reward="to_go", baseline="moving", entropy_weight=0.05),
     entropy_weight_end=0.0,
     optimiser="rmsprop",
@@ -574,3 +575,42 @@ def test_settings_that_make_no_sense_are_refused_by_name(change: dict[str, Any])
         else:
             small_config(**change)
     assert name in str(refusal.value) and str(value) in str(refusal.value)
+
+
+# Scheduled sampling
+
+
+def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> None:
+    data = random_data()
+    config = small_config(epochs=2, scheduled_sampling=0.6)
+    trainer = trainer_of(config, data)
+    with torch.no_grad():  # so that every own word is one and the same
+        trainer.decoder.output_bias[5] = 100.0
+    captions = torch.tensor([words for _, words in data.captions if len(words) == len(data.captions[0][1])])
+    captions = captions.masked_fill(captions == 5, 6).repeat(40, 1)
+    names = [data.captions[0][0]] * len(captions)
+    annotations = trainer.annotations(names)
+    assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
+    for done in (0.5, 1.0):
+        trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
+        share = config.scheduled_sampling * trainer.progress()
+        found = trainer.history(annotations, captions)
+        own = found != captions
+        assert (found[own] == 5).all()
+        assert own.float().mean().item() == pytest.approx(share, abs=0.08)
+
+
+def test_the_decoders_own_words_never_end_the_caption() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(epochs=1, scheduled_sampling=1.0), data)
+    with torch.no_grad():
+        trainer.decoder.output_bias[Vocabulary.END] = 100.0
+    trainer.taken = trainer.batches_an_epoch  # all words are its own
+    captions = torch.tensor([data.captions[0][1]])
+    found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
+    assert not (found == Vocabulary.END).any()
+
+
+def test_a_share_of_own_words_that_is_no_share_is_refused() -> None:
+    with pytest.raises(SatError, match=r"scheduled_sampling is 1\.5"):
+        TrainingConfig(scheduled_sampling=1.5)

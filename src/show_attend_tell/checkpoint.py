@@ -1,7 +1,7 @@
 """A model on disk: one folder with its configuration, weights, vocabulary and card.
 
-    config.json        decoder, encoder (its name, the SHA-256 of its weights, its preprocessing), decoding defaults,
-    training, scores
+    config.json        decoder (its kind and sizes), encoder (its name, the SHA-256 of its weights, its preprocessing),
+    decoding defaults, training, scores
     model.safetensors  the decoder's weights, in 32, 16 or 8 bits each
     vocabulary.json    the words in the order of their ids
     README.md          the card: what it is, what it was trained on, what it scores
@@ -23,9 +23,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from show_attend_tell.attention import LOOKS, LookName
-from show_attend_tell.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.decoder import Decoder
 from show_attend_tell.encoder import Encoder, load_encoder
 from show_attend_tell.errors import SatError
+from show_attend_tell.kinds import build, read_config
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.photos import Preprocessing
 from show_attend_tell.vocabulary import Vocabulary
@@ -82,7 +83,7 @@ class EncoderRecord:
 class Checkpoint:
     """A trained decoder with everything that it takes to use it."""
 
-    decoder: AttentionDecoder
+    decoder: Decoder
     vocabulary: Vocabulary
     encoder: EncoderRecord
     decoding: Decoding = field(default_factory=Decoding)
@@ -132,7 +133,7 @@ class Checkpoint:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             if config["format"] != FORMAT:
                 raise SatError(f"has format {config['format']}, this version reads {FORMAT}: update show-attend-tell")
-            decoder = AttentionDecoder(DecoderConfig.from_dict(config["decoder"]))
+            decoder = build(read_config(config["decoder"]))
             encoder = config["encoder"]
             record = EncoderRecord(
                 name=encoder["name"],
@@ -187,9 +188,7 @@ class Checkpoint:
         lines = [
             f"# {name}",
             "",
-            f"A {config.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015), "
-            "made with show-attend-tell. "
-            "It gives a caption for a photo and, for every word, where in the photo it looked.",
+            f"{config.title} Made with show-attend-tell.",
             "",
             f"- Encoder: {self.encoder.name}, frozen"
             + (" until fine-tuned" if self.tuned_encoder is not None else "")
@@ -200,8 +199,7 @@ class Checkpoint:
                 else "cropped to the centre square"
             )
             + f" of {self.encoder.preprocessing.size} pixels.",
-            f"- Decoder: LSTM of {config.hidden_size}, words of {config.embedding_size}, "
-            f"attention of {config.attention_size}, {config.vocabulary_size:,} words.",
+            f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
             f"- Decoding defaults: beam {self.decoding.beam}, look by {self.decoding.look}, length normalisation "
             f"{self.decoding.length_normalisation:g}.",
             "",
@@ -217,7 +215,8 @@ class Checkpoint:
             "",
             "Captions may be wrong, and repeat the habits of the people who described the training photos, "
             "about people above all. "
-            "Look at the attention before trusting a word; do not use it to identify or judge people.",
+            + ("" if config.attention == "none" else "Look at the attention before trusting a word. ")
+            + "Do not use it to identify or judge people.",
         ]
         return "\n".join(lines) + "\n"
 

@@ -3,13 +3,14 @@
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size · m word-embedding size · K vocabulary · C caption length with the end token.
 
-`Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`.
-`AttentionDecoder` is the paper's. A photo's paths share its annotations and W_a·a, which are never copied; only the
-memory has a row per path.
+`Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`, and a
+checkpoint by its `Config`. `AttentionDecoder` is the paper's; `kinds` lists the others. A photo's paths share its
+annotations and W_a·a, which are never copied; only the memory has a row per path.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,54 @@ class Step(NamedTuple):
     places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
 
 
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What the configuration of every kind of decoder says: the sizes that training fills in, and its kind."""
+
+    kind: ClassVar[str]  # the name by which `kinds` finds it
+    vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
+    annotation_size: int = 512  # D
+
+    def check(self, *, sizes: Sequence[str], dropouts: Sequence[str]) -> None:
+        """Raise `SatError` for a size below one and for a dropout outside [0, 1)."""
+        for name in ("vocabulary_size", "annotation_size", *sizes):
+            if getattr(self, name) < 1:
+                raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
+        for name in dropouts:
+            if not 0 <= getattr(self, name) < 1:
+                raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
+
+    @property
+    def attention(self) -> str:
+        """How the model looks: "soft", "hard", or "none"."""
+        return "none"
+
+    @property
+    def title(self) -> str:
+        """What a model of this configuration is, for its card: a sentence or two."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> str:
+        """The sizes of its parts, for its card."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file, the kind among them."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The configuration that `to_dict` wrote; raises `SatError` for a name that it does not know."""
+        values = {name: value for name, value in values.items() if name != "kind"}
+        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise SatError(
+                f"the decoder's configuration has unknown entries {', '.join(unknown)}: is it from a newer version?"
+            )
+        return cls(**values)
+
+
 class Decoder(nn.Module):
     """The seam that training and search are written against: a distribution over the next word, given a photo and the
     words so far.
@@ -51,6 +100,7 @@ class Decoder(nn.Module):
     The word before the first one is `vocabulary_size`, an id that no vocabulary has.
     """
 
+    config: Config  # of a decoder that can be trained and saved
     vocabulary_size: int
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
@@ -72,16 +122,15 @@ class Decoder(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig:
+class DecoderConfig(Config):
     """What defines the function that a weight file computes, and the dropout that it was trained with.
 
     Defaults are the paper's, or the authors' program's where the paper is silent. Raises `SatError` for sizes below
     one, a dropout outside [0, 1) and a choice that does not exist.
     """
 
-    vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
+    kind = "attention"
     attention: Literal["soft", "hard"] = "soft"
-    annotation_size: int = 512  # D
     embedding_size: int = 512  # m
     hidden_size: int = 512  # n
     attention_size: int = 512  # A
@@ -101,12 +150,7 @@ class DecoderConfig:
     word_dropout: float = 0.0  # of whole previous words, which become unknown
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "annotation_size", "embedding_size", "hidden_size", "attention_size"):
-            if getattr(self, name) < 1:
-                raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in DROPOUTS:
-            if not 0 <= getattr(self, name) < 1:
-                raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
+        self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
         for name, known in (
             ("attention", ("soft", "hard")),
             ("attention_depth", (1, 2)),
@@ -117,23 +161,22 @@ class DecoderConfig:
             if getattr(self, name) not in known:
                 raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(map(str, known))}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file."""
-        return asdict(self)
+    @property
+    def title(self) -> str:
+        return (
+            f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). It gives a "
+            "caption for a photo and, for every word, where in the photo it looked."
+        )
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The configuration that `to_dict` wrote; raises `SatError` for a name that it does not know."""
-        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise SatError(
-                f"the decoder's configuration has unknown entries {', '.join(unknown)}: is it from a newer version?"
-            )
-        return cls(**values)
+    @property
+    def sizes(self) -> str:
+        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, attention of {self.attention_size}"
 
 
 class AttentionDecoder(Decoder):
     """Show, Attend and Tell's decoder, soft or hard: they share every weight's shape and differ in the `Look`."""
+
+    config: DecoderConfig
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -272,6 +315,19 @@ class AttentionDecoder(Decoder):
         return nn.functional.linear(total, words, self.output_bias)
 
 
+def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
+    """The weights of an `AttentionDecoder` without its gate, which is replaced by a constant β.
+
+    The paper's hard model has no gate; one that starts from a soft model so sees contexts of the size that it is used
+    to.
+    """
+    kept = {name: value for name, value in weights.items() if not name.startswith("gate.")}
+    for name in ("gates_from_context.weight", "output_context.weight"):
+        if name in kept:
+            kept[name] = beta * kept[name]
+    return kept
+
+
 class Told(NamedTuple):
     """A caption told step by step with its true history: what `tell` gives."""
 
@@ -281,12 +337,21 @@ class Told(NamedTuple):
     places: Tensor | None  # (B, P, C)
 
 
-def tell(decoder: Decoder, annotations: Tensor, captions: Tensor, *, paths: int = 1, look: Look = EXPECTATION) -> Told:
+def tell(
+    decoder: Decoder,
+    annotations: Tensor,
+    captions: Tensor,
+    *,
+    paths: int = 1,
+    look: Look = EXPECTATION,
+    history: Tensor | None = None,
+) -> Told:
     """Run a decoder over captions (B, C) that end with the end token, each along that many paths, with their true
-    history."""
+    history or with another (B, C) that it is told it has said."""
+    said = captions if history is None else history
     batch, steps = captions.shape
     first = captions.new_full((batch, 1), decoder.vocabulary_size)
-    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))[:, None].expand(-1, paths, -1, -1)
+    embedded = decoder.embed(torch.cat([first, said[:, :-1]], dim=1))[:, None].expand(-1, paths, -1, -1)
     state = decoder.start(annotations, paths=paths)
     taken: list[Step] = []
     for time in range(steps):

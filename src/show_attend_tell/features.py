@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import torch
@@ -65,6 +65,14 @@ class _Entry(NamedTuple):
     name: str
     size: int  # bytes
     changed: int  # nanoseconds
+
+
+class Annotations(Protocol):
+    """Annotations by photo name: a feature cache, or an encoder at work on the photos themselves."""
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        """(B, L, D) of the photos of those names."""
+        ...
 
 
 class FeatureCache:

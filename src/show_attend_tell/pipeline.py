@@ -5,31 +5,40 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from show_attend_tell.attention import LookName, look_by_name
+from show_attend_tell.attention import LookName
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord
 from show_attend_tell.datasets import Dataset, Example
-from show_attend_tell.decoder import DROPOUTS, tell
+from show_attend_tell.decoder import DROPOUTS, Decoder, tell, ungated
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
-from show_attend_tell.evaluation import check_scorers, describe, score
-from show_attend_tell.features import FeatureCache
-from show_attend_tell.objectives import entropy, word_log_probabilities
+from show_attend_tell.evaluation import Tokens, assess, check_scorers
+from show_attend_tell.features import Annotations, FeatureCache
+from show_attend_tell.kinds import COMPARATORS
 from show_attend_tell.photos import open_photo
 from show_attend_tell.search import beam_search
-from show_attend_tell.training import Annotations, Epoch, Trainer, TrainingConfig, TrainingData, validation_bleu
-from show_attend_tell.visualize import attention_strip
+from show_attend_tell.training import (
+    Epoch,
+    MeanAnnotations,
+    Trainer,
+    TrainingConfig,
+    TrainingData,
+    validation_bleu,
+)
+from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
 BEAMS = (1, 3, 5, 10)  # tried on validation after training; the best becomes the checkpoint's default
+BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
 
@@ -96,6 +105,8 @@ def prepare(
         views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
         if config.flipped:
             views.append(cached(dataset, encoder, cache, splits=("train",), view="flipped", show=show))
+        if config.decoder.kind in COMPARATORS:
+            views = [MeanAnnotations(view) for view in views]
     else:
         encoder.unfreeze()
         views = [LivePhotos((*train, *validation), encoder)]
@@ -131,9 +142,9 @@ def train(
     """Train on a data set and leave the best checkpoint in ``output``, the training's own state in
     ``output/training``.
 
-    ``start_from`` gives initial decoder weights and the vocabulary that they need. ``notes`` go on the model card.
-    Raises `SatError` for an output that holds a model already (unless ``resume``), and for a start or state that does
-    not fit.
+    ``start_from`` gives initial decoder weights and the vocabulary that they need. A gate that the
+    training has not is taken out of them (`ungated`). ``notes`` go on the model card. Raises `SatError` for an output
+    that holds a model already (unless ``resume``), and for a start or state that does not fit.
     """
     if tensorboard:
         summary_writer()  # or say now that it is missing
@@ -161,13 +172,24 @@ def train(
     config = dataclasses.replace(config, decoder=decoder_config)
     initial = None
     if start_from is not None:
-        theirs = dataclasses.replace(start_from.decoder.config, attention=decoder_config.attention)
-        for name in DROPOUTS:
-            theirs = dataclasses.replace(theirs, **{name: getattr(decoder_config, name)})
-        wanted, have = theirs.to_dict(), decoder_config.to_dict()
-        if different := [f"decoder.{name}={wanted[name]}" for name in wanted if wanted[name] != have[name]]:
-            raise SatError(f"the model to start from has another decoder: give --set {' --set '.join(different)}")
+        wanted, have = start_from.decoder.config.to_dict(), decoder_config.to_dict()
+        if wanted["kind"] != have["kind"]:
+            raise SatError(
+                f"the model to start from is of the kind {wanted['kind']}, and this training of {have['kind']}: they "
+                "share no weights"
+            )
+        gate_goes = wanted.get("gate", False) and not have.get("gate", False)
+        free = ("attention", *DROPOUTS)  # they change what is learnt, not which weights there are
+        free += ("gate",) if gate_goes else ()
+        different = [name for name in wanted if name not in free and wanted[name] != have[name]]
+        if different:
+            settings = " ".join(f"--set decoder.{name}={wanted[name]}" for name in different)
+            raise SatError(f"the model to start from has another decoder: give {settings}")
         initial = start_from.decoder.state_dict()
+        if gate_goes:
+            beta = mean_beta(start_from.decoder, data)
+            say(f"the gate of the model to start from is taken out; its mean, {beta:.2f}, joins the context's weights")
+            initial = ungated(initial, beta)
     trainer = Trainer(config, data, device=device, initial=initial)
     if resume:
         trainer.resume(state)
@@ -236,6 +258,19 @@ def train(
     return best
 
 
+@torch.no_grad()
+def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500) -> float:
+    """The mean β of a decoder over the words of that many training captions, with their true history."""
+    chosen = data.captions[:: max(1, len(data.captions) // captions)]
+    device = next(decoder.parameters()).device
+    betas = []
+    for name, words in chosen:
+        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([words], device=device))
+        if told.beta is not None:
+            betas.append(told.beta.flatten())
+    return float(torch.cat(betas).mean())
+
+
 def summary_writer() -> Any:
     """TensorBoard's writer; raises `SatError` naming the extra when it is not installed."""
     try:
@@ -264,15 +299,14 @@ class TensorBoard:
             best = found[0]
             if best.alpha is None or not best.words:
                 continue
-            strip = attention_strip(
-                image,
-                self.data.vocabulary.decode(best.words),
-                best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
-                None if best.beta is None else best.beta.cpu().numpy(),
+            exhibit = Exhibit(
+                photo=image,
+                words=self.data.vocabulary.decode(best.words),
+                attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
+                gate=None if best.beta is None else best.beta.cpu().numpy(),
                 seen=self.encoder.preprocessing.seen(*image.size),
             )
-            pixels = torch.frombuffer(bytearray(strip.convert("RGB").tobytes()), dtype=torch.uint8)
-            picture = pixels.view(strip.height, strip.width, 3)
+            picture = np.array(strip([exhibit]))
             self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
         self.writer.flush()
 
@@ -286,17 +320,18 @@ def evaluate(
     beam: int | None = None,
     look: LookName | None = None,
     length_normalisation: float | None = None,
-    tokens: Literal["split", "ptb"] = "split",
-    bound_samples: int = 0,
+    tokens: Tokens = "split",
+    attention: bool = False,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
     """Caption a whole split, each photo once, and score it.
 
-    Returns the metrics ×100, how they were made, and the captions themselves under ``results``. ``tokens`` names the
-    convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
-    captions. Places that are sampled are seeded by ``seed`` and the photo's name. ``bound_samples`` N adds the lower
-    bound L_s by N sampled sequences of places (`sampled_bound`). Raises `SatError` for an unknown split.
+    Returns the metrics ×100, how they were made, and the captions themselves under ``results``: the ``photo``'s name,
+    its ``file``, what `Caption.to_dict` says of the caption (where it looked only with ``attention``, which makes a
+    file of some 20 kB a photo), its references and its own scores. ``tokens`` names the convention: "split" for the
+    data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw captions. Places that are sampled
+    are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown split.
     """
     check_scorers()
     examples = dataset.split(split)
@@ -305,82 +340,54 @@ def evaluate(
         captioner.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
     )
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
-    vocabulary, captions = captioner.checkpoint.vocabulary, []
+    entries = []
     with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
         for start in range(0, len(examples), 50):
-            names = [example.name for example in examples[start : start + 50]]
+            batch = examples[start : start + 50]
+            names = [example.name for example in batch]
             found = captioner.search(
                 annotations[names].to(captioner.device),
                 decoding,
                 seeds=[photo_seed(seed, name.encode()) for name in names],
             )
-            for name, hypotheses in zip(names, found, strict=True):
-                words = " ".join(vocabulary.decode(hypotheses[0].words))
-                captions.append({"photo": name, "caption": words, "log_probability": hypotheses[0].log_probability})
-            bar.update(len(names))
-    told = {str(caption["photo"]): str(caption["caption"]) for caption in captions}
-    if tokens == "ptb":
-        references = {example.name: list(example.raw) for example in examples}
-    else:
-        references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
-    scores = score(told, references, tokens=tokens)
-    known = [words for example in dataset.examples if example.split == "train" for words in example.captions]
-    if bound_samples:
-        scores["bound"] = sampled_bound(captioner, examples, annotations, samples=bound_samples, seed=seed, show=show)
+            for example, hypotheses in zip(batch, found, strict=True):
+                size = open_photo(example.photo).size if attention else None
+                file = str(example.photo.resolve())
+                caption = captioner.told(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
+                kept = caption if attention else {name: caption[name] for name in BRIEFLY}
+                entries.append({"photo": example.name, "file": file, **kept})
+            bar.update(len(batch))
     return {
-        **scores,
-        "variety": describe(told, known or None),
+        **scored(dataset, split, entries, tokens=tokens, show=show),
         "model": captioner.name,
-        "data": dataset.name,
-        "split": split,
         "beam": decoding.beam,
         "look": decoding.look,
         "length_normalisation": decoding.length_normalisation,
         "seed": seed,
-        "results": captions,
     }
 
 
-@torch.inference_mode()
-def sampled_bound(
-    captioner: Captioner,
-    examples: Sequence[Example],
-    annotations: Annotations,
+def scored(
+    dataset: Dataset,
+    split: str,
+    entries: Sequence[Mapping[str, Any]],
     *,
-    samples: int,
-    seed: int = 0,
+    tokens: Tokens = "split",
     show: bool = True,
-) -> dict[str, float]:
-    """L_s = Σ_s p(s|a) log p(y|s,a) ≤ log p(y|a) (eq. 5), by that many sampled sequences of places for each photo's
-    first caption.
+) -> dict[str, Any]:
+    """The evaluation (`evaluation.assess`) of captions of a whole split, however they were made.
 
-    In nats: ``nats_per_caption`` and ``nats_per_word``, end tokens counted, are −L_s; ``entropy`` is the mean H[α_t]
-    on the way. A soft model can be asked too: it is then made to look at one sampled place a word, which it was not
-    trained for.
+    ``entries`` have a ``photo`` and its ``caption``, and may have more. Raises `SatError` when they are not one for
+    each photo of the split.
     """
-    total, words, uncertainty = 0.0, 0, 0.0
-    by_length: dict[int, list[tuple[str, list[int]]]] = {}
-    for example in examples:
-        ids = captioner.checkpoint.vocabulary.encode(example.captions[0])
-        by_length.setdefault(len(ids), []).append((example.name, ids))
-    with tqdm(total=len(examples), desc="L_s", unit="photo", disable=not show) as bar:
-        for length, told in sorted(by_length.items()):
-            for start in range(0, len(told), 16):
-                names = [name for name, _ in told[start : start + 16]]
-                captions = torch.tensor([ids for _, ids in told[start : start + 16]], device=captioner.device)
-                seeds = [photo_seed(seed, name.encode()) for name in names]
-                look = look_by_name("sampled", seeds=seeds, paths=samples, steps=length, device=captioner.device)
-                run = tell(
-                    captioner.decoder, annotations[names].to(captioner.device), captions, paths=samples, look=look
-                )
-                total -= float(word_log_probabilities(run.logits, captions).sum(-1).mean(-1).sum())
-                words += length * len(names)
-                if run.alpha is not None:
-                    uncertainty += float(entropy(run.alpha).mean(1).sum())
-                bar.update(len(names))
+    examples = dataset.split(split)
+    if tokens == "ptb":
+        references = {example.name: list(example.raw) for example in examples}
+    else:
+        references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+    training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
     return {
-        "samples": samples,
-        "nats_per_caption": total / len(examples),
-        "nats_per_word": total / words,
-        "entropy": uncertainty / words,
+        **assess(entries, references, tokens=tokens, training=training or None, show=show),
+        "data": dataset.name,
+        "split": split,
     }

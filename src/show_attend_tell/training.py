@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -27,10 +27,12 @@ from tqdm import tqdm
 
 from show_attend_tell.attention import Look, look_by_name
 from show_attend_tell.checkpoint import replace
-from show_attend_tell.decoder import EXPECTATION, AttentionDecoder, DecoderConfig, tell
+from show_attend_tell.decoder import EXPECTATION, AttentionDecoder, Config, Decoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu
+from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
+from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
 from show_attend_tell.search import beam_search
 from show_attend_tell.vocabulary import Vocabulary
@@ -43,7 +45,7 @@ class TrainingConfig:
     Raises `SatError` for a number out of its range and for a choice that does not exist.
     """
 
-    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    decoder: Config = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
 
@@ -60,6 +62,7 @@ class TrainingConfig:
     weight_decay: float = 0.0
     clip: float = 0.0  # largest norm of the gradient; 0: no clipping
     averaging: float = 0.0  # decay, a batch, of the moving average of the weights, which ships; 0: none
+    scheduled_sampling: float = 0.0  # share of previous words that are the decoder's own, rising to this from none
     entropy_weight_end: float | None = None  # λ_e moves evenly from its first value to this one over the training
 
     validation_beam: int = 1
@@ -76,6 +79,8 @@ class TrainingConfig:
                 raise SatError(f"{name} is {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < math.inf:
             raise SatError(f"learning_rate is {self.learning_rate}: give a number above 0")
+        if not 0 <= self.scheduled_sampling <= 1:
+            raise SatError(f"scheduled_sampling is {self.scheduled_sampling}: give a share from 0 to 1")
         if not 0 <= self.averaging < 1:
             raise SatError(f"averaging is {self.averaging}: give a decay from 0 up to but not including 1")
         if not isinstance(self.entropy_weight_end, (float, int, type(None))):
@@ -85,15 +90,22 @@ class TrainingConfig:
                 raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
 
     def objective(self) -> SoftObjective | HardObjective:
-        return dataclasses.replace(self.soft if self.decoder.attention == "soft" else self.hard)
+        """The hard model's objective or, for every other kind, the soft one's, whose terms of α want an α to act."""
+        return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
 
 
-class Annotations(Protocol):
-    """Annotations by photo name: a feature cache, or an encoder at work on the photos themselves."""
+class MeanAnnotations:
+    """The mean annotation (B, 1, D) of photos, each averaged once, when it is first asked for: what suffices for a
+    decoder that does not look."""
+
+    def __init__(self, annotations: Annotations) -> None:
+        self.annotations = annotations
+        self.means: dict[str, Tensor] = {}  # (1, D) by photo name
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        """(B, L, D) of the photos of those names."""
-        ...
+        if new := [name for name in dict.fromkeys(names) if name not in self.means]:
+            self.means |= zip(new, self.annotations[new].float().mean(1, keepdim=True), strict=True)
+        return torch.stack([self.means[name] for name in names])
 
 
 @dataclass(kw_only=True)
@@ -145,12 +157,12 @@ class Trainer:
         """``initial`` are decoder weights to start from instead of random ones."""
         torch.manual_seed(config.seed)
         self.config, self.data, self.device = config, data, device
-        self.decoder = AttentionDecoder(config.decoder).to(device)
+        self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
-        elif config.decoder.annotation_norm == "scale":
+        elif isinstance(self.decoder, AttentionDecoder) and self.decoder.config.annotation_norm == "scale":
             self.decoder.annotation_scale.fill_(annotation_scale(data))
-        self.average = AttentionDecoder(config.decoder).to(device).eval()
+        self.average = build(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
         self.objective = config.objective()
         self.entropy_weight_start = self.objective.entropy_weight
@@ -245,7 +257,8 @@ class Trainer:
         look = objective.look(len(indices), captions.shape[1], self.generator)
         annotations = self.annotations(names)
         with self.autocast:
-            told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look)
+            history = self.history(annotations, captions)
+            told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look, history=history)
             loss = objective(told, captions)
         if not torch.isfinite(loss.total):
             raise SatError(
@@ -270,14 +283,28 @@ class Trainer:
         """A batch's annotations, each photo mirrored or not by the toss of a coin when there are two views."""
         if len(self.data.views) == 1:
             return self.data.views[0][names].to(self.device)
-        mirrored = torch.rand(len(names), generator=self.generator) < 0.5
-        parts: list[Tensor | None] = [None] * len(names)
-        for view, chosen in zip(self.data.views, (~mirrored, mirrored), strict=True):
-            rows = chosen.nonzero().flatten().tolist()
-            if rows:
-                for row, part in zip(rows, view[[names[row] for row in rows]], strict=True):
-                    parts[row] = part
-        return torch.stack([part for part in parts if part is not None]).to(self.device)
+        mirrored = (torch.rand(len(names), generator=self.generator) < 0.5).long().tolist()
+        parts: dict[int, Tensor] = {}
+        for number, view in enumerate(self.data.views):
+            if rows := [row for row, chosen in enumerate(mirrored) if chosen == number]:
+                parts |= zip(rows, view[[names[row] for row in rows]], strict=True)
+        return torch.stack([parts[row] for row in range(len(names))]).to(self.device)
+
+    @torch.no_grad()
+    def history(self, annotations: Tensor, captions: Tensor) -> Tensor:
+        """The captions (B, C) as the decoder is told that it has said them: scheduled sampling.
+
+        A share of the words, more as training goes on, are drawn from the decoder's own distribution, as at test time
+        all are (Bengio et al. 2015, "Scheduled Sampling"). They are drawn by one pass over the true history, and not
+        word by word, which would cost a search; never the end token, after which nothing is said.
+        """
+        share = self.config.scheduled_sampling * self.progress()
+        if share == 0:
+            return captions
+        logits = tell(self.decoder, annotations, captions).logits[:, 0].float()  # (B, C, K)
+        logits[..., Vocabulary.END] = float("-inf")
+        own = torch.softmax(logits, dim=-1).flatten(0, 1).multinomial(1).view_as(captions)
+        return torch.where(torch.rand(captions.shape, device=captions.device) < share, own, captions)
 
     def adjust(self) -> None:
         """Set the learning rate and the entropy weight for where the training has come to."""
@@ -338,7 +365,8 @@ class Trainer:
             with safe_open(file, framework="pt") as stored:
                 header = stored.metadata() or {}
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            theirs, ours = json.loads(header["config"]), json.loads(json.dumps(self.identity()))
+            theirs = {"decoder.kind": "attention", **json.loads(header["config"])}  # before there were other kinds
+            ours = json.loads(json.dumps(self.identity()))
             different = [
                 f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
             ]
@@ -397,12 +425,12 @@ class Trainer:
 
     def config_dict(self) -> dict[str, Any]:
         """The settings as plain values, flat, "decoder.hidden_size" and the like."""
-        return flat(dataclasses.asdict(self.config))
+        return flat({**dataclasses.asdict(self.config), "decoder": self.config.decoder.to_dict()})
 
 
 @torch.no_grad()
 def validation_bleu(
-    decoder: AttentionDecoder, data: TrainingData, *, beam: int, max_length: int, look: Look = EXPECTATION
+    decoder: Decoder, data: TrainingData, *, beam: int, max_length: int, look: Look = EXPECTATION
 ) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos."""
     device = next(decoder.parameters()).device

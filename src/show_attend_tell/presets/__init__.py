@@ -1,15 +1,17 @@
 """Settings to train with, one module each; the module's docstring says how it departs from the paper and what it
 reached.
 
-Each module has ``SOFT`` and ``HARD``, a `TrainingConfig` for each kind of attention.
+Each module has ``SOFT`` and ``HARD``, a `TrainingConfig` for each kind of attention; `comparators` has those of the
+systems that attention is compared with.
 """
 
 from importlib import import_module
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.kinds import COMPARATORS
 from show_attend_tell.training import TrainingConfig
 
-NAMES = ("paper", "flickr8k", "flickr30k", "coco")
+NAMES = ("paper", "flickr8k", "flickr30k", "coco", "scenes")
 
 
 def preset(name: str, attention: str) -> TrainingConfig:
@@ -19,4 +21,12 @@ def preset(name: str, attention: str) -> TrainingConfig:
             f"there is no preset {name!r} for {attention!r} attention: choose {', '.join(NAMES)}, soft or hard"
         )
     config: TrainingConfig = getattr(import_module(f"{__name__}.{name}"), attention.upper())
+    return config
+
+
+def comparator_preset(name: str, kind: str) -> TrainingConfig:
+    """The settings of that name for a comparator; raises `SatError` for a kind or a name that is not there."""
+    if kind not in COMPARATORS or name != "flickr8k":
+        raise SatError(f"there is no preset {name!r} for {kind!r}: choose flickr8k and one of {', '.join(COMPARATORS)}")
+    config: TrainingConfig = import_module(f"{__name__}.comparators").settings(kind)
     return config

@@ -7,5 +7,5 @@ from dataclasses import replace
 
 from show_attend_tell.presets import flickr8k
 
-SOFT = replace(flickr8k.SOFT, decoder=replace(flickr8k.SOFT.decoder, hidden_size=1024))
-HARD = replace(flickr8k.HARD, decoder=replace(flickr8k.HARD.decoder, hidden_size=1024))
+SOFT = replace(flickr8k.SOFT, decoder=replace(flickr8k.SOFT_DECODER, hidden_size=1024))
+HARD = replace(flickr8k.HARD, decoder=replace(flickr8k.HARD_DECODER, hidden_size=1024))

@@ -16,47 +16,43 @@ from dataclasses import replace
 from show_attend_tell.objectives import HardObjective, SoftObjective
 from show_attend_tell.presets import paper
 
+SOFT_DECODER = replace(
+    paper.DECODER,
+    attention_size=256,
+    output_tanh=True,
+    tied_embeddings=True,
+    annotation_norm="layer",
+    annotation_dropout=0.2,
+)
 SOFT = replace(
     paper.SOFT,
-    decoder=replace(
-        paper.SOFT.decoder,
-        attention_size=256,
-        output_tanh=True,
-        tied_embeddings=True,
-        annotation_norm="layer",
-        annotation_dropout=0.3,
-        place_dropout=0.5,
-        embedding_dropout=0.3,
-    ),
+    decoder=SOFT_DECODER,
     soft=SoftObjective(doubly_stochastic=0.0, label_smoothing=0.1),
     minimum_count=5,
     flipped=True,
-    epochs=10,
+    epochs=8,
     optimiser="adam",
     learning_rate=1e-3,
     warmup=50,
     schedule="cosine",
     averaging=0.999,
+    scheduled_sampling=0.5,
+    validation_beam=3,
 )
+HARD_DECODER = replace(SOFT_DECODER, attention="hard", gate=False)
 HARD = replace(
     SOFT,
-    decoder=replace(
-        SOFT.decoder,
-        attention="hard",
-        annotation_dropout=0.1,
-        place_dropout=0.0,  # the likeliest place must not be missing
-        embedding_dropout=0.2,
-        word_dropout=0.1,
-    ),
+    decoder=HARD_DECODER,
     hard=HardObjective(
         samples=1,
-        reward_weight=0.3,
-        entropy_weight=-0.1,
+        reward_weight=0.5,
+        entropy_weight=-0.02,
         coin="both",
         reward="to_go",
         baseline="expected",
         label_smoothing=0.1,
     ),
-    epochs=4,
+    entropy_weight_end=-0.12,
+    epochs=5,
     learning_rate=5e-4,
 )

@@ -13,15 +13,16 @@ from show_attend_tell.decoder import DecoderConfig
 from show_attend_tell.objectives import HardObjective, SoftObjective
 from show_attend_tell.training import TrainingConfig
 
+DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
 SOFT = TrainingConfig(
-    decoder=DecoderConfig(attention="soft", gate=True, output_tanh=False),
+    decoder=DECODER,
     soft=SoftObjective(doubly_stochastic=0.33),
     optimiser="rmsprop",
     learning_rate=1e-4,
 )
 HARD = replace(
     SOFT,
-    decoder=DecoderConfig(attention="hard", gate=False, output_tanh=False),
+    decoder=replace(DECODER, attention="hard", gate=False),
     hard=HardObjective(
         samples=1, reward_weight=1.0, entropy_weight=0.002, coin="image", reward="sentence", baseline="moving"
     ),
