@@ -1,0 +1,137 @@
+"""`sat examine`: hard attention, examined."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, weights_option, write_text
+
+EXAMPLES = """
+\b
+Examples:
+  sat examine --model flickr8k-hard --data flickr8k/
+  sat examine --model flickr8k-soft --model flickr8k-hard --data flickr8k/ --json examined.json
+  sat examine --model flickr8k-hard --data flickr8k/ --photos 1000 --samples 1000 --draws 0
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    required=True,
+    help="A shipped model, a folder, or a hub id; several are compared with the first.",
+)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
+@click.option("--split", default="val", show_default=True, help="train, val or test.")
+@click.option(
+    "--photos", type=click.IntRange(2), default=200, show_default=True, help="Drawn from the split by the seed."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(2),
+    default=100,
+    show_default=True,
+    help="Sequences of places a caption; log p is estimated from 1, 5, 50, 500 … of them, up to half of all.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Of each gradient estimator; 0 leaves the gradient out.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of photos, places and coins.")
+@click.option("--json", "json_file", metavar="FILE", help="Write all figures; - is standard output.")
+@weights_option
+@cache_option
+@device_option
+def examine(
+    models: tuple[str, ...],
+    data: Path,
+    split: str,
+    photos: int,
+    samples: int,
+    draws: int,
+    seed: int,
+    json_file: str | None,
+    encoder_weights: str | None,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Examine attention as a choice of places: how likely captions are when places are sampled (the bound L_s and
+    tighter), how far one expected context is from the expectation over places, and how noisy the gradient is.
+
+    Figures are nats a word of the first caption of each photo, end tokens counted, with standard errors.
+    """
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.examination import side_by_side
+    from show_attend_tell.features import default_cache
+
+    check_target(json_file)
+    dataset = read_dataset(data)
+    result = side_by_side(
+        [Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights) for model in models],
+        dataset,
+        split,
+        cache=cache or default_cache(),
+        photos=photos,
+        samples=samples,
+        draws=draws,
+        seed=seed,
+    )
+    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+    if json_file == "-":
+        click.echo(text, nl=False)
+        return
+    if json_file:
+        write_text(Path(json_file), text)
+    for found in result["models"]:
+        for line in _lines(found):
+            click.echo(line)
+    for found in result["differences"]:
+        own = found["own"]
+        click.echo(
+            f"{found['model']} less {found['less']}, each by its own log p: "
+            f"{own['nats_per_word']:+.3f} ± {own['standard_error']:.3f} nats a word"
+        )
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{found['model']} ({found['attention']}) on {found['data']} {found['split']}, first captions of "
+        f"{found['photos']:,} photos, nats a word",
+        "  -log p",
+    ]
+    for name, loss in found["log_loss"].items():
+        if name != "own":
+            kind, _, number = name.partition("_")
+            label = {
+                "expectation": "by the expected context",
+                "sampled": f"by sampled places, N = {number}" + (" (-L_s)" if number == "1" else ""),
+                "particles": f"by {number} particles",
+            }[kind]
+            mark = "  <- the model's own" if name == found["log_loss"]["own"]["by"] else ""
+            lines.append(
+                f"    {label:<36} {loss['nats_per_word']:.3f} ± {loss['standard_error']:.3f} "
+                f"(places alone ± {loss['draw_error']:.4f}){mark}"
+            )
+    gaps = {name: f"{gap['mean']:.4f} ± {gap['standard_error']:.4f}" for name, gap in found["nwgm"].items()}
+    lines += [
+        f"  entropy of alpha {found['entropy']:.2f}; the place tells {gaps['information']} about the word",
+        "  against the expectation over all places of the softmax",
+    ]
+    for name, label in (("one_pass", "softmax at the expected context"), ("nwgm", "softmax of the expected logits")):
+        divergence, size, signed = (gaps[f"{name}_{kind}"] for kind in ("kl", "word_absolute", "word"))
+        lines.append(f"    {label:<36} KL {divergence}; log p of the true word off by {size}, in the mean by {signed}")
+    if found["gradient"]:
+        lines.append("  the gradient's variance by the attention's weights, over that without baseline; over its mean²")
+        for name, row in found["gradient"].items():
+            noise = "lost in noise" if row["noise"] is None else f"{row['noise']:.3g}"
+            paths = f"{row['paths']} path{'s' if row['paths'] > 1 else ''}"
+            lines.append(f"    {name:<46} {paths:<8} {row['relative']:8.3f}  {noise}")
+    return lines

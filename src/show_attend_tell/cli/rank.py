@@ -1,0 +1,84 @@
+"""`sat rank`: captions ranked for photos, photos for captions, and the experts asked."""
+
+import json
+from pathlib import Path
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, weights_option, write_text
+
+EXAMPLES = """
+\b
+Examples:
+  sat rank --model flickr8k-soft --data flickr8k/
+  sat rank --model flickr8k-soft --data flickr8k/ --captions 1
+  sat rank --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt --json ranked.json
+"""
+SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less its mean"}
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
+@click.option("--split", default="test", show_default=True, help="train, val or test.")
+@click.option(
+    "--captions",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Of each photo, the first ones. Flickr8k's 1,000 photos and 5,000 captions take an hour or two of one core.",
+)
+@click.option("--experts", type=click.Path(path_type=Path), metavar="FILE", help="Flickr8k's ExpertAnnotations.txt.")
+@click.option("--json", "json_file", metavar="FILE", help="Write all figures and rated pairs; - is standard output.")
+@weights_option
+@cache_option
+@device_option
+def rank(
+    model: str,
+    data: Path,
+    split: str,
+    captions: int,
+    experts: Path | None,
+    json_file: str | None,
+    encoder_weights: str | None,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Rank people's captions for photos and photos for captions by log p; and compare with experts' ratings.
+
+    Recall is ×100. The last score takes the caption's mean log p over the other photos away.
+    """
+    from show_attend_tell import ranking
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.features import default_cache
+
+    check_target(json_file)
+    dataset = read_dataset(data)
+    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    result = ranking.rank(captioner, dataset, split, cache=cache or default_cache(), captions=captions, experts=experts)
+    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+    if json_file == "-":
+        click.echo(text, nl=False)
+        return
+    if json_file:
+        write_text(Path(json_file), text)
+    click.echo(
+        f"{result['model']} on {result['data']} {split}: {result['photos']:,} photos, {result['captions']:,} captions, "
+        f"log p by the expected context, in {result['precision']}"
+    )
+    for task, title in (("image_to_caption", "a photo's captions"), ("caption_to_image", "a caption's photo")):
+        for score, label in SCORES.items():
+            found = result["retrieval"][score][task]
+            recall = "  ".join(f"R@{k} {found[f'recall_{k}']:.1f}" for k in (1, 5, 10))
+            click.echo(f"  {title:<18} by {label:<20} {recall}  median rank {found['median_rank']:g}")
+    if "experts" in result:
+        found = result["experts"]
+        click.echo(
+            f"  Kendall's tau_c ×100 with {found['ratings']:,} ratings of {len(found['pairs']):,} pairs "
+            f"({found['own_captions_dropped']:,} of a photo with its own caption dropped)"
+        )
+        for score, label in SCORES.items():
+            click.echo(f"    {label:<20} {found['tau_c'][score]:.1f}")
+        for metric, value in found["metrics"].items():
+            click.echo(f"    {metric:<20} {value:.1f}")
