@@ -1,6 +1,7 @@
 """What a user holds: any photo, one or several, gives the same caption, with honest evidence for it."""
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -321,6 +322,32 @@ def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list
         dataclasses.replace(caption, photo=None).picture()
     with pytest.raises(SatError, match="no photo or no attention"):
         dataclasses.replace(caption, attention=None).picture()
+
+
+def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
+    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    caption, hard = captioner(photos[0]), captioner(photos[0], look="likeliest")
+    alone: dict[str, bytes] = {}
+    starts = {"png": b"\x89PNG", "SVG": b"<svg ", "gif": b"GIF89a", "webp": b"RIFF", "html": b"<!"}
+    for ending, start in starts.items():
+        file = tmp_path / f"looked.{ending}"
+        caption.save(file)
+        alone[ending] = file.read_bytes()
+        assert alone[ending].lower().startswith(start.lower()), ending
+        caption.save(str(file), beside=[hard])
+        assert file.read_bytes() != alone[ending], ending
+    for option in ("heat", "dark", "per_word_scale"):
+        caption.save(tmp_path / "other.png", **{option: True})
+        assert (tmp_path / "other.png").read_bytes() != alone["png"], option
+    with Image.open(io.BytesIO(alone["png"])) as picture:
+        assert picture.tobytes() == caption.picture().tobytes()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(SatError, match=r"looked\.bmp: name a file that ends in \.png, \.svg"):
+        caption.save(tmp_path / "looked.bmp")
+    with pytest.raises(SatError, match="no photo or no attention"):
+        dataclasses.replace(caption, attention=None).save(tmp_path / "new.svg")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 # Loading and options

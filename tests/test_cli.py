@@ -29,7 +29,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from show_attend_tell import checkpoint as checkpoint_module
-from show_attend_tell import evaluation
+from show_attend_tell import java_metrics
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint import Checkpoint
 from show_attend_tell.cli import main
@@ -57,9 +57,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
 
     def absent(module: Any, jar: str) -> Path:
-        raise evaluation._JavaError("no Java in this test")
+        raise java_metrics.JavaError("no Java in this test")
 
-    monkeypatch.setattr(evaluation, "_java_program", absent)
+    monkeypatch.setattr(java_metrics, "java_program", absent)
 
 
 @pytest.fixture
@@ -195,6 +195,27 @@ def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_
     assert (pictures / "photo0.png").read_bytes() == (pictures / "photo0-2.png").read_bytes()
 
 
+def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
+    hard = tmp_path / "hard"
+    small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
+    folder, photo = tmp_path / "pictures", photos / "photo1.png"
+    options = ("--model", model, "--beside", hard, "--look", "likeliest", "--format", "svg", "--heat", "--dark")
+    result = sat("caption", photo, *options, "--picture", folder, "--json", tmp_path / "both.json")
+    first, second, last = result.stdout.splitlines()
+    assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
+    assert last.startswith("1 picture ") and "note:" not in result.stderr
+    captions = json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))
+    told = [(caption["settings"]["model"], caption["settings"]["look"]) for caption in captions]
+    assert told == [("beach", "expectation"), ("hard", "likeliest")]  # soft attention keeps to the mean
+    (picture,) = folder.iterdir()
+    text = picture.read_text(encoding="utf-8")
+    title = text.split("</title>")[0]
+    assert picture.name == "photo1.svg" and all(caption["caption"] in title for caption in captions)
+    assert "yellow is α" in text and 'fill="#121316"' in text
+    alone = sat("caption", photo, "--model", hard, "--look", "likeliest").stdout.splitlines()[0]
+    assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
+
+
 def test_sampling_is_seeded(photos: Path, model: Path) -> None:
     def drawn(*options: object) -> str:
         return sat("caption", photos, "--model", model, *options).stdout
@@ -228,6 +249,11 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--json", "absent/captions.json"], "absent is not a folder"),
         (["PHOTOS", "--json", "PHOTOS"], "PHOTOS"),
         (["PHOTOS", "--picture", "PHOTOS/notes.txt"], "--picture"),
+        (["PHOTOS", "--picture", "PHOTOS"], r"photo0\.png would overwrite a photo"),
+        (["PHOTOS", "--dark"], "add --picture FOLDER"),
+        (["PHOTOS", "--format", "gif"], "add --picture FOLDER"),
+        (["PHOTOS", "--picture", "pictures", "--format", "bmp"], "'bmp' .*svg"),
+        (["PHOTOS", "--beside", "beech"], "no model 'beech'"),
         (["PHOTOS", "--device", "gpu"], "device 'gpu'"),
         (["PHOTOS", "--device", "cuda"], "device 'cuda'"),
         (["PHOTOS", "--encoder-weights", "weights1"], "SHA-256"),
@@ -289,13 +315,18 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     lines = sat(*evaluate, "--json", tmp_path / "scores.json").stdout.splitlines()
     assert lines[0] == "model on shapes test: 4 captions, beam 1, look by expectation, split tokens"
     assert "BLEU with brevity penalty" in lines[1] and "without" in lines[2] and "CIDEr" in lines[3]
-    assert "no Java in this test" in lines[3]
+    assert "no Java in this test" in lines[3] and "different words" in lines[5]
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     printed = sat(*evaluate, "--json", "-")
     assert json.loads(printed.stdout) == written and len(written["results"]) == 4
     assert written["beam"] == 1 and written["split"] == "test"
-    bound = sat(*evaluate, "--split", "val", "--bound", 5).stdout.splitlines()
-    assert bound[0].startswith("model on shapes val: 3 captions") and "5 sampled sequences" in bound[-1]
+    sat(*evaluate, "--json", tmp_path / "scores.json", "--attention")
+    lines = (tmp_path / "scores.json").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith('  {"photo": ') for line in lines) == 4  # a caption a line, however long
+    assert [len(found["attention"]) for found in json.loads("\n".join(lines))["results"]] == [
+        len(found["words"]) for found in written["results"]
+    ]
+    assert "give --json FILE too" in refused(*evaluate, "--attention")
     assert "no split 'dev'" in refused(*evaluate, "--split", "dev")
     result = CliRunner().invoke(main, [str(part) for part in (*evaluate, "--json", tmp_path / "absent" / "s.json")])
     assert result.stderr.startswith("sat: ") and "absent is not a folder" in result.stderr  # before anything is decoded
@@ -477,7 +508,8 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
-    assert scores["tokens"] == "split" and scores["captions"] > 0 and "results" not in scores
+    assert scores["tokens"] == "split" and scores["captions"] > 0
+    assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
     assert (model / "model.safetensors").read_bytes() == before
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")

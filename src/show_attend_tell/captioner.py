@@ -6,7 +6,7 @@ T words, end token excluded · L places in a grid of rows and columns.
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from show_attend_tell import viewer, visualize
 from show_attend_tell.attention import LookName, look_by_name
-from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model
+from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model, replace
 from show_attend_tell.decoder import tell
 from show_attend_tell.encoder import Encoder
+from show_attend_tell.ensemble import join
 from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import pick_device
 from show_attend_tell.objectives import word_log_probabilities
 from show_attend_tell.photos import open_photo
 from show_attend_tell.search import Hypothesis, beam_search, check_sampling, sample
-from show_attend_tell.visualize import attention_strip
+from show_attend_tell.visualize import Exhibit, Style
 from show_attend_tell.vocabulary import tokenise
 
 Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
@@ -71,23 +73,77 @@ class Caption:
             "settings": self.settings,
         }
 
-    def picture(self, *, per_word_scale: bool = False) -> Image.Image:
+    def html(self, *, beside: Sequence["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+        """One page to explore the caption in, word by word, that needs no other file and no network.
+
+        Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
+        cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
+        """
+        told = [viewer.with_image(caption) for caption in (self, *beside)]
+        return viewer.page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
+
+    def _repr_html_(self) -> str | None:
+        """How Jupyter shows a caption; without its photo it has only its text."""
+        return None if self.photo is None else viewer.frame(self.html())
+
+    def picture(
+        self,
+        *,
+        beside: Sequence["Caption"] = (),
+        heat: bool = False,
+        dark: bool = False,
+        per_word_scale: bool = False,
+    ) -> Image.Image:
         """The photo once for every word, light where the word looked (paper sec. 5.4).
 
-        All words share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises
-        `SatError` for a caption without its photo or of a model without attention.
+        Other captions, of the same photo by another model, say, may stand ``beside`` it. ``heat`` shows attention as
+        colours over a grey photo, for colour-blind eyes and print; ``dark`` draws on a dark page. All words of a
+        caption share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises `SatError`
+        for a caption without its photo or of a model without attention.
         """
+        style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
+        return visualize.strip([caption._exhibit() for caption in (self, *beside)], style)
+
+    def save(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        beside: Sequence["Caption"] = (),
+        heat: bool = False,
+        dark: bool = False,
+        per_word_scale: bool = False,
+    ) -> None:
+        """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
+
+        That is .png, the `picture`; .svg, the same with letters that stay letters, for papers and slides; .gif or
+        .webp, which move from word to word; or .html, a page to explore, whose reader chooses colours and scale. The
+        options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
+        """
+        file = Path(file)
+        form = file.suffix.lower().removeprefix(".")
+        if form not in (*visualize.FORMATS, "html"):
+            raise SatError(f"{file}: name a file that ends in .{', .'.join(visualize.FORMATS)} or .html")
+        if form == "html":
+            text = self.html(beside=beside)
+            replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+        else:
+            exhibits = [caption._exhibit() for caption in (self, *beside)]
+            style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
+            replace(file, lambda scratch: visualize.save(scratch, exhibits, style, form=form))
+
+    def _exhibit(self) -> Exhibit:
         if self.photo is None or self.seen is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
-        return attention_strip(
-            self.photo,
-            self.words,
-            self.attention,
-            self.gate,
+        log_probability = f"{self.log_probability:.2f}".replace("-", "−")
+        return Exhibit(
+            photo=self.photo,
+            words=self.words,
+            attention=self.attention,
+            gate=self.gate,
             seen=self.seen,
             places=self.places,
-            title=f"{self}   (log p {self.log_probability:.2f}, {self.settings['model']})",
-            per_word_scale=per_word_scale,
+            title=f"{self}{'' if self.complete else ' …'}",
+            note=f"{self.settings['model']} · look: {self.settings['look']} · log p {log_probability}",
         )
 
 
@@ -116,19 +172,23 @@ class Captioner:
     @classmethod
     def from_pretrained(
         cls,
-        name_or_path: str | os.PathLike[str],
-        *,
+        *names_or_paths: str | os.PathLike[str],
         device: str = "auto",
         encoder_weights: str | Path | None = None,
     ) -> "Captioner":
         """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
 
-        Raises `SatError` for a model that is not there, is damaged, or was trained on another encoder's weights.
+        Several are an ensemble, which averages their probabilities and decodes as the first does. Raises `SatError`
+        for a model that is not there, is damaged, or was trained on another encoder's weights, and for models that
+        are no ensemble.
         """
-        folder = find_model(os.fspath(name_or_path))
-        checkpoint = Checkpoint.load(folder)
-        encoder = checkpoint.load_encoder(folder.name, encoder_weights)
-        return cls(checkpoint, encoder, name=folder.name, device=pick_device(device))
+        if not names_or_paths:
+            raise SatError("there is no model to load: give a name, a folder or a hub id")
+        folders = [find_model(os.fspath(name)) for name in names_or_paths]
+        names, checkpoints = [folder.name for folder in folders], [Checkpoint.load(folder) for folder in folders]
+        name, checkpoint = " + ".join(names), checkpoints[0] if len(names) == 1 else join(names, checkpoints)
+        encoder = checkpoint.load_encoder(name, encoder_weights)
+        return cls(checkpoint, encoder, name=name, device=pick_device(device))
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the model as a checkpoint folder, with ``bits`` a weight."""
@@ -180,7 +240,9 @@ class Captioner:
                 seeds=[photo_seed(seed, part.numpy().tobytes()) for part in pixels],
             )
             for photo, image, hypotheses in zip(batch, images, found, strict=True):
-                captions.append(self.told(photo, image, hypotheses, decoding, sampling, seed))
+                source = os.fspath(photo) if isinstance(photo, (str, os.PathLike)) else None
+                caption = self.told(hypotheses, decoding, sampling, seed, size=image.size, source=source)
+                captions.append(dataclasses.replace(caption, photo=image))
         return captions
 
     def search(
@@ -211,14 +273,18 @@ class Captioner:
 
     def told(
         self,
-        photo: Photo,
-        image: Image.Image,
         hypotheses: list[Hypothesis],
         decoding: Decoding,
         sampling: "Sampling | None",
         seed: int,
+        *,
+        size: tuple[int, int] | None,
+        source: str | None,
     ) -> Caption:
-        """The caption that a photo's best hypothesis is."""
+        """The caption that the best hypothesis is, of a photo of that width and height in pixels, yet without it.
+
+        Without a size, what part of the photo the encoder saw is left open.
+        """
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
 
@@ -242,9 +308,8 @@ class Captioner:
             complete=best.ended,
             alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
             settings=settings,
-            source=os.fspath(photo) if isinstance(photo, (str, os.PathLike)) else None,
-            photo=image,
-            seen=self.encoder.preprocessing.seen(*image.size),
+            source=source,
+            seen=None if size is None else self.encoder.preprocessing.seen(*size),
         )
 
     @torch.inference_mode()
@@ -256,19 +321,23 @@ class Captioner:
         With look "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a
         word.
         """
+        pixels = self.encoder.preprocessing(open_photo(photo))
+        annotations = self.encoder.annotate(pixels[None].to(self.device))
+        return self.score(
+            annotations,
+            caption,
+            look=look or self.checkpoint.decoding.look,
+            seed=photo_seed(seed, pixels.numpy().tobytes()),
+        )
+
+    @torch.inference_mode()
+    def score(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> float:
+        """`log_probability` of a caption for annotations (1, L, D), with the photo's own seed."""
         words = tokenise(caption)
         if not words:
             raise SatError(f"caption {caption!r} has no word in it: give at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
-        pixels = self.encoder.preprocessing(open_photo(photo))
-        chosen = look_by_name(
-            look or self.checkpoint.decoding.look,
-            seeds=[photo_seed(seed, pixels.numpy().tobytes())],
-            paths=1,
-            steps=ids.shape[1],
-            device=self.device,
-        )
-        annotations = self.encoder.annotate(pixels[None].to(self.device))
+        chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
         told_caption = tell(self.decoder, annotations, ids, look=chosen)
         return float(word_log_probabilities(told_caption.logits, ids).sum())
 

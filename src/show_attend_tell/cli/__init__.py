@@ -8,9 +8,18 @@ import click
 
 from show_attend_tell import __version__
 from show_attend_tell.cli.caption import caption
+from show_attend_tell.cli.compare import compare
 from show_attend_tell.cli.evaluate import evaluate
+from show_attend_tell.cli.examine import examine
 from show_attend_tell.cli.features import features
 from show_attend_tell.cli.models import models
+from show_attend_tell.cli.pointing import pointing
+from show_attend_tell.cli.rank import rank
+from show_attend_tell.cli.report import report
+from show_attend_tell.cli.retrieve import retrieve
+from show_attend_tell.cli.scenes import scenes
+from show_attend_tell.cli.score import score
+from show_attend_tell.cli.serve import serve
 from show_attend_tell.cli.shared import Commands
 from show_attend_tell.cli.train import train
 
@@ -24,5 +33,20 @@ def main() -> None:
     """
 
 
-for command in (caption, features, train, evaluate, models):
+for command in (
+    caption,
+    features,
+    train,
+    evaluate,
+    score,
+    compare,
+    report,
+    examine,
+    rank,
+    retrieve,
+    models,
+    scenes,
+    pointing,
+    serve,
+):
     main.add_command(command)

@@ -15,8 +15,10 @@ EXAMPLES = """
 \b
 Examples:
   sat caption dog.jpg
-  sat caption photos/ --picture pictures/          where each word looked
-  sat caption dog.jpg --model flickr8k-hard --look likeliest
+  sat caption photos/ --picture looked/            where each word looked
+  sat caption dog.jpg --picture looked/ --format svg --heat
+  sat caption dog.jpg --picture looked/ --beside flickr8k-hard --look likeliest
+  sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
   sat caption dog.jpg --sample --temperature 0.5   draw words instead of searching
 """
@@ -25,11 +27,13 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
+@click.option("--beside", multiple=True, metavar="MODEL", help="Another model, to stand beside the first.")
 @click.option("--beam", type=click.IntRange(1, 100), help="Width of the beam; 1 is greedy. [default: the model's]")
 @click.option(
     "--look",
     type=click.Choice(["expectation", "likeliest", "sampled"]),
-    help="By the mean over all places, at the one likeliest, or at one drawn by α. [default: the model's]",
+    help="By the mean over all places, at the one likeliest, or at one drawn by α; with --beside, models of soft "
+    "attention keep to the mean. [default: the model's]",
 )
 @click.option("--sample", is_flag=True, help="Draw the words at random instead of searching.")
 @click.option(
@@ -50,16 +54,34 @@ Examples:
     help="Write words, attention, gate and settings as JSON; - is standard output.",
 )
 @click.option(
+    "--html",
+    "html_file",
+    metavar="FILE",
+    help="Write one page of all captions: point at a word and see where the model looked.",
+)
+@click.option(
     "--picture",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write a picture of where each word looked.",
+    help="Write pictures of where each word looked.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["png", "svg", "gif", "webp"]),
+    default="png",
+    show_default=True,
+    help="Of the pictures: in svg letters stay letters, gif and webp move from word to word.",
+)
+@click.option("--heat", is_flag=True, help="Pictures show attention in colours, for colour-blind eyes, not as light.")
+@click.option("--dark", is_flag=True, help="Pictures have a dark page.")
+@click.option("--stretch", is_flag=True, help="Pictures have a scale for each word, and a flat map looks sharp.")
 @weights_option
 @device_option
 def caption(
     photos: tuple[str, ...],
     model: str,
+    beside: tuple[str, ...],
     beam: int | None,
     look: Any,
     sample: bool,
@@ -68,53 +90,86 @@ def caption(
     top_p: float,
     seed: int,
     json_file: str | None,
+    html_file: str | None,
     picture: Path | None,
+    form: str,
+    heat: bool,
+    dark: bool,
+    stretch: bool,
     encoder_weights: str | None,
     device: str,
 ) -> None:
     """Caption photos: files, folders or globs."""
+    from show_attend_tell import viewer
     from show_attend_tell.captioner import Captioner, Sampling
-    from show_attend_tell.checkpoint import replace
     from show_attend_tell.photos import find_photos
 
     check_target(json_file)
+    check_target(html_file)
+    if html_file == "-":
+        raise SatError("--html - : name a file for the page")
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
         raise SatError("--temperature, --top-k and --top-p say how to draw words: add --sample")
     if sample and beam is not None:
         raise SatError("--sample draws the words and --beam searches them: give one of the two")
+    if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
+        raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
     files = find_photos(photos)
-    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
-    if look not in (None, "expectation") and captioner.checkpoint.decoder.config.attention == "soft":
-        click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
-    options: dict[str, Any] = {"beam": beam, "look": look, "sampling": sampling, "seed": seed}
-    captions, failed = [], 0
+    captioners = [
+        Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in (model, *beside)
+    ]
+    options: list[dict[str, Any]] = []  # of each model
+    for captioner in captioners:
+        attention = captioner.checkpoint.decoder.config.attention
+        if picture is not None and attention == "none":
+            raise SatError(f"{captioner.name} has no attention, so there is no looking to draw: leave out --picture")
+        soft = attention == "soft"
+        if soft and not beside and look not in (None, "expectation"):
+            click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
+        own = None if soft and beside else look
+        options.append({"beam": beam, "look": own, "sampling": sampling, "seed": seed})
+    captions, shown, pictures, failed = [], [], 0, 0
+    names = dict(zip(files, picture_names(files, form), strict=True))
     if picture is not None:
+        own_photos = {file.resolve() for file in files}
+        for name in names.values():
+            if (picture / name).resolve() in own_photos:
+                raise SatError(f"the picture {picture / name} would overwrite a photo: name another folder")
         picture.mkdir(parents=True, exist_ok=True)
-    names = dict(zip(files, picture_names(files), strict=True))
     for batch in (files[start : start + BATCH] for start in range(0, len(files), BATCH)):
-        for found in captions_or_errors(captioner, batch, options):
+        for file, found in zip(batch, captions_or_errors(captioners, batch, options), strict=True):
             if isinstance(found, SatError):
                 click.echo(f"sat: {found}", err=True)
                 failed += 1
                 continue
-            if json_file != "-":
-                ending = "" if found.complete else " …"
-                click.echo(f"{found.source}: {found}{ending}  (log p {found.log_probability:.2f})")
+            for told in found:
+                if json_file != "-":
+                    by = f" [{told.settings['model']}]" if beside else ""
+                    ending = "" if told.complete else " …"
+                    click.echo(f"{told.source}{by}: {told}{ending}  (log p {told.log_probability:.2f})")
             if picture is not None:
-                image = found.picture()
-                target = picture / names[Path(str(found.source))]
-                replace(target, lambda file, image=image: image.save(file, format="PNG"))  # type: ignore[misc]
-            captions.append(found.to_dict() if json_file else None)
+                first, *others = found
+                first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
+                pictures += 1
+            captions += [told.to_dict() for told in found] if json_file else []
+            shown += [viewer.with_image(told) for told in found] if html_file else []
     if json_file:
         text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
         if json_file == "-":
             click.echo(text, nl=False)
         else:
             write_text(Path(json_file), text)
-    if picture is not None and captions:
-        told = f"{len(captions)} picture{'s' if len(captions) > 1 else ''}"
-        click.echo(f"{told} of where each word looked: {picture}{os.sep}", err=json_file == "-")
+    if pictures:
+        click.echo(
+            f"{pictures} picture{'s' if pictures > 1 else ''} of where each word looked: {picture}{os.sep}",
+            err=json_file == "-",
+        )
+    if html_file and shown:
+        title = files[0].name if len(files) == 1 else f"{len(files) - failed} photos"
+        cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
+        write_text(Path(html_file), viewer.page(shown, title=title, cards=cards))
+        click.echo(f"a page of where each word looked: {html_file}", err=json_file == "-")
     if failed and len(files) > 1:
         fail(f"{failed} of {len(files)} photos could not be captioned, as said above", 1)
     if failed:
@@ -124,22 +179,23 @@ def caption(
 BATCH = 8  # photos captioned together, and so said together
 
 
-def captions_or_errors(captioner: Any, batch: list[Path], options: dict[str, Any]) -> list[Any]:
-    """The captions of a batch; where a photo cannot be read, its `SatError` in the place of its caption."""
+def captions_or_errors(captioners: list[Any], batch: list[Path], options: list[dict[str, Any]]) -> list[Any]:
+    """Each photo's captions, one by each model; where a photo cannot be read, its `SatError` in their place."""
     try:
-        return list(captioner.caption(batch, **options))
+        told = [captioner.caption(batch, **own) for captioner, own in zip(captioners, options, strict=True)]
+        return list(zip(*told, strict=True))
     except SatError as error:
         if len(batch) == 1:
             return [error]
-        return [captions_or_errors(captioner, [file], options)[0] for file in batch]
+        return [captions_or_errors(captioners, [file], options)[0] for file in batch]
 
 
-def picture_names(files: list[Path]) -> list[str]:
-    """One PNG name a photo: its stem, numbered where two photos share one."""
+def picture_names(files: list[Path], form: str) -> list[str]:
+    """One name a photo: its stem, numbered where two photos share one."""
     names: list[str] = []
     for file in files:
-        name, number = f"{file.stem}.png", 2
+        name, number = f"{file.stem}.{form}", 2
         while name in names:
-            name, number = f"{file.stem}-{number}.png", number + 1
+            name, number = f"{file.stem}-{number}.{form}", number + 1
         names.append(name)
     return names

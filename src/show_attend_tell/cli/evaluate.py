@@ -1,12 +1,21 @@
 """`sat evaluate`: a model's scores on a split."""
 
-import json
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, weights_option, write_text
+from show_attend_tell.cli.shared import (
+    Teaching,
+    cache_option,
+    check_target,
+    device_option,
+    tell_scores,
+    tokens_option,
+    weights_option,
+    write_scores,
+)
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -14,62 +23,82 @@ EXAMPLES = """
 Examples:
   sat evaluate --model flickr8k-soft --data flickr8k/ --split test
   sat evaluate --model my-model --data flickr8k/ --split val --beam 3 --json scores.json
+  sat evaluate --model flickr8k-hard --data flickr8k/ --gaze --json hard.json
+  sat evaluate --model nic-1 --model nic-2 --model nic-3 --data flickr8k/
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=["flickr8k-soft"],
+    show_default=True,
+    help="A shipped model, a folder, or a hub id; several are an ensemble, which averages their probabilities.",
+)
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
 @click.option("--split", default="test", show_default=True, help="train, val or test.")
 @click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
-@click.option(
-    "--tokens",
-    type=click.Choice(["split", "ptb"]),
-    default="split",
-    show_default=True,
-    help="What is compared: the data set's own tokens, or PTB tokens of the raw captions.",
-)
-@click.option(
-    "--bound",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Also the lower bound L_s of log p by N sampled sequences of places (first caption of each photo).",
-)
+@tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
+@click.option("--attention", is_flag=True, help="With --json: also where each word looked, about 20 kB a photo.")
+@click.option(
+    "--gaze",
+    "with_gaze",
+    is_flag=True,
+    help="Also whether it looks where it should: what hiding the places that it attended to costs each word.",
+)
+@click.option("--gaze-photos", type=click.IntRange(2), default=200, show_default=True, help="Drawn by the seed.")
+@click.option(
+    "--gaze-encoded",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Of these, hidden in the photo itself too; takes 60 encodings each.",
+)
 @click.option("--card", is_flag=True, help="Write the scores on the model's card too; --model must be a folder.")
 @weights_option
 @cache_option
 @device_option
 def evaluate(
-    model: str,
+    models: tuple[str, ...],
     data: Path,
     split: str,
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
     tokens: Any,
-    bound: int | None,
     seed: int,
     json_file: str | None,
+    attention: bool,
+    with_gaze: bool,
+    gaze_photos: int,
+    gaze_encoded: int,
     card: bool,
     encoder_weights: str | None,
     cache: Path | None,
     device: str,
 ) -> None:
-    """Score a model on a split: BLEU with and without brevity penalty, METEOR, ROUGE-L and CIDEr, ×100."""
+    """Score a model on a split: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE, ×100."""
     from show_attend_tell import pipeline
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.datasets import read_dataset
     from show_attend_tell.features import default_cache
+    from show_attend_tell.gaze import gaze, gaze_table
 
     check_target(json_file)
-    if card and not Path(model).is_dir():
-        raise SatError(f"--card writes into the model's folder, and {model} is not one")
+    if attention and not json_file:
+        raise SatError("--attention goes into the JSON file: give --json FILE too")
+    if gaze_encoded == 1:
+        raise SatError("--gaze-encoded 1 gives no interval: give 2 or more, or 0 for none")
+    if card and not (len(models) == 1 and Path(models[0]).is_dir()):
+        raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
     dataset = read_dataset(data)
-    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
     result = pipeline.evaluate(
         captioner,
         dataset,
@@ -79,31 +108,30 @@ def evaluate(
         look=look,
         length_normalisation=length_normalisation,
         tokens=tokens,
-        bound_samples=bound or 0,
+        attention=attention,
         seed=seed,
     )
     if card:
-        kept = {name: value for name, value in result.items() if name not in ("results", "variety", "model", "split")}
+        left_out = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")
+        kept = {name: value for name, value in result.items() if name not in left_out}
         captioner.checkpoint.scores[split] = kept
-        captioner.checkpoint.describe(model)
-    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    if json_file == "-":
-        click.echo(text, nl=False)
+        captioner.checkpoint.describe(models[0])
+    if with_gaze:
+        used = {name: result[name] for name in ("beam", "look", "length_normalisation")}
+        result["gaze"] = gaze(
+            captioner,
+            dataset.split(split),
+            photos=gaze_photos,
+            encoded=gaze_encoded,
+            seed=seed,
+            decoding=dataclasses.replace(captioner.checkpoint.decoding, **used),
+        )
+    if write_scores(json_file, result):
         return
-    if json_file:
-        write_text(Path(json_file), text)
     click.echo(
         f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, look by "
         f"{result['look']}, {result['tokens']} tokens"
     )
-    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
-        figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
-        click.echo(f"  BLEU {kind:<21} {figures}")
-    meteor = f"{result['meteor']:.1f}" if result["meteor"] is not None else f"– ({result['meteor_missing']})"
-    click.echo(f"  METEOR {meteor}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
-    if bound:
-        found = result["bound"]
-        click.echo(
-            f"  -L_s by {found['samples']} sampled sequences: {found['nats_per_word']:.3f} nats a word, "
-            f"{found['nats_per_caption']:.2f} a caption; entropy of alpha {found['entropy']:.2f} nats"
-        )
+    tell_scores(result)
+    if with_gaze:
+        click.echo(gaze_table(result["gaze"]))

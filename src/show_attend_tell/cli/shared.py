@@ -1,5 +1,6 @@
 """What the commands share: how they teach, how they fail, the options that several have, and how they write files."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -80,7 +81,7 @@ encoder_options = [
         "--encoder",
         default="vgg19",
         show_default=True,
-        help="vgg19, or a vision model of Hugging Face transformers.",
+        help="vgg19, a vision model of Hugging Face transformers, or small (for sat scenes; it must be fine-tuned).",
     ),
     weights_option,
     click.option(
@@ -114,3 +115,47 @@ def write_text(file: Path, text: str) -> None:
     from show_attend_tell.checkpoint import replace
 
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+tokens_option = click.option(
+    "--tokens",
+    type=click.Choice(["split", "ptb"]),
+    default="split",
+    show_default=True,
+    help="What is compared: the split file's form of the words, or PTB tokens of the raw captions.",
+)
+
+
+def tell_scores(result: dict[str, Any]) -> None:
+    """Print an evaluation's figures, below the line that says of what they are."""
+    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+        figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
+        click.echo(f"  BLEU {kind:<21} {figures}")
+
+    def figure(name: str) -> str:
+        return f"– ({result[f'{name}_missing']})" if result[name] is None else f"{result[name]:.1f}"
+
+    click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
+    click.echo(f"  SPICE {figure('spice')}")
+    variety = result["variety"]
+    copied = f", {variety['not_in_training']:.0f} % not in training" if "not_in_training" in variety else ""
+    click.echo(
+        f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
+        f"{variety['distinct']:.0f} % of the captions distinct{copied}"
+    )
+
+
+def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
+    """Write an evaluation as JSON, one caption a line, to a file or, for "-", to standard output, and then return
+    true, since nothing else belongs there."""
+    if not json_file:
+        return False
+    captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])
+    figures = {name: value for name, value in result.items() if name != "results"}
+    head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
+    text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
+    if json_file == "-":
+        click.echo(text, nl=False)
+        return True
+    write_text(Path(json_file), text)
+    return False

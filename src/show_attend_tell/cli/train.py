@@ -22,13 +22,19 @@ Examples:
   sat train products/ --attention soft --epochs 20 --output products-model
   sat train flickr8k/ --attention hard --start-from my-model --output my-hard-model
   sat train flickr8k/ --attention soft --output my-model --resume
+  sat train flickr8k/ --comparator nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--attention", type=click.Choice(["soft", "hard"]), required=True, help="The kind of attention to train.")
+@click.option("--attention", type=click.Choice(["soft", "hard"]), help="The kind of attention to train.")
+@click.option(
+    "--comparator",
+    type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn"]),
+    help="Instead, a system without attention to compare with: Google NIC, LRCN, ...",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -40,7 +46,7 @@ Examples:
     "preset_name",
     default="flickr8k",
     show_default=True,
-    help="paper, flickr8k, flickr30k or coco.",
+    help="paper, flickr8k, flickr30k, coco or scenes.",
 )
 @click.option("--epochs", type=click.IntRange(1), help="At most. [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), help="[default: the preset's]")
@@ -75,7 +81,8 @@ Examples:
 @device_option
 def train(
     data: Path,
-    attention: str,
+    attention: str | None,
+    comparator: str | None,
     output: Path,
     preset_name: str,
     epochs: int | None,
@@ -100,9 +107,15 @@ def train(
     from show_attend_tell.encoder import load_encoder
     from show_attend_tell.features import default_cache
     from show_attend_tell.hardware import pick_device
-    from show_attend_tell.presets import preset
+    from show_attend_tell.presets import comparator_preset, preset
 
-    config = changed(preset(preset_name, attention), changes)
+    if attention is not None and comparator is None:
+        config = preset(preset_name, attention)
+    elif comparator is not None and attention is None:
+        config = comparator_preset(preset_name, comparator)
+    else:
+        raise click.UsageError("Give one of --attention (soft or hard) and --comparator (nic, lrcn, ...).")
+    config = changed(config, changes)
     given: dict[str, Any] = {"epochs": epochs, "seed": seed}
     config = dataclasses.replace(config, **{name: value for name, value in given.items() if value is not None})
     dataset = read_dataset(data, restval=restval)
