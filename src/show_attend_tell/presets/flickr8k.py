@@ -37,6 +37,7 @@ SOFT = replace(
     schedule="cosine",
     averaging=0.999,
     scheduled_sampling=0.5,
+    entropy_weight_end=-0.05,
     validation_beam=3,
 )
 HARD_DECODER = replace(SOFT_DECODER, attention="hard", gate=False)
