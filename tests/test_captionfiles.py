@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from show_attend_tell import java_metrics
-from show_attend_tell.captionfiles import read_evaluation, read_hypotheses, read_references
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
+from show_attend_tell.evidence.captionfiles import read_evaluation, read_hypotheses, read_references
 
 CAPTIONS = {"cat.jpg": "a cat sleeps on a mat", "dog.jpg": "a dark haired dog", "owl.jpg": "an owl looks at you"}
 RAW = {

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from show_attend_tell import java_metrics
-from show_attend_tell.captionfiles import Evaluation
 from show_attend_tell.cli import main
-from show_attend_tell.comparison import METRICS, Difference, compare, differences
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Statistics, score
+from show_attend_tell.evidence.captionfiles import Evaluation
+from show_attend_tell.evidence.comparison import METRICS, Difference, compare, differences
 
 REFERENCES = {f"{n}.jpg": [f"a {word} cat sleeps", f"one {word} cat on a mat"] for n, word in enumerate("bcdfghj")}
 GOOD = {photo: texts[0] for photo, texts in REFERENCES.items()}

@@ -15,7 +15,6 @@ from show_attend_tell.attention import Expectation, Likeliest, Look, Mixed, Samp
 from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell, ungated
 from show_attend_tell.errors import SatError
 from show_attend_tell.objectives import HardObjective, SoftObjective, word_log_probabilities
-from show_attend_tell.vocabulary import Vocabulary
 
 OPTIONS = [
     {},
@@ -243,27 +242,6 @@ def test_annotation_dropout_takes_whole_channels() -> None:
         dropped.append((seen == 0).float().mean())
         torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
     assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
-
-
-def test_word_dropout_makes_previous_words_unknown_but_never_the_start() -> None:
-    decoder = small_decoder(word_dropout=0.5).train()
-    words = torch.full((1000,), 3)
-    words[::2] = decoder.vocabulary_size
-    embedded, unknown = decoder.embed(words), decoder.eval().embed(torch.tensor(Vocabulary.UNKNOWN))
-    became_unknown = torch.isclose(embedded, unknown, atol=1e-5).all(-1)
-    assert not became_unknown[::2].any()
-    assert 0.4 < became_unknown[1::2].float().mean() < 0.6
-
-
-def test_place_dropout_leaves_some_whole_places_each_time_others() -> None:
-    decoder, annotations = small_decoder(place_dropout=0.4, annotation_norm="scale").train(), small_annotations()
-    fewer, states = round(L * 0.6), [decoder.start(annotations).source[0] for _ in range(2)]
-    for state in states:
-        assert state.shape[1] == fewer
-        same = (state[:, :, None] == (annotations * decoder.annotation_scale)[:, None]).all(-1)  # (B, kept, L)
-        assert (same.sum(-1) == 1).all() and (same.sum(1) <= 1).all()
-    assert not torch.equal(*states)
-    assert decoder.eval().start(annotations).source[0].shape[1] == L
 
 
 def test_alpha_and_memory_are_float32_under_autocast() -> None:

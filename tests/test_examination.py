@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from conftest import LookAt, small_annotations, small_captions, small_decoder
 from torch import Tensor
 
-from show_attend_tell import examination
 from show_attend_tell.attention import Expectation, Looked
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
 from show_attend_tell.datasets import Dataset, read_dataset
 from show_attend_tell.decoder import AttentionDecoder, tell
 from show_attend_tell.errors import SatError
-from show_attend_tell.examination import (
+from show_attend_tell.evidence import examination
+from show_attend_tell.evidence.examination import (
     NoBaseline,
     difference,
     examine,

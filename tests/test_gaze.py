@@ -22,7 +22,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.datasets import Example
 from show_attend_tell.decoder import EXPECTATION, Decoder, State, Step, tell
 from show_attend_tell.errors import SatError
-from show_attend_tell.gaze import (
+from show_attend_tell.evidence.gaze import (
     DRAWS,
     STILL,
     VARIANTS,

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from show_attend_tell.parts_of_speech import (
+from show_attend_tell.evidence.parts_of_speech import (
     COLOURS,
     FUNCTION_WORDS,
     IRREGULAR_PLURALS,

@@ -12,15 +12,14 @@ from builders import shape_folder, small_checkpoint, small_encoder, small_load_e
 from click.testing import CliRunner
 from conftest import small_annotations, small_decoder
 
-from show_attend_tell import java_metrics, ranking
+from show_attend_tell import java_metrics
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
 from show_attend_tell.datasets import Dataset, read_dataset
 from show_attend_tell.decoder import tell
 from show_attend_tell.errors import SatError
-from show_attend_tell.kinds import KINDS, build, classes
-from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.ranking import (
+from show_attend_tell.evidence import ranking
+from show_attend_tell.evidence.ranking import (
     Judgement,
     kendall_tau_c,
     less_mean,
@@ -29,6 +28,8 @@ from show_attend_tell.ranking import (
     read_experts,
     retrieval,
 )
+from show_attend_tell.kinds import KINDS, build, classes
+from show_attend_tell.objectives import word_log_probabilities
 
 # one is the beginning of another, two are equal, one is empty
 CAPTIONS = [[5, 3, 7, 0], [5, 3, 0], [5, 3, 9, 4, 2, 0], [8, 3, 7, 0], [0], [5, 3, 7, 0], [5, 4, 0]]

@@ -15,12 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.attention import Attention, Expectation, Look, look_at
+from show_attend_tell.attention import Attention, Expectation, Look
 from show_attend_tell.errors import SatError
-from show_attend_tell.vocabulary import Vocabulary
 
 EXPECTATION = Expectation()
-DROPOUTS = ("dropout", "annotation_dropout", "place_dropout", "embedding_dropout", "word_dropout")
+DROPOUTS = ("dropout", "annotation_dropout")
 
 
 class State(NamedTuple):
@@ -145,9 +144,6 @@ class DecoderConfig(Config):
     annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
     dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
-    place_dropout: float = 0.0  # of whole places: neither attended nor part of the mean annotation
-    embedding_dropout: float = 0.0
-    word_dropout: float = 0.0  # of whole previous words, which become unknown
 
     def __post_init__(self) -> None:
         self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
@@ -213,7 +209,6 @@ class AttentionDecoder(Decoder):
 
         self.dropout = nn.Dropout(config.dropout)
         self.annotation_dropout = nn.Dropout1d(config.annotation_dropout)
-        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.initialise()
 
     def initialise(self) -> None:
@@ -239,11 +234,6 @@ class AttentionDecoder(Decoder):
                 f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with D = "
                 f"{self.config.annotation_size}"
             )
-        if self.training and self.config.place_dropout:
-            batch, places, _ = annotations.shape
-            fewer = max(1, round(places * (1 - self.config.place_dropout)))
-            chosen = torch.rand(batch, places, device=annotations.device).topk(fewer, dim=-1).indices
-            annotations = look_at(chosen, annotations).context  # (B, kept places, D)
         annotations = annotations.to(self.embedding.weight.dtype)
         if self.config.annotation_norm == "scale":
             annotations = annotations * self.annotation_scale
@@ -264,10 +254,7 @@ class AttentionDecoder(Decoder):
 
     def embed(self, words: Tensor) -> Tensor:
         """E·y and its share of the gates, (...) → (..., m + 4n)."""
-        if self.training and self.config.word_dropout:
-            dropped = torch.rand(words.shape, device=words.device) < self.config.word_dropout
-            words = words.masked_fill(dropped & (words < self.vocabulary_size), Vocabulary.UNKNOWN)
-        embedding = self.embedding_dropout(self.embedding(words))
+        embedding = self.embedding(words)
         gates = self.gates_from_word(embedding)
         return torch.cat([embedding.to(gates.dtype), gates], dim=-1)
 

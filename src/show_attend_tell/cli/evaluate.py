@@ -87,8 +87,8 @@ def evaluate(
     from show_attend_tell import pipeline
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.evidence.gaze import gaze, gaze_table
     from show_attend_tell.features import default_cache
-    from show_attend_tell.gaze import gaze, gaze_table
 
     check_target(json_file)
     if attention and not json_file:

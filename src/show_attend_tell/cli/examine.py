@@ -69,7 +69,7 @@ def examine(
     """
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.examination import side_by_side
+    from show_attend_tell.evidence.examination import side_by_side
     from show_attend_tell.features import default_cache
 
     check_target(json_file)

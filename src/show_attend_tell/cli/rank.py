@@ -48,9 +48,9 @@ def rank(
 
     Recall is ×100. The last score takes the caption's mean log p over the other photos away.
     """
-    from show_attend_tell import ranking
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.datasets import read_dataset
+    from show_attend_tell.evidence import ranking
     from show_attend_tell.features import default_cache
 
     check_target(json_file)

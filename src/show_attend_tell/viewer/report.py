@@ -14,9 +14,9 @@ from urllib.parse import quote
 import numpy as np
 from tqdm import tqdm
 
-from show_attend_tell.captionfiles import read_evaluation
 from show_attend_tell.errors import SatError
-from show_attend_tell.parts_of_speech import FUNCTION_WORDS
+from show_attend_tell.evidence.captionfiles import read_evaluation
+from show_attend_tell.evidence.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.photos import open_photo
 from show_attend_tell.reading import count, read_object, shown, some
 from show_attend_tell.viewer import data_uri, document

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from show_attend_tell.captionfiles import Evaluation
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Statistics, measure
+from show_attend_tell.evidence.captionfiles import Evaluation
 
 Array = NDArray[np.float64]
 

@@ -29,8 +29,8 @@ from show_attend_tell.checkpoint import Decoding
 from show_attend_tell.datasets import Example
 from show_attend_tell.decoder import Decoder, State, tell
 from show_attend_tell.errors import SatError
+from show_attend_tell.evidence.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.objectives import entropy, word_log_probabilities
-from show_attend_tell.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.photos import open_photo
 
 HIDDEN = 0.1  # of the places
