@@ -12,7 +12,7 @@ from conftest import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations
 from torch import Tensor, nn
 
 from show_attend_tell.attention import Expectation, Likeliest, Look, Mixed, Sampled
-from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell, ungated
+from show_attend_tell.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, State, tell, ungated, windowed
 from show_attend_tell.errors import SatError
 from show_attend_tell.objectives import HardObjective, SoftObjective, word_log_probabilities
 
@@ -86,9 +86,9 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
 
 
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
-    """A new field of `DecoderConfig` must either join `OPTIONS` or be named here as changing no function."""
+    """A new field of `DecoderConfig` must either join `OPTIONS` or be named here."""
     tried = {name for options in OPTIONS for name in options}
-    no_function = {"attention", *DROPOUTS}
+    no_function = {"attention", "annotation_window", *DROPOUTS}  # the window needs a square grid: by hand below
     assert {field.name for field in fields(DecoderConfig)} == tried | no_function | set(SIZES)
 
 
@@ -339,3 +339,27 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     before, after = (tell(one, annotations, captions) for one in (decoder, plain))
     assert torch.allclose(before.logits, after.logits, atol=1e-6)
     assert after.beta is None
+
+
+def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
+    annotations = small_annotations(2, places=16)
+    found = windowed(annotations, 3).view(2, 4, 4, -1)
+    grid = annotations.view(2, 4, 4, -1)
+    for row, column in np.ndindex(4, 4):
+        around = grid[:, max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        torch.testing.assert_close(found[:, row, column], around.mean((1, 2)))
+
+
+def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
+    """h_0 and c_0 come of the whole photo; keys and contexts of the windows."""
+    annotations = small_annotations(2, places=16)
+    plain, wide = (small_decoder(annotation_window=window).start(annotations) for window in (1, 3))
+    assert all(torch.equal(*parts) for parts in zip(plain.memory, wide.memory, strict=True))
+    torch.testing.assert_close(wide.source[0], windowed(plain.source[0], 3))
+
+
+def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:
+    with pytest.raises(SatError, match="15 places are no square grid"):
+        small_decoder(annotation_window=3).start(small_annotations(2, places=15))
+    with pytest.raises(SatError, match="annotation_window is 4: give an odd number"):
+        DecoderConfig(annotation_window=4)

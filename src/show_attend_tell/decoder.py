@@ -8,6 +8,7 @@ checkpoint by its `Config`. `AttentionDecoder` is the paper's; `kinds` lists the
 annotations and W_a·a, which are never copied; only the memory has a row per path.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -142,11 +143,16 @@ class DecoderConfig(Config):
     output_context: bool = True  # ẑ_t feeds the deep output
     tied_embeddings: bool = False  # L_o is E
     annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
+    annotation_window: int = 1  # each annotation is the mean over a window of so many places a side
     dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
 
     def __post_init__(self) -> None:
         self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
+        if self.annotation_window < 1 or self.annotation_window % 2 == 0:
+            raise SatError(
+                f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
+            )
         for name, known in (
             ("attention", ("soft", "hard")),
             ("attention_depth", (1, 2)),
@@ -243,6 +249,8 @@ class AttentionDecoder(Decoder):
             kept = self.annotation_dropout(annotations.new_ones(annotations.shape[0], annotations.shape[2], 1))
             annotations = annotations * kept.mT  # (B, 1, D)
         mean = annotations.mean(1)  # (B, D)
+        if self.config.annotation_window > 1:
+            annotations = windowed(annotations, self.config.annotation_window)
         if self.initial is not None:
             mean = self.dropout(torch.relu(self.initial(mean)))
         hidden, memory = torch.tanh(self.initial_hidden(mean)), torch.tanh(self.initial_memory(mean))
@@ -300,6 +308,21 @@ class AttentionDecoder(Decoder):
         total = self.dropout(total)
         words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
         return nn.functional.linear(total, words, self.output_bias)
+
+
+def windowed(annotations: Tensor, window: int) -> Tensor:
+    """Each annotation (B, L, D) of a square grid replaced by the mean over the window around it, cut off at the border.
+
+    What one place tells is then less a matter of luck, and hard attention, which sees one place a word, loses less.
+    Raises `SatError` for places that are no square grid.
+    """
+    batch, places, size = annotations.shape
+    side = math.isqrt(places)
+    if side * side != places:
+        raise SatError(f"annotation_window is {window}, and {places} places are no square grid: give 1")
+    grid = annotations.mT.reshape(batch, size, side, side)
+    means = nn.functional.avg_pool2d(grid, window, stride=1, padding=window // 2, count_include_pad=False)
+    return means.flatten(2).mT.contiguous()
 
 
 def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:

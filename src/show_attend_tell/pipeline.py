@@ -179,7 +179,7 @@ def train(
                 "share no weights"
             )
         gate_goes = wanted.get("gate", False) and not have.get("gate", False)
-        free = {"attention", *DROPOUTS}  # they change what is learnt, not which weights there are
+        free = {"attention", "annotation_window", *DROPOUTS}  # they change what is learnt, not which weights there are
         if gate_goes:
             free.add("gate")
         different = [name for name in wanted if name not in free and wanted[name] != have[name]]

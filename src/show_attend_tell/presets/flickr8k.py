@@ -40,7 +40,7 @@ SOFT = replace(
     entropy_weight_end=-0.05,
     validation_beam=3,
 )
-HARD_DECODER = replace(SOFT_DECODER, attention="hard", gate=False)
+HARD_DECODER = replace(SOFT_DECODER, attention="hard", gate=False, annotation_window=5)
 HARD = replace(
     SOFT,
     decoder=HARD_DECODER,
@@ -53,7 +53,7 @@ HARD = replace(
         baseline="expected",
         label_smoothing=0.1,
     ),
-    entropy_weight_end=-0.12,
+    entropy_weight_end=-0.08,
     epochs=5,
     learning_rate=5e-4,
 )
