@@ -27,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that the README speaks of: dog.jpg, photos/, new.jpg and a small products/ to train on."""
+    """The files that the README speaks of: photos, a small products/ to train on, captions and references."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "photos").mkdir()
     (folder / "products" / "images").mkdir(parents=True)
@@ -42,6 +42,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Image.fromarray(pixels).resize((224, 224)).save(folder / "products" / "images" / f"{number}.jpg")
         rows += [f"{number}.jpg,a noisy square with many colours,{split}", f"{number}.jpg,many coloured noise,{split}"]
     (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "captions.txt").write_text("a cat on a sofa\na dog runs\n", encoding="utf-8")
+    (folder / "references.txt").write_text("a cat sleeps on a sofa\na dog runs fast\n", encoding="utf-8")
     return folder
 
 
@@ -67,6 +69,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
         assert told.strip(), command
     assert (desk / "looked" / "osprey.png").exists() and (desk / "looked" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
+    assert (desk / "dog.html").exists() and (desk / "report.html").exists()
 
 
 @needs_models

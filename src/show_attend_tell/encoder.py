@@ -149,11 +149,41 @@ class VGG19(nn.Module):
         return self.features(pixels)  # type: ignore[no-any-return]
 
 
+class SmallEncoder(nn.Module):
+    """Three convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
+
+    Made for the generated pictures of `scenes`. A place sees 17 × 17 pixels, so that attention on it says what was
+    seen; as "left of" cannot be known from there, two more channels tell each pixel's column and row, −1 to 1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(5, 32, 5, stride=2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=2, padding=1),
+            nn.ReLU(),
+        )
+        for layer in self.convolutions:
+            if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells places apart
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        batch, _, height, width = pixels.shape
+        columns = torch.linspace(-1, 1, width, device=pixels.device).expand(batch, 1, height, width)
+        rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(batch, 1, height, width)
+        return self.convolutions(torch.cat([pixels, columns, rows], dim=1))  # type: ignore[no-any-return]
+
+
 def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geometry: Geometry = "crop") -> Encoder:
     """Return a frozen encoder in float32 on the CPU.
 
-    `name` is `vgg19`, or the id or local folder of a vision model of Hugging Face `transformers` (an extra)
-    that gives a feature map or patch tokens; class and register tokens are dropped.
+    `name` is `vgg19`; or `small`, an untrained network for pictures of 64 × 64 that is to be trained along
+    (`SmallEncoder`), always with the same weights at first; or the id or local folder of a vision model of Hugging
+    Face `transformers` (an extra) that gives a feature map or patch tokens; class and register tokens are dropped.
 
     `weights` is for `vgg19` only. None takes the 8-bit file that is shipped with this package,
     `show_attend_tell/models/vgg19/model.safetensors`; `"torchvision"` downloads torchvision's published file,
@@ -163,6 +193,7 @@ def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geom
 
     Raises `SatError` for an encoder or weights that cannot be had, and for weights that do not fit.
     """
+    body: nn.Module
     if name == "vgg19":
         body = VGG19()
         body.load_state_dict(_vgg19_weights(weights))
@@ -171,6 +202,12 @@ def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geom
         return Encoder(body, name=name, annotation_size=512, grid=(places, places), preprocessing=preprocessing)
     if weights is not None:
         raise SatError(f"encoder {name}: only vgg19 takes a file of weights; name the model's local folder instead")
+    if name == "small":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            body = SmallEncoder()
+        preprocessing = Preprocessing(size=64, geometry=geometry)
+        return Encoder(body, name=name, annotation_size=64, grid=(8, 8), preprocessing=preprocessing)
     return _load_transformers(name, geometry)
 
 
@@ -245,7 +282,7 @@ def _load_transformers(name: str, geometry: Geometry) -> Encoder:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise SatError(
-            f"encoder {name!r}: all but vgg19 need transformers: pip install 'show-attend-tell[transformers]'"
+            f"encoder {name!r}: all but vgg19 and small need transformers: pip install 'show-attend-tell[transformers]'"
         ) from None
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
