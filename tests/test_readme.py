@@ -1,28 +1,17 @@
 """The README's commands run as they are written (all but the two `make` ones, which set this environment up)."""
 
-import os
-import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import ROOT, blocks, needs_models, run
 from PIL import Image
 
 from show_attend_tell.checkpoint import SHIPPED
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-needs_models = pytest.mark.skipif(
-    not (SHIPPED / "flickr8k-hard" / "config.json").exists(), reason="the shipped models are not in this checkout"
-)
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +36,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def environment(folder: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "SAT_CACHE": str(folder / "cache")}
-
-
-def run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
 @needs_models
 def test_the_shell_commands_run_in_order(desk: Path) -> None:
-    commands = [line for block in blocks("sh") for line in block.strip().splitlines()]
+    commands = [line for block in blocks(README, "sh") for line in block.strip().splitlines()]
     assert len(commands) >= 8 and all(command.startswith("sat ") for command in commands)
     for command in commands:
         told = run(["bash", "-c", command], desk)
@@ -74,7 +50,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
 
 @needs_models
 def test_the_python_runs(desk: Path) -> None:
-    (code,) = blocks("python")
+    (code,) = blocks(README, "python")
     run([sys.executable, "-W", "error", "-c", code], desk)
     with Image.open(desk / "looked.png") as picture:
         assert picture.width > 224

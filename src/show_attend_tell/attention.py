@@ -5,7 +5,7 @@ size.
 
 `Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ, and it is the only place where soft
 and hard attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and `Likeliest` are the hard
-model's one place (eq. 2 and 3), and `Mixed` draws a coin between the first two while a hard model learns (sec. 4.1).
+model's one place (eq. 3 and 4), and `Mixed` draws a coin between the first two while a hard model learns (sec. 4.1).
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class Likeliest:
 
 
 class Sampled:
-    """ẑ_t = a_i at a place drawn from Multinoulli(α_t) (eq. 2 and 3).
+    """ẑ_t = a_i at a place drawn from Multinoulli(α_t) (eq. 3 and 4).
 
     ``uniforms`` (B, P, C) are the draws from [0, 1), one a step, turned into places by inverting the cumulative α.
     Drawn beforehand and per photo (`for_photos`), they make a photo's places independent of whatever else is in its
