@@ -87,13 +87,14 @@ def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
 
 def test_what_a_photo_is_called_cannot_become_markup() -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, source=f"{EVIL}\udcff")
-    page = viewer.page([viewer.with_image(evil)], title=f"{EVIL}\udcff", cards={"soft": EVIL})
+    page = viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL})
     assert page.count("<img") == 0 and page.count("</script>") == 2
     page.encode()
 
 
 def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
-    told = viewer.with_image(caption(photo=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0)))
+    wide = caption(photo=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
+    told = viewer.with_image(wide.to_dict(), wide.photo)
     assert told["size"] == [2003, 1001] and told["seen"] == [0.0, 0.0, 2003.0, 1001.0]
     assert opened(told["image"]).size == (1000, 500)
     noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 300, 3)).astype(np.uint8))
@@ -464,7 +465,7 @@ def test_other_captions_and_the_card_are_there(visit: Any) -> None:
 @in_chromium
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
-    page = visit(viewer.page([viewer.with_image(evil)], title=EVIL, cards={"soft": EVIL}))
+    page = visit(viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
     assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
     assert page.locator("img").count() == 1  # the photo
 

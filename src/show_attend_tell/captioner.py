@@ -79,7 +79,7 @@ class Caption:
         Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
         cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        told = [viewer.with_image(caption) for caption in (self, *beside)]
+        told = [viewer.with_image(caption.to_dict(), caption.photo) for caption in (self, *beside)]
         return viewer.page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:

@@ -153,7 +153,7 @@ def caption(
                 first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
                 pictures += 1
             captions += [told.to_dict() for told in found] if json_file else []
-            shown += [viewer.with_image(told) for told in found] if html_file else []
+            shown += [viewer.with_image(told.to_dict(), told.photo) for told in found] if html_file else []
     if json_file:
         text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
         if json_file == "-":

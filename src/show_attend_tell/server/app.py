@@ -202,7 +202,11 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
         return Response(file.getvalue(), media_type="image/png")
     cards = {model.name: model.checkpoint.card(model.name) for model in models}
     title = captions[0].source or "Show, Attend and Tell"
-    return HTMLResponse(viewer.page([viewer.with_image(caption) for caption in captions], title=title, cards=cards))
+    return HTMLResponse(
+        viewer.page(
+            [viewer.with_image(caption.to_dict(), caption.photo) for caption in captions], title=title, cards=cards
+        )
+    )
 
 
 def pages(app: FastAPI) -> APIRouter:

@@ -12,14 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PIL import Image
 
 from show_attend_tell.errors import SatError
-
-if TYPE_CHECKING:  # what holds a caption shows it through this module
-    from show_attend_tell.captioner import Caption
 
 HERE = Path(__file__).parent
 LONGEST = 1000  # pixels of a photo's longer side in a page
@@ -30,15 +27,15 @@ def assets() -> dict[str, str]:
     return {name: (HERE / name).read_text(encoding="utf-8") for name in ("viewer.css", "viewer.js")}
 
 
-def with_image(caption: "Caption") -> dict[str, Any]:
-    """A caption as the viewer takes it: its `to_dict` with its photo.
+def with_image(told: Mapping[str, Any], photo: Image.Image | None) -> dict[str, Any]:
+    """A caption as the viewer takes it: what `Caption.to_dict` says of it, with its photo.
 
     ``image`` is a data: URI of a JPEG of at most 1,000 pixels a side, ``size`` the photo's own [width, height], in
-    whose pixels ``seen`` is. Raises `SatError` for a caption without its photo.
+    whose pixels ``seen`` is. Raises `SatError` for a caption without a photo.
     """
-    if caption.photo is None:
+    if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
-    return {**caption.to_dict(), "image": data_uri(caption.photo, LONGEST), "size": list(caption.photo.size)}
+    return {**told, "image": data_uri(photo, LONGEST), "size": list(photo.size)}
 
 
 def page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: Mapping[str, str] | None = None) -> str:
