@@ -582,7 +582,7 @@ def test_settings_that_make_no_sense_are_refused_by_name(change: dict[str, Any])
 
 def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> None:
     data = random_data()
-    config = small_config(epochs=2, scheduled_sampling=0.6)
+    config = small_config(epochs=2, scheduled_sampling_end=0.6)
     trainer = trainer_of(config, data)
     with torch.no_grad():  # so that every own word is one and the same
         trainer.decoder.output_bias[5] = 100.0
@@ -593,7 +593,7 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
     assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
     for done in (0.5, 1.0):
         trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
-        share = config.scheduled_sampling * trainer.progress()
+        share = 0.6 * trainer.progress()
         found = trainer.history(annotations, captions)
         own = found != captions
         assert (found[own] == 5).all()

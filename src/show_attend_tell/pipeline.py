@@ -170,6 +170,7 @@ def train(
         config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=encoder.annotation_size
     )
     config = dataclasses.replace(config, decoder=decoder_config)
+    tuned = fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None)
     initial = None
     if start_from is not None:
         wanted, have = start_from.decoder.config.to_dict(), decoder_config.to_dict()
@@ -223,7 +224,7 @@ def train(
                 "epochs": epoch.number,
                 "settings": trainer.config_dict(),
             },
-            tuned_encoder=None if fine_tune is None else encoder.body.state_dict(),
+            tuned_encoder=encoder.body.state_dict() if tuned else None,
         )
 
     def on_epoch(epoch: Epoch, better: bool) -> None:

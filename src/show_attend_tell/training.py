@@ -62,7 +62,8 @@ class TrainingConfig:
     weight_decay: float = 0.0
     clip: float = 0.0  # largest norm of the gradient; 0: no clipping
     averaging: float = 0.0  # decay, a batch, of the moving average of the weights, which ships; 0: none
-    scheduled_sampling: float = 0.0  # share of previous words that are the decoder's own, rising to this from none
+    scheduled_sampling: float = 0.0  # share of the previous words that are the decoder's own
+    scheduled_sampling_end: float | None = None  # it moves evenly from its first value to this one over the training
     entropy_weight_end: float | None = None  # λ_e moves evenly from its first value to this one over the training
 
     validation_beam: int = 1
@@ -79,8 +80,10 @@ class TrainingConfig:
                 raise SatError(f"{name} is {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < math.inf:
             raise SatError(f"learning_rate is {self.learning_rate}: give a number above 0")
-        if not 0 <= self.scheduled_sampling <= 1:
-            raise SatError(f"scheduled_sampling is {self.scheduled_sampling}: give a share from 0 to 1")
+        for name in ("scheduled_sampling", "scheduled_sampling_end"):
+            share = getattr(self, name)
+            if share is not None and not 0 <= share <= 1:
+                raise SatError(f"{name} is {share}: give a share from 0 to 1")
         if not 0 <= self.averaging < 1:
             raise SatError(f"averaging is {self.averaging}: give a decay from 0 up to but not including 1")
         if not isinstance(self.entropy_weight_end, (float, int, type(None))):
@@ -294,11 +297,12 @@ class Trainer:
     def history(self, annotations: Tensor, captions: Tensor) -> Tensor:
         """The captions (B, C) as the decoder is told that it has said them: scheduled sampling.
 
-        A share of the words, more as training goes on, are drawn from the decoder's own distribution, as at test time
-        all are (Bengio et al. 2015, "Scheduled Sampling"). They are drawn by one pass over the true history, and not
+        A share of the words is drawn from the decoder's own distribution, as at test time all are (Bengio et al. 2015,
+        "Scheduled Sampling"). They are drawn by one pass over the true history, and not
         word by word, which would cost a search; never the end token, after which nothing is said.
         """
-        share = self.config.scheduled_sampling * self.progress()
+        first, last = self.config.scheduled_sampling, self.config.scheduled_sampling_end
+        share = first if last is None else first + (last - first) * self.progress()
         if share == 0:
             return captions
         logits = tell(self.decoder, annotations, captions).logits[:, 0].float()  # (B, C, K)

@@ -122,6 +122,8 @@ def train(
     chosen = pick_device(device)
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
+    if start is not None and start.tuned_encoder is not None and start.encoder.name == encoder:
+        network.body.load_state_dict(start.tuned_encoder)  # with which its decoder learnt
     try:
         pipeline.train(
             dataset,

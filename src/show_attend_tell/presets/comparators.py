@@ -27,4 +27,4 @@ def settings(kind: str) -> TrainingConfig:
     """The settings to train a comparator of that kind with."""
     config, _ = classes(kind)
     decoder = config(**DROPOUTS)
-    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, epochs=15, **OWN[kind])
+    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5, **OWN[kind])

@@ -36,5 +36,7 @@ SOFT = TrainingConfig(
 HARD = replace(
     SOFT,
     decoder=replace(SOFT_DECODER, attention="hard"),
-    hard=HardObjective(coin="both", reward="to_go", baseline="expected"),
+    hard=HardObjective(samples=2, coin="image", reward="to_go", baseline="leave_one_out"),
+    epochs=6,
+    learning_rate=5e-4,
 )
