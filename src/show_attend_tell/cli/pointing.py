@@ -1,0 +1,72 @@
+"""`sat pointing`: whether a model looks at the objects that it names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.shared import Teaching, check_target, device_option, weights_option, write_text
+
+EXAMPLES = """
+\b
+Examples:
+  sat scenes scenes/ --photos 2000
+  sat pointing --model scenes-soft --data scenes/
+  sat pointing --model scenes-hard --data scenes/ --split val --json pointing.json
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.option("--model", required=True, help="A shipped model, a folder, or a hub id.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder that sat scenes made.")
+@click.option("--split", default="test", show_default=True, help="train, val or test.")
+@click.option(
+    "--look",
+    type=click.Choice(["expectation", "likeliest", "sampled"]),
+    help="On the way through a sentence. [default: expectation for a soft model, likeliest for a hard one]",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the figures; - is standard output.")
+@weights_option
+@device_option
+def pointing(
+    model: str,
+    data: Path,
+    split: str,
+    look: Any,
+    seed: int,
+    json_file: str | None,
+    encoder_weights: str | None,
+    device: str,
+) -> None:
+    """Measure how much attention falls on the object that a word names, on generated scenes."""
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.evidence import pointing as measured
+
+    check_target(json_file)
+    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    result = measured.pointing(captioner, data, split=split, look=look, seed=seed)
+    text = json.dumps(result, indent=1) + "\n"
+    if json_file == "-":
+        click.echo(text, nl=False)
+        return
+    if json_file:
+        write_text(Path(json_file), text)
+    click.echo(
+        f"{result['model']} on {data} {split}, look by {result['look']}: {result['photos']:,} photos, "
+        f"{result['all']['words']:,} words that name an object"
+    )
+    for kind in ("all", "colour", "shape"):
+        if found := result.get(kind):
+            click.echo(
+                f"  {kind:<6}  alpha on the object {_percent(found, 'share')}, on the others "
+                f"{_percent(found, 'elsewhere')}; likeliest place inside {_percent(found, 'hit')}; "
+                f"word right {100 * found['right']['mean']:.1f} %"
+            )
+
+
+def _percent(found: dict[str, Any], figure: str) -> str:
+    """A mean with its 95 % interval, and what even attention gives."""
+    mean, low, high = (100 * found[figure][name] for name in ("mean", "low", "high"))
+    return f"{mean:.1f} % [{low:.1f}, {high:.1f}] (chance {100 * found[f'{figure}_chance']['mean']:.1f} %)"
