@@ -172,7 +172,9 @@ class DecoderConfig(Config):
 
     @property
     def sizes(self) -> str:
-        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, attention of {self.attention_size}"
+        wide = f" on windows of {self.annotation_window}×{self.annotation_window} places"
+        attention = f"attention of {self.attention_size}{wide if self.annotation_window > 1 else ''}"
+        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
 
 
 class AttentionDecoder(Decoder):
