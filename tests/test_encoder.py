@@ -386,3 +386,30 @@ def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[transformers\]'"):
         load_encoder("facebook/dinov2-small")
+
+
+# The small one
+
+
+def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_numbers() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(5)
+    torch.manual_seed(3)
+    first, second = load_encoder("small"), load_encoder("small", geometry="squash")
+    assert torch.equal(torch.rand(5), expected)
+    assert first.digest == second.digest and first.frozen
+    assert second.preprocessing == Preprocessing(64, "squash")
+    assert first(noise(2, 64)).shape == (2, 64, 64)
+    with pytest.raises(SatError, match="only vgg19 takes a file of weights"):
+        load_encoder("small", weights="w.safetensors")
+
+
+def test_a_place_of_the_small_encoder_sees_little_and_knows_where_it_is() -> None:
+    encoder = load_encoder("small")
+    photo = noise(1, 64).requires_grad_()
+    encoder(photo).unflatten(1, (8, 8))[0, 3, 5].sum().backward()
+    seen = photo.grad[0].abs().sum(0).nonzero()  # (pixels seen, row and column)
+    assert seen.amin(0).tolist() == [3 * 8 - 8, 5 * 8 - 8] and seen.amax(0).tolist() == [3 * 8 + 8, 5 * 8 + 8]
+
+    blank = encoder(torch.zeros(1, 3, 64, 64)).detach().unflatten(1, (8, 8))[0, 2:6, 2:6]  # away from the edges
+    assert not torch.allclose(blank[1, 1], blank[1, 2]) and not torch.allclose(blank[1, 1], blank[2, 1])

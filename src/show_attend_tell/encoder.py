@@ -150,9 +150,9 @@ class VGG19(nn.Module):
 
 
 class SmallEncoder(nn.Module):
-    """Four convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
+    """Three convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
 
-    Made for the generated pictures of `scenes`. A place sees 25 × 25 pixels, so that attention on it says what was
+    Made for the generated pictures of `scenes`. A place sees 17 × 17 pixels, so that attention on it says what was
     seen; as "left of" cannot be known from there, two more channels tell each pixel's column and row, −1 to 1.
     """
 
@@ -161,9 +161,7 @@ class SmallEncoder(nn.Module):
         self.convolutions = nn.Sequential(
             nn.Conv2d(5, 32, 5, stride=2, padding=2),
             nn.ReLU(),
-            nn.Conv2d(32, 32, 3, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 3, padding=1),
+            nn.Conv2d(32, 64, 3, stride=2, padding=1),
             nn.ReLU(),
             nn.Conv2d(64, 64, 3, stride=2, padding=1),
             nn.ReLU(),

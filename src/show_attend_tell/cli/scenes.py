@@ -15,7 +15,9 @@ Examples:
   sat scenes scenes/ --photos 2000 --seed 1
   sat train scenes/ --attention soft --preset scenes --encoder small --geometry squash --fine-tune-encoder 1e-3 \\
     --output scenes-soft
-  sat pointing --model scenes-soft --data scenes/
+  sat train scenes/ --attention hard --preset scenes --encoder small --geometry squash --fine-tune-encoder 5e-4 \\
+    --start-from scenes-soft --output scenes-hard
+  sat pointing --model scenes-hard --data scenes/
 """
 
 

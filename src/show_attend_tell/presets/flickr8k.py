@@ -9,7 +9,8 @@ to a half, is the model's own.
 
 Reached (val BLEU-4 with brevity penalty): soft 20.3 by a beam of 5 after 6 epochs, 13 minutes on one core where nothing
 else runs; 20.5 with a second stage of 3 epochs, `--start-from` the first with ``learning_rate=5e-4`` and
-``scheduled_sampling=0.3``, which ships. @@HARD@@
+``scheduled_sampling=0.3``, which ships. Hard, from that first stage, in 5 epochs: 19.2 by expectation and a beam of
+10, 18.6 by the likeliest places.
 """
 
 from dataclasses import replace
