@@ -1,5 +1,6 @@
 """The feature cache: what it holds, that it resumes, and what it refuses."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -172,6 +173,22 @@ def test_a_photo_whose_file_changed_is_encoded_again(photos: dict[str, Path], bu
     moved = {name: path.rename(path.with_suffix(".moved")) for name, path in photos.items()}
     build(moved, encoder)
     assert encoder.seen == 12  # photos are known by name, so a data set may move
+    for path in moved.values():
+        os.utime(path, (1, 1))
+    build(moved, encoder)
+    assert encoder.seen == 12  # and by their bytes, so it may be copied
+
+
+def test_a_cache_from_before_digests_learns_them(photos: dict[str, Path], build: Build) -> None:
+    encoder = Counted()
+    manifest = build(photos, encoder).folder / "manifest.json"
+    about = json.loads(manifest.read_text())
+    about["photos"] = [entry[:3] for entry in about["photos"]]
+    manifest.write_text(json.dumps(about))
+    build(photos, encoder)
+    assert encoder.seen == len(photos)
+    digests = [entry[3] for entry in json.loads(manifest.read_text())["photos"]]
+    assert digests == [hashlib.sha256(path.read_bytes()).hexdigest() for path in photos.values()]
 
 
 def test_another_encoder_or_preprocessing_is_refused(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:

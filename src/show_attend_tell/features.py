@@ -5,15 +5,15 @@ of the photos: `original`, or `flipped`, mirrored left to right, for augmentatio
 own:
 
     DIRECTORY/crop224-bfloat16-original-1a2b3c4d5e6f/
-        manifest.json     the encoder, its digest, the preprocessing, precision and view; then of each photo,
-        in
-                          the order of the rows: name, and its file's size and time of change when encoded
+        manifest.json     the encoder, its digest, the preprocessing, precision and view; then of each photo, in
+                          the order of the rows: name, and its file's size, time of change and digest
         annotations.npy   (N, L, D) half precision, mapped into memory, never read whole
         done              N bytes, 1 where the row is written
         lock              held by the process that is writing
 
 DIRECTORY is best one per data set, a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
-`~/.cache/show-attend-tell/features`. Photos are known by their names, so a data set may move.
+`~/.cache/show-attend-tell/features`. Photos are known by their names and contents, so a data set may be moved or
+copied: a file with another size or time of change is encoded again only when its bytes are others.
 
 A row is marked as done after it is on disk, so an interrupted run loses a batch at most and goes on from
 there.
@@ -65,6 +65,7 @@ class _Entry(NamedTuple):
     name: str
     size: int  # bytes
     changed: int  # nanoseconds
+    digest: str = ""  # SHA-256 of the bytes; empty until it is known
 
 
 class Annotations(Protocol):
@@ -173,7 +174,7 @@ class FeatureCache:
             raise SatError("; ".join(["there is no photo to encode", *unreadable[:3]]))
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
-            entries, todo = _plan(folder, key, encoder, files)
+            entries, todo = _plan(folder, key, encoder, files, photos)
             with (
                 tqdm(
                     total=len(files),
@@ -249,8 +250,21 @@ def _stat(photos: Mapping[str, Path]) -> tuple[dict[str, _Entry], list[str]]:
     return files, missing
 
 
+def _file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or nothing for one that cannot be read: that is said when it is encoded."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
 def _plan(
-    folder: Path, key: Mapping[str, Any], encoder: Encoder, files: Mapping[str, _Entry]
+    folder: Path,
+    key: Mapping[str, Any],
+    encoder: Encoder,
+    files: Mapping[str, _Entry],
+    photos: Mapping[str, Path],
 ) -> tuple[list[_Entry], list[int]]:
     """Make room for new photos, unmark those that changed; return all entries and the rows to do.
 
@@ -263,16 +277,23 @@ def _plan(
         FeatureCache(folder)  # refuses one that lost rows; _grow would make them anew, as zeros
     entries = list(before)
     row_of = {entry.name: row for row, entry in enumerate(entries)}
-    for name, entry in files.items():
-        if name in row_of:
-            entries[row_of[name]] = entry
-        else:
-            row_of[name] = len(entries)
-            entries.append(entry)
+    changed = []
+    for name, found in files.items():
+        row = row_of.setdefault(name, len(entries))
+        old = entries[row] if row < len(before) else None
+        if old and old.digest and found == old._replace(digest=""):
+            continue
+        found = found._replace(digest=_file_digest(photos[name]))
+        if old is None:
+            entries.append(found)
+            continue
+        if found.digest != old.digest and found != old._replace(digest=found.digest):
+            changed.append(row)
+        entries[row] = found
     if entries != before:
         _grow(folder, len(entries), encoder)
         with open(folder / "done", "r+b") as marks:
-            _mark(marks, [row for row, old in enumerate(before) if entries[row] != old], 0)
+            _mark(marks, changed, 0)
         about = {"encoder": encoder.name, **key, "grid": encoder.grid, "photos": entries}
         _write(folder / "manifest.json", json.dumps(about, indent=1))
     done = (folder / "done").read_bytes()
