@@ -409,7 +409,8 @@ def test_a_place_of_the_small_encoder_sees_little_and_knows_where_it_is() -> Non
     photo = noise(1, 64).requires_grad_()
     encoder(photo).unflatten(1, (8, 8))[0, 3, 5].sum().backward()
     seen = photo.grad[0].abs().sum(0).nonzero()  # (pixels seen, row and column)
-    assert seen.amin(0).tolist() == [3 * 8 - 8, 5 * 8 - 8] and seen.amax(0).tolist() == [3 * 8 + 8, 5 * 8 + 8]
+    # its own 8 × 8 pixels and 7 on every side, so that attention is drawn where the place looks
+    assert seen.amin(0).tolist() == [3 * 8 - 7, 5 * 8 - 7] and seen.amax(0).tolist() == [4 * 8 + 6, 6 * 8 + 6]
 
     blank = encoder(torch.zeros(1, 3, 64, 64)).detach().unflatten(1, (8, 8))[0, 2:6, 2:6]  # away from the edges
     assert not torch.allclose(blank[1, 1], blank[1, 2]) and not torch.allclose(blank[1, 1], blank[2, 1])

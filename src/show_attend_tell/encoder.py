@@ -152,18 +152,19 @@ class VGG19(nn.Module):
 class SmallEncoder(nn.Module):
     """Three convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
 
-    Made for the generated pictures of `scenes`. A place sees 17 × 17 pixels, so that attention on it says what was
-    seen; as "left of" cannot be known from there, two more channels tell each pixel's column and row, −1 to 1.
+    Made for the generated pictures of `scenes`. A place sees the 22 × 22 pixels around its own 8 × 8 (even kernels keep
+    them centred), so that attention on it says what was seen; as "left of" cannot be known from there, two more
+    channels tell each pixel's column and row, −1 to 1.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
-            nn.Conv2d(5, 32, 5, stride=2, padding=2),
+            nn.Conv2d(5, 32, 4, stride=2, padding=1),
             nn.ReLU(),
-            nn.Conv2d(32, 64, 3, stride=2, padding=1),
+            nn.Conv2d(32, 64, 4, stride=2, padding=1),
             nn.ReLU(),
-            nn.Conv2d(64, 64, 3, stride=2, padding=1),
+            nn.Conv2d(64, 64, 4, stride=2, padding=1),
             nn.ReLU(),
         )
         for layer in self.convolutions:

@@ -28,7 +28,7 @@ SOFT_DECODER = DecoderConfig(
 SOFT = TrainingConfig(
     decoder=SOFT_DECODER,
     soft=SoftObjective(doubly_stochastic=0.0),
-    epochs=12,
+    epochs=20,
     batch_size=16,
     optimiser="adam",
     learning_rate=1e-3,
@@ -40,6 +40,6 @@ HARD = replace(
     SOFT,
     decoder=replace(SOFT_DECODER, attention="hard"),
     hard=HardObjective(samples=2, coin="image", reward="to_go", baseline="leave_one_out"),
-    epochs=6,
+    epochs=8,
     learning_rate=5e-4,
 )
