@@ -44,6 +44,7 @@ SETTINGS = {
     "warmup": 0,
     "averaging": 0,  # a whole number where a float is wanted
     "learning_rate": 0.01,
+    "decoder.gate": "true",  # as the configuration's JSON has it, for True
 }
 SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
 NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the small encoder's places are no square

@@ -167,7 +167,7 @@ def changed(config: Any, changes: Sequence[str]) -> Any:
         if not equals or name not in known:
             raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
         try:
-            value: Any = ast.literal_eval(text)
+            value: Any = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
         except (ValueError, SyntaxError):
             value = text
         now = known[name]
