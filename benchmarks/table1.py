@@ -110,7 +110,8 @@ averaging the same map; the column "ours reads" says which. Further:
 - All read the same VGG-19, vocabulary (words seen five times or more), captions and mirrored photos, and share the
   optimiser, its schedule, label smoothing and averaged weights of the `flickr8k` preset; each system had at most three
   trials on val. Photos are squashed to 224×224; the paper's were resized and cropped.
-- Beams were chosen on val BLEU-4 of {{1, 3, 5, 10}}; an ensemble decodes as its first member does.
+- Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}; an ensemble
+  decodes as its first member does.
 - LRCN is the one-layer form, the LSTM without attention of tutorials, with 512 units instead of 1,000.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
@@ -220,16 +221,17 @@ def figure(values: list[object]) -> str:
 
 def runs_table(output: Path) -> str:
     """How each model was trained, by its own configuration."""
-    lines = ["## The runs", "", "| run | `sat train` with | epochs | minutes | val B-4 p. | beam |"]
-    lines += ["| --- | --- | ---: | ---: | ---: | ---: |"]
+    lines = ["## The runs", "", "| run | `sat train` with | epochs | minutes | val B-4 p. | beam | γ |"]
+    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     for name, system in SYSTEMS.items():
         for each, seed in zip(system.runs(name), system.seeds, strict=False):
             file, log = output / each / "config.json", output / each / "training" / "log.jsonl"
             if not system.train or not file.exists():
                 continue
             config = json.loads(file.read_text(encoding="utf-8"))
-            beam, training = config["decoding"]["beam"], config["training"]
-            validation = training.get("validation_bleu_4_by_beam", {}).get(str(beam), "–")
+            decoding, training = config["decoding"], config["training"]
+            beam, gamma = decoding["beam"], decoding["length_normalisation"]
+            validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, γ {gamma:g}", "–")
             told = " ".join(part.format(seed=seed, output=output.name) for part in system.train)
             minutes = "–"
             if log.exists():
@@ -237,7 +239,7 @@ def runs_table(output: Path) -> str:
                 minutes = f"{sum(seconds) / 60:.0f}"
             lines.append(
                 f"| {each} | `{told} --seed {training.get('seed', '–')}` | {training.get('epochs', '–')} | {minutes} | "
-                f"{validation} | {beam} |"
+                f"{validation} | {beam} | {gamma:g} |"
             )
     lines += ["", "Epochs are those of the checkpoint kept, minutes those of the whole training."]
     return "\n".join(lines) + "\n"

@@ -111,9 +111,16 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         found.append({name: value.clone() for name, value in self.average.state_dict().items()})
         return {f"bleu_{n}": next(scores) if n == 4 else 0.0 for n in range(1, 5)}
 
-    by_beam = {1: 3.0, 3: 7.0, 5: 7.0, 10: 6.0}
+    tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
+
+    def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
+        assert rest == {"max_length": 12, "normalisations": (0.0, 0.5)}
+        return [{"bleu_4": score} for score in tried[beam]]
+
     monkeypatch.setattr(Trainer, "validate", validate)
-    monkeypatch.setattr(pipeline, "validation_bleu", lambda decoder, data, beam, max_length: {"bleu_4": by_beam[beam]})
+    monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
+    monkeypatch.setattr(pipeline, "BEAMS", tuple(tried))
+    monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
     best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
     assert same(best.decoder.state_dict(), found[1]) and not same(best.decoder.state_dict(), found[3])
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), found[1])
@@ -123,8 +130,11 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         False,
         False,
     ]
-    assert Checkpoint.load(tmp_path / "model").decoding.beam == 3  # the narrowest of the best
-    assert best.training["validation_bleu_4_by_beam"] == {str(beam): value for beam, value in by_beam.items()}
+    decoding = Checkpoint.load(tmp_path / "model").decoding
+    assert (decoding.beam, decoding.length_normalisation) == (3, 0.5)  # the narrowest of the best
+    assert best.training["validation_bleu_4"] == {
+        f"beam {beam}, γ {gamma}": tried[beam][index] for beam in tried for index, gamma in enumerate(("0", "0.5"))
+    }
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard"])
@@ -289,9 +299,9 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
     monkeypatch.setattr(Trainer, "validate", lambda self: {"bleu_4": next(scores)})
     used: list[str] = []
 
-    def validation_bleu(decoder: Any, data: Any, beam: int, max_length: int) -> dict[str, float]:
+    def validation_bleu(decoder: Any, data: Any, **rest: Any) -> list[dict[str, float]]:
         used.append(data.encoder.digest)
-        return {"bleu_4": 0.0}
+        return [{"bleu_4": 0.0}] * len(rest["normalisations"])
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)

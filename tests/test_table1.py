@@ -93,8 +93,9 @@ def test_the_document_has_the_papers_figures_and_ours(
         evaluation(tmp_path, name, right=right, bleu=bleu)
     (tmp_path / "soft-1" / "training").mkdir(parents=True)
     (tmp_path / "soft-1" / "training" / "log.jsonl").write_text('{"seconds": 90}\n{"seconds": 150}\n')
-    training = {"seed": 1, "epochs": 7, "validation_bleu_4_by_beam": {"1": 17.5, "5": 19.25}}
-    (tmp_path / "soft-1" / "config.json").write_text(json.dumps({"decoding": {"beam": 5}, "training": training}))
+    training = {"seed": 1, "epochs": 7, "validation_bleu_4": {"beam 1, γ 0": 17.5, "beam 5, γ 0.5": 19.25}}
+    config = {"decoding": {"beam": 5, "length_normalisation": 0.5}, "training": training}
+    (tmp_path / "soft-1" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     table1.write(tmp_path, tmp_path / "docs" / "table1.md")
     text = (tmp_path / "docs" / "table1.md").read_text(encoding="utf-8")
 
@@ -104,7 +105,7 @@ def test_the_document_has_the_papers_figures_and_ours(
     assert "| 21.0 ± 1.4 |" in rows["Google NIC, single"] and rows["Google NIC, single"].endswith("| 2 |")
     assert "| the map | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
     assert rows["soft-1"].startswith("| soft-1 | `--attention soft --start-from ") and "/plain-1 " in rows["soft-1"]
-    assert rows["soft-1"].endswith("--seed 1` | 7 | 4 | 19.25 | 5 |")
+    assert rows["soft-1"].endswith("--seed 1` | 7 | 4 | 19.25 | 5 | 0.5 |")
     assert "| COCO | CMU/MS Research a |" in text and "| COCO | MS Research †a |" in text
     assert "METEOR is left out: no Java in this test" in text and "Hard attention (mean" not in text
     by_length = text.split("By the mean length")[1].split("## Quoted only")[0]

@@ -37,7 +37,8 @@ from show_attend_tell.training import (
 from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
-BEAMS = (1, 3, 5, 10)  # tried on validation after training; the best becomes the checkpoint's default
+BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every length normalisation;
+NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # the best pair becomes the checkpoint's default
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -247,17 +248,30 @@ def train(
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
         encoder.body.load_state_dict(best.tuned_encoder)
     decoder = best.decoder.to(device)
-    beams = {beam: validation_bleu(decoder, data, beam=beam, max_length=config.max_length)["bleu_4"] for beam in BEAMS}
-    chosen = max(beams, key=lambda beam: beams[beam])
-    best.decoding = dataclasses.replace(best.decoding, beam=chosen)
-    best.training["validation_bleu_4_by_beam"] = {str(beam): round(value, 2) for beam, value in beams.items()}
+    best.decoding, scores = choose_decoding(decoder, data, config.max_length, say=say)
+    best.training["validation_bleu_4"] = scores
     best.save(output, bits=bits)
     say(
-        "val BLEU-4 by beam: "
-        + ", ".join(f"{beam}: {value:.2f}" for beam, value in beams.items())
-        + f"; {output} decodes with {chosen}. Trained for {time.monotonic() - began:.0f} s"
+        f"{output} decodes with a beam of {best.decoding.beam} and length normalisation "
+        f"{best.decoding.length_normalisation:g}. Trained for {time.monotonic() - began:.0f} s"
     )
     return best
+
+
+def choose_decoding(
+    decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
+) -> tuple[Decoding, dict[str, float]]:
+    """The beam and the length normalisation γ with the best val BLEU-4 (with penalty, ×100), and the score of each."""
+    chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
+    say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
+    for beam in BEAMS:
+        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, normalisations=NORMALISATIONS)
+        for gamma, each in zip(NORMALISATIONS, found, strict=True):
+            scores[f"beam {beam}, γ {gamma:g}"] = round(each["bleu_4"], 2)
+            if each["bleu_4"] > best:
+                chosen, best = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma), each["bleu_4"]
+        say(f"  beam {beam:<29}" + "  ".join(f"{each['bleu_4']:5.2f}" for each in found))
+    return chosen, scores
 
 
 @torch.no_grad()

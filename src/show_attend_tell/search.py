@@ -52,9 +52,8 @@ def beam_search(
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
     the words allowed. A finished path is frozen: it keeps its place and score among the beam until no path is running
-    or ``max_length`` words, the end token counted, are said. What ended ranks before what did not, and then by log p
-    / length^γ with γ ``length_normalisation`` and the end token counted; 0 is no normalisation. Raises `SatError` for
-    a beam or length below one.
+    or ``max_length`` words, the end token counted, are said; then all are `ranked`. Raises `SatError` for a beam or
+    length below one.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -65,7 +64,6 @@ def beam_search(
     scores = torch.full((batch, beam), NEVER, device=device)
     scores[:, 0] = 0.0  # all paths are equal at first: only one may have children
     finished = torch.zeros((batch, beam), dtype=torch.bool, device=device)
-    lengths = torch.zeros((batch, beam), dtype=torch.long, device=device)
     frozen = torch.full((K,), NEVER, device=device)
     frozen[Vocabulary.END] = 0.0  # the only child of a finished path, at no cost
     trail: list[Trail] = []
@@ -80,21 +78,28 @@ def beam_search(
         parents, words = chosen // K, chosen % K
         trail.append(Trail(step, words, parents))
         state = step.state.select(parents)
-        finished, lengths = finished.gather(1, parents), lengths.gather(1, parents)
-        lengths = lengths + ~finished
-        finished = finished | (words == Vocabulary.END)
+        finished = finished.gather(1, parents) | (words == Vocabulary.END)
         if finished.all():
             break
 
-    ranking = scores / lengths.clamp_min(1) ** length_normalisation
-    ranking = ranking.masked_fill(
-        ~finished & finished.any(1, keepdim=True), NEVER
-    )  # what ended comes before what did not
-    order = ranking.argsort(dim=-1, descending=True, stable=True)
-    return [
-        [retrace(trail, b, int(p), float(scores[b, p]), bool(finished[b, p])) for p in order[b] if scores[b, p] > NEVER]
+    found = [
+        [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(beam) if scores[b, p] > NEVER]
         for b in range(batch)
     ]
+    return [ranked(hypotheses, length_normalisation) for hypotheses in found]
+
+
+def ranked(hypotheses: list[Hypothesis], length_normalisation: float) -> list[Hypothesis]:
+    """Order the captions of one photo: what ended before what did not, then by log p / length^γ, the best first.
+
+    γ is ``length_normalisation``, 0 for none; the end token counts.
+    """
+
+    def key(hypothesis: Hypothesis) -> tuple[bool, float]:
+        length = len(hypothesis.words) + hypothesis.ended
+        return hypothesis.ended, hypothesis.log_probability / max(1, length) ** length_normalisation
+
+    return sorted(hypotheses, key=key, reverse=True)
 
 
 @torch.inference_mode()

@@ -34,7 +34,7 @@ from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
-from show_attend_tell.search import beam_search
+from show_attend_tell.search import beam_search, ranked
 from show_attend_tell.vocabulary import Vocabulary
 
 
@@ -338,7 +338,7 @@ class Trainer:
         config = self.config
         return validation_bleu(
             self.average, self.data, beam=config.validation_beam, max_length=config.max_length, look=look
-        )
+        )[0]
 
     def save(self, file: Path) -> None:
         """Write the whole state of the training, atomically, as safetensors: tensors, and a JSON header for the
@@ -434,18 +434,29 @@ class Trainer:
 
 @torch.no_grad()
 def validation_bleu(
-    decoder: Decoder, data: TrainingData, *, beam: int, max_length: int, look: Look = EXPECTATION
-) -> dict[str, float]:
-    """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos."""
+    decoder: Decoder,
+    data: TrainingData,
+    *,
+    beam: int,
+    max_length: int,
+    look: Look = EXPECTATION,
+    normalisations: Sequence[float] = (0.0,),
+) -> list[dict[str, float]]:
+    """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
+
+    One search serves all of the length ``normalisations``, and each has its scores.
+    """
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
-    found: list[list[str]] = []
+    found: list[list[list[str]]] = [[] for _ in normalisations]
     for start in range(0, len(names), 50):
         annotations = data.views[0][names[start : start + 50]].to(device)
-        hypotheses = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look)
-        found += [data.vocabulary.decode(best[0].words) for best in hypotheses]
-    result = bleu(found, [references for _, references in data.validation])
-    return {f"bleu_{n}": score for n, score in enumerate(result.with_penalty, start=1)}
+        for hypotheses in beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look):
+            for captions, normalisation in zip(found, normalisations, strict=True):
+                captions.append(data.vocabulary.decode(ranked(hypotheses, normalisation)[0].words))
+    references = [references for _, references in data.validation]
+    scores = [bleu(captions, references).with_penalty for captions in found]
+    return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
