@@ -25,7 +25,7 @@ from show_attend_tell.evaluation import Tokens, assess, check_scorers
 from show_attend_tell.features import Annotations, FeatureCache
 from show_attend_tell.kinds import COMPARATORS
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import beam_search
+from show_attend_tell.search import beam_search, photos_together
 from show_attend_tell.training import (
     Epoch,
     MeanAnnotations,
@@ -358,8 +358,9 @@ def evaluate(
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
     with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
-        for start in range(0, len(examples), 50):
-            batch = examples[start : start + 50]
+        together = photos_together(decoding.beam, captioner.device)
+        for start in range(0, len(examples), together):
+            batch = examples[start : start + together]
             names = [example.name for example in batch]
             found = captioner.search(
                 annotations[names].to(captioner.device),

@@ -34,7 +34,7 @@ from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
-from show_attend_tell.search import beam_search, ranked
+from show_attend_tell.search import beam_search, photos_together, ranked
 from show_attend_tell.vocabulary import Vocabulary
 
 
@@ -449,8 +449,9 @@ def validation_bleu(
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
     found: list[list[list[str]]] = [[] for _ in normalisations]
-    for start in range(0, len(names), 50):
-        annotations = data.views[0][names[start : start + 50]].to(device)
+    together = photos_together(beam, device)
+    for start in range(0, len(names), together):
+        annotations = data.views[0][names[start : start + together]].to(device)
         for hypotheses in beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look):
             for captions, normalisation in zip(found, normalisations, strict=True):
                 captions.append(data.vocabulary.decode(ranked(hypotheses, normalisation)[0].words))
