@@ -236,14 +236,14 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
     if not rows:
         return []
-    any_split = next(iter(scores.values()))
-    how = "×100; {tokens} tokens; beam {beam}; look by {look}.".format_map(any_split)
+    any_split = {"length_normalisation": 0.0, **next(iter(scores.values()))}
+    how = "×100; {tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}."
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
         "| " + " | ".join(["---"] * 8) + " |",
         *rows,
         "",
-        how,
+        how.format_map(any_split),
     ]
 
 

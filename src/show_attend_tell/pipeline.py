@@ -261,16 +261,18 @@ def train(
 def choose_decoding(
     decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam and the length normalisation γ with the best val BLEU-4 (with penalty, ×100), and the score of each."""
+    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score."""
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS:
         found = validation_bleu(decoder, data, beam=beam, max_length=max_length, normalisations=NORMALISATIONS)
-        for gamma, each in zip(NORMALISATIONS, found, strict=True):
-            scores[f"beam {beam}, γ {gamma:g}"] = round(each["bleu_4"], 2)
-            if each["bleu_4"] > best:
-                chosen, best = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma), each["bleu_4"]
-        say(f"  beam {beam:<29}" + "  ".join(f"{each['bleu_4']:5.2f}" for each in found))
+        by_gamma = {gamma: each["bleu_4"] for gamma, each in zip(NORMALISATIONS, found, strict=True)}
+        say(f"  beam {beam:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
+        gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
+        scores[f"beam {beam}, γ {gamma:g}"] = round(by_gamma[gamma], 2)
+        if by_gamma[gamma] > best:
+            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma)
+            best = by_gamma[gamma]
     return chosen, scores
 
 
