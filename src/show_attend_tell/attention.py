@@ -43,10 +43,14 @@ class Attention(nn.Module):
         return keys
 
     def forward(self, keys: Tensor, hidden: Tensor) -> Tensor:
-        """α in float32, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n)."""
+        """α in float32, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n).
+
+        The logistic σ stands for tanh, being many times faster on a CPU: w·tanh(z) = 2 w·σ(2z) − Σ_k w_k, and the last
+        term is the same for every place, so the softmax cancels it.
+        """
         query = self.query(hidden)  # (B, P, A)
-        together = (keys[:, None] + query[:, :, None]).tanh_()  # (B, P, L, A)
-        return torch.softmax((together @ self.energy.to(together.dtype)).float(), dim=-1)
+        together = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
+        return torch.softmax((together @ (2 * self.energy).to(together.dtype)).float(), dim=-1)
 
 
 class Looked(NamedTuple):
