@@ -3,9 +3,10 @@
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size.
 
-`Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ, and it is the only place where soft
-and hard attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and `Likeliest` are the hard
-model's one place (eq. 3 and 4), and `Mixed` draws a coin between the first two while a hard model learns (sec. 4.1).
+`Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ, and in a decoder's step it is the only
+place where soft and hard attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and
+`Likeliest` are the hard model's one place (eq. 3 and 4), and `Mixed` is `Expectation` on some paths and `Sampled` on
+the others, as a coin fell while a hard model learns (sec. 4.1).
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ class Sampled:
 
     ``uniforms`` (B, P, C) are the draws from [0, 1), one a step, turned into places by inverting the cumulative α.
     Drawn beforehand and per photo (`for_photos`), they make a photo's places independent of whatever else is in its
-    batch.
+    batch. An instance counts the steps, so it serves one search.
     """
 
     def __init__(self, uniforms: Tensor) -> None:
@@ -110,7 +111,10 @@ class Sampled:
 
 
 class Mixed:
-    """The expectation on the paths where ``expect`` (B, P) is true, a sampled place on the others (sec. 4.1's coin)."""
+    """The expectation on the paths where ``expect`` (B, P) is true, a sampled place on the others (sec. 4.1's coin).
+
+    The places are those drawn, also on the paths where the expectation was taken.
+    """
 
     def __init__(self, expect: Tensor, uniforms: Tensor) -> None:
         self.expect = expect

@@ -12,8 +12,8 @@ own:
         lock              held by the process that is writing
 
 DIRECTORY is best one per data set, a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
-`~/.cache/show-attend-tell/features`. Photos are known by their names and contents, so a data set may be moved or
-copied: a file with another size or time of change is encoded again only when its bytes are others.
+`~/.cache/show-attend-tell/features`. Photos are known by their names and contents: a file with another size or time of
+change is encoded again only when its bytes are others.
 
 A row is marked as done after it is on disk, so an interrupted run loses a batch at most and goes on from
 there.

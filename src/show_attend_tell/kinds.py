@@ -19,7 +19,7 @@ KINDS = {
     "m_rnn": ("comparators.m_rnn", "MRnnConfig", "MRnn"),
     "brnn": ("comparators.brnn", "BrnnConfig", "Brnn"),
 }
-COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # these read the mean annotation alone
+COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --comparator` takes
 
 
 def classes(kind: str) -> tuple[type[Config], type[Any]]:

@@ -23,7 +23,6 @@ from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Tokens, assess, check_scorers
 from show_attend_tell.features import Annotations, FeatureCache
-from show_attend_tell.kinds import COMPARATORS
 from show_attend_tell.photos import open_photo
 from show_attend_tell.search import beam_search, photos_together
 from show_attend_tell.training import (
@@ -106,7 +105,7 @@ def prepare(
         views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
         if config.flipped:
             views.append(cached(dataset, encoder, cache, splits=("train",), view="flipped", show=show))
-        if config.decoder.kind in COMPARATORS:
+        if config.decoder.attention == "none":  # nothing tells the places apart
             views = [MeanAnnotations(view) for view in views]
     else:
         encoder.unfreeze()
@@ -261,7 +260,11 @@ def train(
 def choose_decoding(
     decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score."""
+    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
+
+    By expectation, which is how a checkpoint looks unless told, also for a hard model, although its epochs were judged
+    by its likeliest places.
+    """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS:
@@ -346,10 +349,11 @@ def evaluate(
     """Caption a whole split, each photo once, and score it.
 
     Returns the metrics ×100, how they were made, and the captions themselves under ``results``: the ``photo``'s name,
-    its ``file``, what `Caption.to_dict` says of the caption (where it looked only with ``attention``, which makes a
-    file of some 20 kB a photo), its references and its own scores. ``tokens`` names the convention: "split" for the
-    data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw captions. Places that are sampled
-    are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown split.
+    its ``file``, the caption (with ``attention`` all that `Caption.to_dict` says of it, some 20 kB a photo; otherwise
+    the sentence, its words, log p and whether it is complete), its references and its own scores. ``tokens`` names
+    the convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
+    captions. Places that are sampled are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown
+    split.
     """
     check_scorers()
     examples = dataset.split(split)

@@ -57,9 +57,9 @@ def beam_search(
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
-    the words allowed. A finished path is frozen: it keeps its place and score among the beam until no path is running
-    or ``max_length`` words, the end token counted, are said; then all are `ranked`. Raises `SatError` for a beam or
-    length below one.
+    the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
+    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
+    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")

@@ -1,6 +1,6 @@
 """Training: batches of one length, an objective, selection by free-running BLEU-4 on validation photos.
 
-`train` is the loop; `TrainingConfig` all that it depends on. Two folders come out of it: the checkpoint that ships
+`Trainer` is the loop; `TrainingConfig` all that it depends on. Two folders come out of it: the checkpoint that ships
 (see `show_attend_tell.checkpoint`), rewritten whenever validation improves, and the training state, from which an
 interrupted training goes on exactly where it stopped.
 """

@@ -20,8 +20,8 @@ captions JSON, or a captions.csv of your own (photo,caption[,split]), and the ph
 Examples:
   sat train flickr8k/ --attention soft --geometry squash --output my-model
   sat train products/ --attention soft --epochs 20 --output products-model
-  sat train flickr8k/ --attention hard --start-from my-model --output my-hard-model
-  sat train flickr8k/ --attention soft --output my-model --resume
+  sat train flickr8k/ --attention hard --geometry squash --start-from my-model --output my-hard-model
+  sat train flickr8k/ --attention soft --geometry squash --output my-model --resume
   sat train flickr8k/ --comparator nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
 """

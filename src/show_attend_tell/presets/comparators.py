@@ -15,17 +15,10 @@ from show_attend_tell.presets import flickr8k
 from show_attend_tell.training import TrainingConfig
 
 DROPOUTS: dict[str, Any] = {"dropout": 0.5, "annotation_dropout": 0.3, "embedding_dropout": 0.3}
-OWN: dict[str, dict[str, Any]] = {  # what a kind needs beyond the settings below
-    "nic": {},
-    "lrcn": {},
-    "log_bilinear": {},
-    "m_rnn": {},
-    "brnn": {},
-}
 
 
 def settings(kind: str) -> TrainingConfig:
     """The settings to train a comparator of that kind with."""
     config, _ = classes(kind)
     decoder = config(**DROPOUTS)
-    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5, **OWN[kind])
+    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5)
