@@ -253,6 +253,18 @@ def test_a_model_ranks_and_is_compared_with_the_experts(dataset: Dataset, captio
     assert judged["tau_c"]["log_p"] == pytest.approx(100 * kendall_tau_c(np.array(values), ratings))
     assert {"bleu_4_smoothed", "cider", "rouge_l"} <= judged["metrics"].keys()
 
+    # among the first two photos only: the pairs keep their log p, and the means are over those two
+    few = rank(captioner, dataset, "test", cache=tmp_path, captions=1, photos=2, experts=file, show=False)
+    assert (few["photos"], few["captions"]) == (2, 2)
+    for name, scores in (("log_p", log_p[:2, 0, :2]), ("less_mean", less_mean(log_p[:2, 0, :2]))):
+        assert few["retrieval"][name] == retrieval(scores, np.arange(2)), name
+    for pair, before, (photo, number, whose) in zip(few["experts"]["pairs"], judged["pairs"], cells, strict=True):
+        assert pair["log_p"] == pytest.approx(before["log_p"], abs=1e-4)
+        others = [log_p[other, number, whose] for other in (0, 1) if other != photo]
+        assert pair["less_mean"] == pytest.approx(pair["log_p"] - np.mean(others), abs=4e-2)
+    with pytest.raises(SatError, match="1 of the photos of the split 'test' to rank among: give 2 or more"):
+        rank(captioner, dataset, "test", cache=tmp_path, photos=1)
+
 
 def test_metrics_are_against_the_photos_own_captions(dataset: Dataset) -> None:
     pytest.importorskip("pycocoevalcap")

@@ -11,7 +11,7 @@ EXAMPLES = """
 \b
 Examples:
   sat rank --model flickr8k-soft --data flickr8k/
-  sat rank --model flickr8k-soft --data flickr8k/ --captions 1
+  sat rank --model flickr8k-soft --data flickr8k/ --captions 1 --photos 200
   sat rank --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt --json ranked.json
 """
 SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less its mean"}
@@ -28,6 +28,12 @@ SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less
     show_default=True,
     help="Of each photo, the first ones. Flickr8k's 1,000 photos and 5,000 captions take an hour or two of one core.",
 )
+@click.option(
+    "--photos",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Rank among the split's first N photos and their captions only, which is N² of work. [default: all]",
+)
 @click.option("--experts", type=click.Path(path_type=Path), metavar="FILE", help="Flickr8k's ExpertAnnotations.txt.")
 @click.option("--json", "json_file", metavar="FILE", help="Write all figures and rated pairs; - is standard output.")
 @weights_option
@@ -38,6 +44,7 @@ def rank(
     data: Path,
     split: str,
     captions: int,
+    photos: int | None,
     experts: Path | None,
     json_file: str | None,
     encoder_weights: str | None,
@@ -56,7 +63,15 @@ def rank(
     check_target(json_file)
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
-    result = ranking.rank(captioner, dataset, split, cache=cache or default_cache(), captions=captions, experts=experts)
+    result = ranking.rank(
+        captioner,
+        dataset,
+        split,
+        cache=cache or default_cache(),
+        captions=captions,
+        photos=photos,
+        experts=experts,
+    )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
     if json_file == "-":
         click.echo(text, nl=False)

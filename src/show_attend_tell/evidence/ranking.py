@@ -217,6 +217,7 @@ def rank(
     *,
     cache: Path,
     captions: int = REFERENCES,
+    photos: int | None = None,
     experts: Path | None = None,
     show: bool = True,
 ) -> dict[str, Any]:
@@ -226,7 +227,8 @@ def rank(
     that is native. Three scores are made of it: ``log_p``, end token included; ``per_word``, divided by the words,
     end token included; ``less_mean``, see `less_mean`. The last two order the photos of one caption as the first
     does, so that they change ``image_to_caption`` alone. ``captions`` is how many of each photo's captions are ranked,
-    the first ones.
+    the first ones, and ``photos`` how many of the split's photos, the first ones too, or all; the means of
+    ``less_mean`` are over these. The experts' pairs are always all there.
 
     ``retrieval`` has `retrieval` by score. With ``experts``, a file as `read_experts` reads it, ``experts`` has
     Kendall's τ_c ×100 (`kendall_tau_c`) of each score with all ratings, three a pair, pairs of a photo with its own
@@ -235,8 +237,9 @@ def rank(
     `read_experts`.
     """
     examples = dataset.split(split)
-    if len(examples) < 2:
-        raise SatError(f"the split {split!r} has one photo: ranking needs 2 or more")
+    among = examples[:photos]
+    if len(among) < 2:
+        raise SatError(f"{len(among)} of the photos of the split {split!r} to rank among: give 2 or more")
     if captions < 1:
         raise SatError(f"{captions} captions of each photo: give at least 1")
     judgements: list[Judgement] = []
@@ -249,9 +252,9 @@ def rank(
         if not judgements:
             raise SatError(f"{experts}: each photo is rated with its own captions only, which says nothing")
 
-    chosen = [(e.name, number) for e in examples for number in range(min(captions, len(e.captions)))]
+    chosen = [(e.name, number) for e in among for number in range(min(captions, len(e.captions)))]
     ranked = len(chosen)
-    chosen += dict.fromkeys((j.source, j.number) for j in judgements if j.number >= captions)
+    chosen = list(dict.fromkeys([*chosen, *((judged.source, judged.number) for judged in judgements)]))
     column = {caption: number for number, caption in enumerate(chosen)}
     row = {example.name: number for number, example in enumerate(examples)}
     words = [captioner.checkpoint.vocabulary.encode(examples[row[name]].captions[number]) for name, number in chosen]
@@ -259,12 +262,23 @@ def rank(
 
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     fast = native_bf16(captioner.device)
-    log_p = np.empty((len(examples), len(chosen)))
+    log_p = np.empty((len(among), len(chosen)))
+    cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
+    judged_log_p: dict[tuple[int, int], float] = {}  # of the experts' pairs whose photo is not among them
     trees = grow(words)
+
+    def told(example: Example, trees: list[list[Level]], captions: int) -> Scores:
+        photo = annotations[[example.name]].to(captioner.device)
+        found: Scores = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
+        return found
+
     with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
-        for example in tqdm(examples, desc=f"{len(chosen):,} captions", unit="photo", disable=not show):
-            photo = annotations[[example.name]].to(captioner.device)
-            log_p[row[example.name]] = climb(captioner.decoder, photo, trees, len(chosen))[0].cpu().numpy()
+        for number, example in enumerate(tqdm(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)):
+            log_p[number] = told(example, trees, len(chosen))
+        for number, example in enumerate(examples[len(among) :], start=len(among)):
+            if columns := [cell[1] for cell in cells if cell[0] == number]:
+                values = told(example, grow([words[one] for one in columns]), len(columns))
+                judged_log_p |= {(number, one): float(value) for one, value in zip(columns, values, strict=True)}
 
     scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p)}
     owners = np.array([row[name] for name, _ in chosen[:ranked]])
@@ -272,15 +286,18 @@ def rank(
         "model": captioner.name,
         "data": dataset.name,
         "split": split,
-        "photos": len(examples),
+        "photos": len(among),
         "captions": ranked,
         "look": "expectation",
         "precision": "bfloat16" if fast else "float32",
         "retrieval": {name: retrieval(values[:, :ranked], owners) for name, values in scores.items()},
     }
     if judgements:
-        cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
-        ours = {name: np.array([values[cell] for cell in cells]) for name, values in scores.items()}
+        asked = np.array([caption for _, caption in cells])
+        inside = np.array([photo < len(among) for photo, _ in cells])
+        own_log_p = np.array([judged_log_p[cell] if cell in judged_log_p else log_p[cell] for cell in cells])
+        others = (log_p.sum(0)[asked] - np.where(inside, own_log_p, 0.0)) / (len(among) - inside)
+        ours = {"log_p": own_log_p, "per_word": own_log_p / lengths[asked], "less_mean": own_log_p - others}
         metrics = reference_metrics(judgements, examples)
         ratings = np.array([judged.ratings for judged in judgements])
 
