@@ -262,8 +262,7 @@ def choose_decoding(
 ) -> tuple[Decoding, dict[str, float]]:
     """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
 
-    By expectation, which is how a checkpoint looks unless told, also for a hard model, although its epochs were judged
-    by its likeliest places.
+    A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))

@@ -25,9 +25,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from show_attend_tell.attention import Look, look_by_name
+from show_attend_tell.attention import look_by_name
 from show_attend_tell.checkpoint import replace
-from show_attend_tell.decoder import EXPECTATION, AttentionDecoder, Config, Decoder, DecoderConfig, tell
+from show_attend_tell.decoder import AttentionDecoder, Config, Decoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu
 from show_attend_tell.features import Annotations
@@ -330,15 +330,9 @@ class Trainer:
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
     def validate(self) -> dict[str, float]:
-        """BLEU ×100 on the validation photos of the weights that would ship.
-
-        A hard model is judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
-        """
-        look = look_by_name("likeliest" if self.config.decoder.attention == "hard" else "expectation")
+        """BLEU ×100 on the validation photos of the weights that would ship."""
         config = self.config
-        return validation_bleu(
-            self.average, self.data, beam=config.validation_beam, max_length=config.max_length, look=look
-        )[0]
+        return validation_bleu(self.average, self.data, beam=config.validation_beam, max_length=config.max_length)[0]
 
     def save(self, file: Path) -> None:
         """Write the whole state of the training, atomically, as safetensors: tensors, and a JSON header for the
@@ -439,13 +433,14 @@ def validation_bleu(
     *,
     beam: int,
     max_length: int,
-    look: Look = EXPECTATION,
     normalisations: Sequence[float] = (0.0,),
 ) -> list[dict[str, float]]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
 
-    One search serves all of the length ``normalisations``, and each has its scores.
+    One search serves all of the length ``normalisations``, and each has its scores. A hard model is judged by its
+    likeliest places: by expectation, a diffuse α would look as good as a decided one.
     """
+    look = look_by_name("likeliest" if decoder.config.attention == "hard" else "expectation")
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
     found: list[list[list[str]]] = [[] for _ in normalisations]
