@@ -110,8 +110,8 @@ averaging the same map; the column "ours reads" says which. Further:
 - All read the same VGG-19, vocabulary (words seen five times or more), captions and mirrored photos, and share the
   optimiser, its schedule, label smoothing and averaged weights of the `flickr8k` preset; each system had at most three
   trials on val. Photos are squashed to 224×224; the paper's were resized and cropped.
-- Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}; an ensemble
-  decodes as its first member does.
+- Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}, the hard
+  model's by its likeliest places; an ensemble decodes as its first member does.
 - LRCN is the one-layer form, the LSTM without attention of tutorials, with 512 units instead of 1,000.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
