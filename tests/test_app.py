@@ -48,7 +48,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
     def opened(url: str, **options: Any) -> Page:
         context = browser.new_context(**options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: failures.append(str(error)))
