@@ -191,6 +191,17 @@ def test_a_cache_from_before_digests_learns_them(photos: dict[str, Path], build:
     assert digests == [hashlib.sha256(path.read_bytes()).hexdigest() for path in photos.values()]
 
 
+def test_a_photo_that_changed_and_has_no_digest_is_not_taken_for_the_old_one(
+    photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Counted()
+    monkeypatch.setattr("show_attend_tell.features._file_digest", lambda path: "")  # as when it cannot be read
+    build(photos, encoder)
+    os.utime(photos["photo3.png"], (0, 0))
+    build(photos, encoder)
+    assert encoder.seen == len(photos) + 1
+
+
 def test_another_encoder_or_preprocessing_is_refused(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:
     encoder, other = Counted(), Counted(seed=1)
     cropped = Preprocessing(size=6)

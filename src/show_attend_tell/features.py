@@ -281,13 +281,14 @@ def _plan(
     for name, found in files.items():
         row = row_of.setdefault(name, len(entries))
         old = entries[row] if row < len(before) else None
-        if old and old.digest and found == old._replace(digest=""):
+        untouched = old is not None and old[:3] == found[:3]
+        if old is not None and untouched and old.digest:
             continue
         found = found._replace(digest=_file_digest(photos[name]))
         if old is None:
             entries.append(found)
             continue
-        if found.digest != old.digest and found != old._replace(digest=found.digest):
+        if not untouched and (not found.digest or found.digest != old.digest):
             changed.append(row)
         entries[row] = found
     if entries != before:
