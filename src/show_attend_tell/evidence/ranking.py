@@ -101,10 +101,12 @@ def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], capti
 # ---------------------------------------------------------------- retrieval
 
 
-def less_mean(scores: Scores) -> Scores:
-    """Each score less the mean of the same caption's over the other photos, for scores (photos, captions) of two or
-    more photos: what the photo adds to how likely the caption is anyway."""
-    others: Scores = (scores.sum(0) - scores) / (len(scores) - 1)
+def less_mean(scores: Scores, among: int | None = None) -> Scores:
+    """Each score less the mean of the same caption's over the other photos, for scores (photos, captions): what the
+    photo adds to how likely the caption is anyway. The mean is over the first ``among`` photos, two or more, or all."""
+    among = len(scores) if among is None else among
+    inside = (np.arange(len(scores)) < among)[:, None]
+    others: Scores = (scores[:among].sum(0) - np.where(inside, scores, 0.0)) / (among - inside)
     return scores - others
 
 
@@ -262,9 +264,10 @@ def rank(
 
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     fast = native_bf16(captioner.device)
-    log_p = np.empty((len(among), len(chosen)))
+    log_p = np.full(
+        (len(examples), len(chosen)), np.nan
+    )  # beyond the photos to rank among, of the experts' pairs alone
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
-    judged_log_p: dict[tuple[int, int], float] = {}  # of the experts' pairs whose photo is not among them
     trees = grow(words)
 
     def told(example: Example, trees: list[list[Level]], captions: int) -> Scores:
@@ -277,10 +280,9 @@ def rank(
             log_p[number] = told(example, trees, len(chosen))
         for number, example in enumerate(examples[len(among) :], start=len(among)):
             if columns := [cell[1] for cell in cells if cell[0] == number]:
-                values = told(example, grow([words[one] for one in columns]), len(columns))
-                judged_log_p |= {(number, one): float(value) for one, value in zip(columns, values, strict=True)}
+                log_p[number, columns] = told(example, grow([words[one] for one in columns]), len(columns))
 
-    scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p)}
+    scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p, len(among))}
     owners = np.array([row[name] for name, _ in chosen[:ranked]])
     result: dict[str, Any] = {
         "model": captioner.name,
@@ -290,14 +292,10 @@ def rank(
         "captions": ranked,
         "look": "expectation",
         "precision": "bfloat16" if fast else "float32",
-        "retrieval": {name: retrieval(values[:, :ranked], owners) for name, values in scores.items()},
+        "retrieval": {name: retrieval(values[: len(among), :ranked], owners) for name, values in scores.items()},
     }
     if judgements:
-        asked = np.array([caption for _, caption in cells])
-        inside = np.array([photo < len(among) for photo, _ in cells])
-        own_log_p = np.array([judged_log_p[cell] if cell in judged_log_p else log_p[cell] for cell in cells])
-        others = (log_p.sum(0)[asked] - np.where(inside, own_log_p, 0.0)) / (len(among) - inside)
-        ours = {"log_p": own_log_p, "per_word": own_log_p / lengths[asked], "less_mean": own_log_p - others}
+        ours = {name: np.array([values[cell] for cell in cells]) for name, values in scores.items()}
         metrics = reference_metrics(judgements, examples)
         ratings = np.array([judged.ratings for judged in judgements])
 
