@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, device_option, fail, weights_option, write_text
+from show_attend_tell.cli.shared import (
+    Teaching,
+    check_target,
+    device_option,
+    fail,
+    gave,
+    weights_option,
+    write_text,
+)
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -156,10 +164,7 @@ def caption(
             shown += [viewer.with_image(told.to_dict(), told.photo) for told in found] if html_file else []
     if json_file:
         text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
-        if json_file == "-":
-            click.echo(text, nl=False)
-        else:
-            write_text(Path(json_file), text)
+        gave(json_file, text)
     if pictures:
         click.echo(
             f"{pictures} picture{'s' if pictures > 1 else ''} of where each word looked: {picture}{os.sep}",

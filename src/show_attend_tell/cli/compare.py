@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, write_text
+from show_attend_tell.cli.shared import Teaching, check_target, gave
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -51,15 +51,8 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    for target, text in (
-        (json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"),
-        (markdown_file, found.to_markdown()),
-    ):
-        if target and target != "-":
-            write_text(Path(target), text)
-        elif target:
-            click.echo(text, nl=False)
-    if "-" not in (json_file, markdown_file):
+    told = gave(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n")
+    if not gave(markdown_file, found.to_markdown()) and not told:
         click.echo(found.to_text(), nl=False)
 
 

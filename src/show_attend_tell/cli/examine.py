@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, weights_option, write_text
+from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -85,11 +85,8 @@ def examine(
         seed=seed,
     )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    if json_file == "-":
-        click.echo(text, nl=False)
+    if gave(json_file, text):
         return
-    if json_file:
-        write_text(Path(json_file), text)
     for found in result["models"]:
         for line in _lines(found):
             click.echo(line)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, device_option, weights_option, write_text
+from show_attend_tell.cli.shared import Teaching, check_target, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -48,11 +48,8 @@ def pointing(
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = measured.pointing(captioner, data, split=split, look=look, seed=seed)
     text = json.dumps(result, indent=1) + "\n"
-    if json_file == "-":
-        click.echo(text, nl=False)
+    if gave(json_file, text):
         return
-    if json_file:
-        write_text(Path(json_file), text)
     click.echo(
         f"{result['model']} on {data} {split}, look by {result['look']}: {result['photos']:,} photos, "
         f"{result['all']['words']:,} words that name an object"

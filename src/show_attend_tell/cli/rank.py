@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, weights_option, write_text
+from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -73,11 +73,8 @@ def rank(
         experts=experts,
     )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    if json_file == "-":
-        click.echo(text, nl=False)
+    if gave(json_file, text):
         return
-    if json_file:
-        write_text(Path(json_file), text)
     click.echo(
         f"{result['model']} on {result['data']} {split}: {result['photos']:,} photos, {result['captions']:,} captions, "
         f"log p by the expected context, in {result['precision']}"

@@ -110,6 +110,16 @@ def check_target(json_file: str | None) -> None:
             raise SatError(f"{file} is a folder: name a file")
 
 
+def gave(target: str | None, text: str) -> bool:
+    """Write a text where an option like ``--json`` asked for it, if it did; true for "-", standard output, where
+    nothing else belongs then."""
+    if target == "-":
+        click.echo(text, nl=False)
+    elif target:
+        write_text(Path(target), text)
+    return target == "-"
+
+
 def write_text(file: Path, text: str) -> None:
     """Write a file whole or not at all."""
     from show_attend_tell.checkpoint import replace
@@ -154,8 +164,4 @@ def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
     figures = {name: value for name, value in result.items() if name != "results"}
     head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
     text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
-    if json_file == "-":
-        click.echo(text, nl=False)
-        return True
-    write_text(Path(json_file), text)
-    return False
+    return gave(json_file, text)
