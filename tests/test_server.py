@@ -295,7 +295,9 @@ def test_a_fault_of_a_model_is_told_and_survived(
 
     with monkeypatch.context() as patch:
         patch.setattr(captioners[0], "search", broken)
-        refused(client.post("/v1/captions", files=form(RED)), 500, "RuntimeError")
+        answer = client.post("/v1/captions", files=form(RED))
+    refused(answer, 500, "RuntimeError")
+    assert answer.headers["connection"] == "close"  # as uvicorn will: else the next request may meet a closed door
     assert client.post("/v1/captions", files=form(RED)).status_code == 200
 
 

@@ -78,8 +78,10 @@ async def on_http_exception(request: Request, error: Any) -> Response:
 
 
 async def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of the program; uvicorn logs its traceback, which holds no photo."""
-    return Problem(500, f"A fault of the server ({type(error).__name__}), which has logged it.").answer()
+    """A fault of the program; uvicorn logs its traceback, which holds no photo, and then ends the connection: said in
+    the answer, so that no client sends its next request into the closing door."""
+    detail = f"A fault of the server ({type(error).__name__}), which has logged it."
+    return Problem(500, detail, headers={"Connection": "close"}).answer()
 
 
 def api(service: Service, token: str | None) -> APIRouter:
