@@ -84,7 +84,7 @@ SYSTEMS = {  # in the table's order
     "hard": System(
         "Hard attention",
         "67 | 45.7 | 31.4 | 21.3 | 20.30",
-        ("--attention", "hard", "--start-from", "{output}/plain-{seed}"),
+        ("--attention", "hard", "--start-from", "{output}/soft-{seed}"),
         SEEDS,
     ),
 }
@@ -116,7 +116,8 @@ averaging the same map; the column "ours reads" says which. Further:
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
 - Soft attention has a second stage with scheduled sampling, which the systems without attention have in their one
-  stage. Hard attention starts from the soft model's first stage; its annotations are means over windows of 5×5 places.
+  stage. Hard attention starts from the soft model and sees photos cropped at random too; its annotations are means over
+  windows of 5×5 places. hard-1's crops were drawn, in the same way, by a script that came before the setting.
 - Retrieval takes the caption on which those of the most similar training photos agree best; how many photos count was
   chosen on val ({neighbours} here).
 """

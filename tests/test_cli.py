@@ -375,14 +375,15 @@ def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
 
 
 def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
-    lines = sat("features", data, "--flipped").stdout.splitlines()
+    lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
     assert lines[0] == "train: 10 photos, 10 captions" and lines[-1].startswith("17 photos are encoded in ")
     assert str(tmp_path / "cache") in lines[-1]
     stores = sorted((tmp_path / "cache").glob("**/annotations.npy"))
-    assert len(stores) == 2 and [np.load(store).shape[0] for store in stores] == [10, 17]
+    assert [np.load(store).shape[0] for store in stores] == [10, 10, 17]  # crop-1, flipped, original
     before = [store.stat().st_mtime_ns for store in stores]
     sat("features", data, "--flipped", "--cache", tmp_path / "cache")
-    sat("train", data, "--attention", "soft", "--output", tmp_path / "model", "--epochs", 1, *SMALL)
+    twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
+    sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
     assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("**/annotations.npy"))] == before
 
 

@@ -71,9 +71,8 @@ def build(tmp_path: Path) -> Build:
     return run
 
 
-def expected(encoder: Encoder, path: Path, flipped: bool = False) -> Tensor:
-    photo = open_photo(path)
-    pixels = encoder.preprocessing(ImageOps.mirror(photo) if flipped else photo)
+def expected(encoder: Encoder, path: Path, view: str = "original") -> Tensor:
+    pixels = encoder.preprocessing(open_photo(path), view, path.name)
     return encoder.annotate(pixels[None])[0].half()
 
 
@@ -93,15 +92,23 @@ def test_rows_are_what_the_encoder_says(photos: dict[str, Path], build: Build, t
     assert again.encoder_digest == encoder.digest
 
 
-def test_the_flipped_view_is_a_cache_of_its_own(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:
+@pytest.mark.parametrize("view", ["flipped", "crop-1"])
+def test_another_view_is_a_cache_of_its_own(view: str, photos: dict[str, Path], build: Build, tmp_path: Path) -> None:
     encoder = Counted()
-    original, flipped = build(photos, encoder), build(photos, encoder, view="flipped")
-    assert original.folder != flipped.folder and encoder.seen == 22
-    assert torch.equal(flipped[[4]][0], expected(encoder, photos["photo4.png"], flipped=True))
-    opened = FeatureCache.open(tmp_path / "cache", encoder.digest, encoder.preprocessing, "flipped")
-    assert torch.equal(opened[[4]], flipped[[4]]) and not torch.equal(opened[[4]], original[[4]])
-    with pytest.raises(SatError, match="view 'mirrored'"):
-        build(photos, encoder, view="mirrored")
+    original, other = build(photos, encoder), build(photos, encoder, view=view)
+    assert original.folder != other.folder and encoder.seen == 22
+    assert torch.equal(other[[4]][0], expected(encoder, photos["photo4.png"], view))
+    opened = FeatureCache.open(tmp_path / "cache", encoder.digest, encoder.preprocessing, view)
+    assert torch.equal(opened[[4]], other[[4]]) and not torch.equal(opened[[4]], original[[4]])
+
+
+def test_a_view_that_does_not_exist_is_refused_before_anything_is_made(
+    photos: dict[str, Path], build: Build, tmp_path: Path
+) -> None:
+    for view in ("mirrored", "crop", "crop-0", "crop-x"):
+        with pytest.raises(SatError, match=f"view '{view}'"):
+            build(photos, Counted(), view=view)
+    assert not list(tmp_path.glob("cache/*"))
 
 
 def test_an_interrupted_run_goes_on_where_it_was(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:

@@ -252,6 +252,29 @@ def test_seen_is_the_rectangle_of_the_original() -> None:
             assert box[0] >= 0 and box[1] >= 0 and box[2] <= side and box[3] <= other
 
 
+@pytest.mark.parametrize("geometry", ["squash", "crop"])
+def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
+    square = Preprocessing(size=64, geometry=geometry, mean=(0, 0, 0), std=(1, 1, 1))
+    columns, rows = np.meshgrid(np.arange(300), np.arange(200))
+    grid = np.stack([columns / 299, rows / 199, 0 * rows], axis=2)  # red tells the column, green the row
+    photo = open_photo(grid)
+    left, top, right, bottom = square.seen(300, 200)
+    found, mirrored = [], 0
+    for number in range(60):
+        red, green, _ = square(photo, f"crop-{1 + number % 2}", f"photo{number // 2}.jpg")
+        mirrored += bool(red[0, 0] > red[0, -1])
+        low, high, first, last = red.min() * 300, red.max() * 300, green[0, 0] * 200, green[-1, 0] * 200
+        assert left - 2 < low < high < right + 2 and top - 2 < first < last < bottom + 2
+        shares = float((high - low) / (right - left)), float((last - first) / (bottom - top))
+        assert all(0.75 * 0.97 < share < 1 for share in shares)  # the outermost pixels' centres lie within the window
+        found.append((*shares, float(low), float(first)))
+    assert 15 < mirrored < 45 and len(set(found)) == 60  # another for every number and every name
+    assert max(np.ptp(np.array(found), axis=0)[:2]) > 0.15
+    again = square(photo, "crop-1", "photo3.jpg")
+    assert torch.equal(square(photo, "crop-1", "photo3.jpg"), again)
+    assert torch.equal(square(photo, "flipped"), square(photo).flip(-1))
+
+
 def test_a_very_long_photo_is_no_trouble() -> None:
     assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
 

@@ -345,16 +345,31 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
     assert grown[-1]
 
 
-def test_mirrored_photos_are_read_mirrored(dataset: Dataset) -> None:
+def test_photos_of_other_views_are_read_so(dataset: Dataset) -> None:
     encoder = small_encoder()
     examples = dataset.split("train")
     names = [example.name for example in examples]
     plain = pipeline.LivePhotos(examples, encoder)[names]
-    mirrored = pipeline.LivePhotos(examples, encoder, flipped=True)[names]
+    mirrored = pipeline.LivePhotos(examples, encoder, "flipped")[names]
+    cropped = pipeline.LivePhotos(examples, encoder, "crop-2")[names]
     pixels = torch.stack([encoder.preprocessing(open_photo(example.photo)) for example in examples])
     torch.testing.assert_close(plain, encoder.annotate(pixels))
     torch.testing.assert_close(mirrored, encoder.annotate(pixels.flip(-1)))
     assert (plain - mirrored).abs().max() > 0.1
+    windows = [encoder.preprocessing(open_photo(example.photo), "crop-2", example.name) for example in examples]
+    torch.testing.assert_close(cropped, encoder.annotate(torch.stack(windows)))
+
+
+def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
+    config, encoder = small_config(flipped=True, crops=2), small_encoder()
+    assert config.views == ["flipped", "crop-1", "crop-2"]
+    data = pipeline.prepare(dataset, config, encoder, tmp_path, show=False)
+    name = dataset.split("train")[0].name
+    found = torch.cat([view[[name]] for view in data.views])
+    photo = open_photo(dataset.split("train")[0].photo)
+    views = ("original", *config.views)
+    expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
+    assert torch.equal(found, encoder.annotate(expected).half())
 
 
 # Evaluating

@@ -1,8 +1,8 @@
 """Annotations of many photos, encoded once and kept on disk: what a frozen encoder says does not change.
 
 A cache belongs to one encoder (by the digest of its weights), one preprocessing, one precision and one view
-of the photos: `original`, or `flipped`, mirrored left to right, for augmentation. Each has a folder of its
-own:
+of the photos: `original`, or, for augmentation, `flipped`, `crop-1` and so on (`Preprocessing`). Each has a folder of
+its own:
 
     DIRECTORY/crop224-bfloat16-original-1a2b3c4d5e6f/
         manifest.json     the encoder, its digest, the preprocessing, precision and view; then of each photo, in
@@ -32,25 +32,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, get_args
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import ImageOps
 from torch import Tensor
 from tqdm import tqdm
 
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
-from show_attend_tell.photos import Preprocessing, open_photo
+from show_attend_tell.photos import Preprocessing, check_view, open_photo
 
 try:
     import fcntl
 except ImportError:  # Windows: two processes there must not write one cache at the same time
     fcntl = None  # type: ignore[assignment]
-
-View = Literal["original", "flipped"]
 
 
 def default_cache() -> Path:
@@ -187,7 +184,7 @@ class FeatureCache:
                 open(folder / "done", "r+b") as marks,
             ):
                 start = len(_header(len(entries), encoder))
-                rows = {row: photos[entries[row].name] for row in todo}
+                rows = {row: (entries[row].name, photos[entries[row].name]) for row in todo}
                 for batch, pixels, failures in _read_batches(rows, encoder.preprocessing, view, batch_size):
                     unreadable += failures
                     if batch:
@@ -208,9 +205,8 @@ class FeatureCache:
 
 def _key(digest: str, preprocessing: Preprocessing, precision: str, view: str) -> dict[str, Any]:
     """Return what tells one cache from another, as it stands in the manifest."""
-    if view not in get_args(View):
-        raise SatError(f"view {view!r} of the photos is neither 'original' nor 'flipped'")
-    return {"digest": digest, "preprocessing": preprocessing.to_dict(), "precision": precision, "view": view}
+    square = preprocessing.to_dict()
+    return {"digest": digest, "preprocessing": square, "precision": precision, "view": check_view(view)}
 
 
 def _folder(directory: Path, key: Mapping[str, Any]) -> Path:
@@ -342,16 +338,15 @@ def _mark(marks: BinaryIO, rows: Sequence[int], value: int) -> None:
 
 
 def _read_batches(
-    rows: Mapping[int, Path], preprocessing: Preprocessing, view: str, batch_size: int
+    rows: Mapping[int, tuple[str, Path]], preprocessing: Preprocessing, view: str, batch_size: int
 ) -> Iterator[tuple[list[int], Tensor, list[str]]]:
     """Yield batches of rows with their pixels (B, 3, size, size), and a line for each photo not readable.
 
-    Two threads read two batches ahead of the encoder.
+    ``rows`` gives each row's name and file. Two threads read two batches ahead of the encoder.
     """
 
-    def read(path: Path) -> Tensor:
-        photo = open_photo(path)
-        return preprocessing(ImageOps.mirror(photo) if view == "flipped" else photo)
+    def read(name: str, path: Path) -> Tensor:
+        return preprocessing(open_photo(path), view, name)
 
     def collect(reading: Mapping[int, Future[Tensor]]) -> tuple[list[int], Tensor, list[str]]:
         batch, failures = {}, []
@@ -367,7 +362,7 @@ def _read_batches(
         ahead: deque[dict[int, Future[Tensor]]] = deque()
         todo = list(rows)
         for start in range(0, len(todo), batch_size):
-            ahead.append({row: pool.submit(read, rows[row]) for row in todo[start : start + batch_size]})
+            ahead.append({row: pool.submit(read, *rows[row]) for row in todo[start : start + batch_size]})
             if len(ahead) > 2:
                 yield collect(ahead.popleft())
         while ahead:

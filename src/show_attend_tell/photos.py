@@ -6,6 +6,8 @@ Letters in shapes: H height, W width, both in pixels; rows first.
 import glob
 import math
 import os
+import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -23,6 +25,8 @@ Geometry = Literal["squash", "crop"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
 
 # Pillow knows more formats than these, but some start other programs (EPS runs Ghostscript) and none is a
 # photo's.
@@ -93,6 +97,13 @@ def find_photos(arguments: Sequence[str]) -> list[Path]:
     return list(found)
 
 
+def check_view(view: str) -> str:
+    """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
+    if not re.fullmatch(r"original|flipped|crop-[1-9][0-9]*", view):
+        raise SatError(f"view {view!r} of the photos is none of 'original', 'flipped', 'crop-1', 'crop-2' and so on")
+    return view
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
@@ -119,15 +130,25 @@ class Preprocessing:
         if min(self.std) <= 0:
             raise SatError(f"preprocessing: std {self.std!r} must be above zero")
 
-    def __call__(self, photo: Image.Image) -> Tensor:
-        """Return the pixels of an RGB photo (`open_photo`), normalised: (3, size, size) float32."""
+    def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> Tensor:
+        """Return the pixels of an RGB photo (`open_photo`), normalised: (3, size, size) float32.
+
+        Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
+        `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
+        time: another for every `name` of a photo, and the same whenever it is asked for. Raises `SatError` for a view
+        of another name.
+        """
+        box, mirrored = self.seen(*photo.size), view == "flipped"
+        if check_view(view).startswith("crop-"):
+            box, mirrored = _window(box, random.Random(f"{view} of {name}"))
         # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
         # than another. Pillow copies without resampling when the box is the whole photo at its own size.
-        square = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=self.seen(*photo.size))
+        square = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
         # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
         # threads.
         values = np.asarray(square, dtype=np.float32) / np.float32(255)  # (H, W, 3)
         pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
+        pixels = pixels[:, ::-1] if mirrored else pixels
         return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))  # (3, H, W)
 
     def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
@@ -165,6 +186,17 @@ class Preprocessing:
         if set(values) != names:
             raise SatError(f"preprocessing: expected {sorted(names)}, found {sorted(values)}")
         return cls(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])})
+
+
+def _window(
+    box: tuple[float, float, float, float], chance: random.Random
+) -> tuple[tuple[float, float, float, float], bool]:
+    """Return a random window of a rectangle (left, top, right, bottom), and whether to mirror it."""
+    left, top, right, bottom = box
+    width = (right - left) * chance.uniform(SMALLEST_CROP, 1)
+    height = (bottom - top) * chance.uniform(SMALLEST_CROP, 1)
+    left, top = chance.uniform(left, right - width), chance.uniform(top, bottom - height)
+    return (left, top, min(right, left + width), min(bottom, top + height)), chance.random() < 0.5
 
 
 def _decode(image: Image.Image, name: str) -> Image.Image:

@@ -46,13 +46,14 @@ class LivePhotos:
     """Annotations computed at each call, with gradient while the encoder trains: what fine-tuning reads instead of a
     cache."""
 
-    def __init__(self, examples: Sequence[Example], encoder: Encoder, *, flipped: bool = False) -> None:
+    def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
         self.photos = {example.name: example.photo for example in examples}
-        self.encoder, self.flipped = encoder, flipped
+        self.encoder, self.view = encoder, view
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        pixels = torch.stack([self.encoder.preprocessing(open_photo(self.photos[name])) for name in names])
-        pixels = (pixels.flip(-1) if self.flipped else pixels).to(next(self.encoder.parameters()).device)
+        square = self.encoder.preprocessing
+        pixels = torch.stack([square(open_photo(self.photos[name]), self.view, name) for name in names])
+        pixels = pixels.to(next(self.encoder.parameters()).device)
         if not torch.is_grad_enabled():
             return self.encoder.annotate(pixels)
         self.encoder.train()
@@ -103,15 +104,13 @@ def prepare(
     views: list[Annotations]
     if fine_tune is None:
         views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
-        if config.flipped:
-            views.append(cached(dataset, encoder, cache, splits=("train",), view="flipped", show=show))
+        views += [cached(dataset, encoder, cache, splits=("train",), view=view, show=show) for view in config.views]
         if config.decoder.attention == "none":  # nothing tells the places apart
             views = [MeanAnnotations(view) for view in views]
     else:
         encoder.unfreeze()
         views = [LivePhotos((*train, *validation), encoder)]
-        if config.flipped:
-            views.append(LivePhotos(train, encoder, flipped=True))
+        views += [LivePhotos(train, encoder, view) for view in config.views]
     return TrainingData(
         vocabulary=vocabulary,
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],

@@ -51,7 +51,8 @@ class TrainingConfig:
 
     minimum_count: int = 1  # words seen less often in training captions become unknown
     vocabulary_size: int = 10_000
-    flipped: bool = False  # also show every training photo mirrored, half the time
+    flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
+    crops: int = 0  # also show so many random crops of it, each as often as the whole photo
 
     epochs: int = 50  # at most: patience may end it earlier
     batch_size: int = 64
@@ -75,7 +76,7 @@ class TrainingConfig:
         for name in ("minimum_count", "epochs", "batch_size", "validation_beam", "max_length", "patience"):
             if getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in ("warmup", "weight_decay", "clip", "seed"):
+        for name in ("crops", "warmup", "weight_decay", "clip", "seed"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise SatError(f"{name} is {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < math.inf:
@@ -91,6 +92,11 @@ class TrainingConfig:
         for name, known in (("optimiser", ("adam", "rmsprop")), ("schedule", ("constant", "cosine"))):
             if getattr(self, name) not in known:
                 raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
+
+    @property
+    def views(self) -> list[str]:
+        """The views of the training photos (`Preprocessing`) besides the original."""
+        return ["flipped"] * self.flipped + [f"crop-{number}" for number in range(1, self.crops + 1)]
 
     def objective(self) -> SoftObjective | HardObjective:
         """The hard model's objective or, for every other kind, the soft one's, whose terms of α want an α to act."""
@@ -118,7 +124,7 @@ class TrainingData:
     vocabulary: Vocabulary
     captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
-    views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored
+    views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     encoder: nn.Module | None = None  # only when it is to be fine-tuned
     encoder_learning_rate: float = 1e-5
 
@@ -283,13 +289,13 @@ class Trainer:
         return watch
 
     def annotations(self, names: Sequence[str]) -> Tensor:
-        """A batch's annotations, each photo mirrored or not by the toss of a coin when there are two views."""
+        """A batch's annotations, each photo's of a view drawn at random."""
         if len(self.data.views) == 1:
             return self.data.views[0][names].to(self.device)
-        mirrored = (torch.rand(len(names), generator=self.generator) < 0.5).long().tolist()
+        drawn = torch.randint(len(self.data.views), (len(names),), generator=self.generator).tolist()
         parts: dict[int, Tensor] = {}
         for number, view in enumerate(self.data.views):
-            if rows := [row for row, chosen in enumerate(mirrored) if chosen == number]:
+            if rows := [row for row, chosen in enumerate(drawn) if chosen == number]:
                 parts |= zip(rows, view[[names[row] for row in rows]], strict=True)
         return torch.stack([parts[row] for row in range(len(names))]).to(self.device)
 
@@ -363,7 +369,8 @@ class Trainer:
             with safe_open(file, framework="pt") as stored:
                 header = stored.metadata() or {}
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            theirs = {"decoder.kind": "attention", **json.loads(header["config"])}  # before there were other kinds
+            before = {"decoder.kind": "attention", "crops": 0}  # of a version without other kinds, or without crops
+            theirs = {**before, **json.loads(header["config"])}
             ours = json.loads(json.dumps(self.identity()))
             different = [
                 f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]

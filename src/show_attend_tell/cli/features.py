@@ -11,7 +11,7 @@ EXAMPLES = """
 \b
 Examples:
   sat features flickr8k/ --geometry squash
-  sat features products/ --flipped
+  sat features products/ --flipped --crops 2
 """
 
 
@@ -19,6 +19,7 @@ Examples:
 @click.argument("data", type=click.Path(path_type=Path))
 @with_encoder
 @click.option("--flipped", is_flag=True, help="Encode the training photos mirrored too, for training with them.")
+@click.option("--crops", type=click.IntRange(min=0), default=0, help="Encode so many random crops of each too.")
 @click.option("--restval", is_flag=True, help="COCO: count the restval photos as training photos.")
 @cache_option
 @device_option
@@ -28,6 +29,7 @@ def features(
     encoder_weights: str | None,
     geometry: Any,
     flipped: bool,
+    crops: int,
     restval: bool,
     cache: Path | None,
     device: str,
@@ -39,12 +41,13 @@ def features(
     from show_attend_tell.features import default_cache
     from show_attend_tell.hardware import pick_device
     from show_attend_tell.pipeline import cached
+    from show_attend_tell.training import TrainingConfig
 
     dataset = read_dataset(data, restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
     store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
-    if flipped:
-        cached(dataset, network, cache or default_cache(), splits=("train",), view="flipped")
+    for view in TrainingConfig(flipped=flipped, crops=crops).views:
+        cached(dataset, network, cache or default_cache(), splits=("train",), view=view)
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")
