@@ -53,7 +53,7 @@ def test_missing_runs_are_made_cheap_first(table1: ModuleType, tmp_path: Path, m
         f"evaluate --model {tmp_path}/brnn-1 --data DATA --json {tmp_path}/brnn-1.json",
     ]
     hard = next(line for line in asked if "--attention hard" in line and "--seed 3" in line)
-    assert f"--start-from {tmp_path}/plain-3 " in hard and f"--output {tmp_path}/hard-3" in hard
+    assert f"--start-from {tmp_path}/soft-3 " in hard and f"--output {tmp_path}/hard-3" in hard
     members = " ".join(f"--model {tmp_path}/nic-{seed}" for seed in (1, 2, 3))
     assert asked[-1] == f"evaluate {members} --data DATA --json {tmp_path}/nic-ensemble.json"
 
