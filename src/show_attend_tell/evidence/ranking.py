@@ -264,9 +264,8 @@ def rank(
 
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     fast = native_bf16(captioner.device)
-    log_p = np.full(
-        (len(examples), len(chosen)), np.nan
-    )  # beyond the photos to rank among, of the experts' pairs alone
+    # beyond the photos to rank among, the experts' pairs alone have a score
+    log_p = np.full((len(examples), len(chosen)), np.nan)
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
     trees = grow(words)
 

@@ -1,5 +1,5 @@
-"""COCO: the `flickr8k` settings with the LSTM of 1,800 units that the authors used for COCO,
-and without cropped photos: there are enough whole ones.
+"""COCO: the `flickr8k` settings with the LSTM of 1,800 units that the authors used for COCO, and without
+cropped photos: there are enough whole ones.
 
 Reached: not yet run here.
 """

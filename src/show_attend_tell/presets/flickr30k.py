@@ -1,5 +1,5 @@
-"""Flickr30k: the `flickr8k` settings with an LSTM of 1,024 units,
-and without cropped photos: there are enough whole ones.
+"""Flickr30k: the `flickr8k` settings with an LSTM of 1,024 units, and without cropped photos: there are enough
+whole ones.
 
 Reached: not yet run here.
 """
