@@ -14,7 +14,7 @@ from show_attend_tell.decoder import AttentionDecoder, Decoder, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.search import Hypothesis, beam_search, narrowed, sample
+from show_attend_tell.search import Hypothesis, Ranking, agreement, beam_search, narrowed, ranked, sample
 from show_attend_tell.vocabulary import Vocabulary
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -65,9 +65,7 @@ def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
     annotations, longest = small_annotations(), 4
     captions = every_caption(5, longest)
     assert len(captions) == 1 + 3 + 9 + 27 + 81
-    found = beam_search(
-        decoder, annotations, beam=len(captions), max_length=longest, look=look, length_normalisation=gamma
-    )
+    found = beam_search(decoder, annotations, beam=len(captions), max_length=longest, look=look, ranking=Ranking(gamma))
     for b, hypotheses in enumerate(found):
         ranked = []
         for words in captions:
@@ -221,9 +219,52 @@ def test_length_normalisation_ranks_by_the_mean() -> None:
     """p is 0.4 in one step or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
     decoder = chain(4, {-1: {END: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}})
     for gamma, best, p in ((0.0, [], 0.4), (1.0, [2, 3], 0.324)):
-        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, length_normalisation=gamma)[0][0]
+        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, ranking=Ranking(gamma))[0][0]
         assert first.words == best
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
+
+
+def hypothesis(words: list[int], p: float, ended: bool = True) -> Hypothesis:
+    return Hypothesis(words, math.log(p), ended, None, None, None)
+
+
+def test_agreement_is_the_expected_share_of_words_and_pairs() -> None:
+    """By hand: [2, 3] has 2 words and 1 pair; with [2, 4] it shares 1 of 3 + 3, so F = 2/6; with [4] none; with itself
+    all."""
+    found = [hypothesis([2, 3], 0.4), hypothesis([2, 4], 0.1), hypothesis([4], 0.2)]
+    assert agreement(found, 1.0) == pytest.approx(
+        [
+            (0.4 + 0.1 * 2 / 6) / 0.7,
+            (0.4 * 2 / 6 + 0.1 + 0.2 * 2 / 4) / 0.7,
+            (0.1 * 2 / 4 + 0.2) / 0.7,
+        ]
+    )
+    square_roots = [0.4**0.5, 0.1**0.5, 0.2**0.5]
+    assert agreement(found, 0.5)[2] == pytest.approx((square_roots[1] * 2 / 4 + square_roots[2]) / sum(square_roots))
+    assert agreement(found, 0.0)[1] == pytest.approx((2 / 6 + 1 + 2 / 4) / 3)
+    repeated = [hypothesis([2, 2], 0.5), hypothesis([2], 0.5)]  # a word counts as often as both have it
+    assert agreement(repeated, 1.0)[0] == pytest.approx(0.5 + 0.5 * 2 * 1 / (3 + 1))
+    assert agreement([hypothesis([], 0.5), hypothesis([2], 0.5)], 1.0) == pytest.approx([0, 0.5])
+
+
+def test_consensus_prefers_what_the_others_say_too() -> None:
+    alone, one, other = hypothesis([2], 0.4), hypothesis([3, 4, 5], 0.3), hypothesis([3, 4, 6], 0.29)
+    cut_off = hypothesis([3, 4, 5, 6], 0.35, ended=False)
+    found = [alone, cut_off, one, other]
+    assert ranked(found, Ranking()) == [alone, one, other, cut_off]
+    assert ranked(found, Ranking(consensus=0.5)) == [one, other, alone, cut_off]
+    assert ranked(found, Ranking(consensus=50)) == [alone, one, other, cut_off]  # only the likeliest to agree with
+    twins = [hypothesis([2], 0.5), hypothesis([3], 0.5)]
+    assert ranked(twins, Ranking(consensus=0.5)) == twins  # a draw leaves the order
+    only_cut_off = [hypothesis([2], 0.2, ended=False), hypothesis([3, 4], 0.2, ended=False)]
+    only_cut_off.append(hypothesis([3, 4, 4], 0.1, ended=False))
+    assert ranked(only_cut_off, Ranking(consensus=0.0))[0].words == [3, 4]
+
+
+def test_what_is_not_ended_is_no_evidence() -> None:
+    ended = [hypothesis([2, 3], 0.3), hypothesis([4], 0.3)]
+    cut_off = hypothesis([4, 4, 4], 0.9, ended=False)
+    assert agreement([*ended, cut_off], 1.0)[:2] == pytest.approx(agreement(ended, 1.0))
 
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:

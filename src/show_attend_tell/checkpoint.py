@@ -11,6 +11,7 @@ Nothing here is ever unpickled. `save` writes each file under a temporary name a
 finds an old file or a new one, never half a one.
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.kinds import build, read_config
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.photos import Preprocessing
+from show_attend_tell.search import Ranking
 from show_attend_tell.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -40,12 +42,13 @@ Bits = Literal[32, 16, 8]
 class Decoding:
     """How captions are made unless told otherwise: what the scores of a model's card were made with.
 
-    Raises `SatError` for a beam or length below one and a look that does not exist.
+    Raises `SatError` for a beam or length below one, a look that does not exist, a γ or τ below 0, and both of these.
     """
 
     beam: int = 5
     look: LookName = "expectation"
     length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
+    consensus: float | None = None  # τ of the agreement with the beam's others, by p^τ; None is none. See `Ranking`
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
@@ -53,6 +56,44 @@ class Decoding:
             raise SatError(f"beam is {self.beam} and the longest caption {self.max_length}: give at least 1 of each")
         if self.look not in LOOKS:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
+        if self.length_normalisation < 0 or (self.consensus is not None and self.consensus < 0):
+            raise SatError(
+                f"length normalisation {self.length_normalisation:g}, consensus {self.consensus}: give 0 or more"
+            )
+        if self.length_normalisation and self.consensus is not None:
+            raise SatError(
+                f"length normalisation {self.length_normalisation:g} and consensus {self.consensus:g} are two ways to "
+                "choose among a beam's captions: give one of them"
+            )
+
+    @property
+    def ranking(self) -> Ranking:
+        """How the captions that the beam found are ordered."""
+        return Ranking(self.length_normalisation, self.consensus)
+
+    @property
+    def summary(self) -> str:
+        """Beam and ranking in words."""
+        return f"beam {self.beam}, {'length normalisation' if self.consensus is None else 'consensus'} {self.ranking}"
+
+    def using(
+        self,
+        *,
+        beam: int | None = None,
+        look: LookName | None = None,
+        length_normalisation: float | None = None,
+        consensus: float | None = None,
+    ) -> "Decoding":
+        """These defaults but for what is given; a γ or τ that is given replaces the ranking that was here."""
+        ranking = self.ranking
+        if length_normalisation is not None or consensus is not None:
+            ranking = Ranking(length_normalisation or 0.0, consensus)
+        return dataclasses.replace(
+            self,
+            beam=self.beam if beam is None else beam,
+            look=look or self.look,
+            **ranking._asdict(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +241,7 @@ class Checkpoint:
             )
             + f" of {self.encoder.preprocessing.size} pixels.",
             f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
-            f"- Decoding defaults: beam {self.decoding.beam}, look by {self.decoding.look}, length normalisation "
-            f"{self.decoding.length_normalisation:g}.",
+            f"- Decoding defaults: {self.decoding.summary}, look by {self.decoding.look}.",
             "",
             "## Training",
             "",
@@ -236,14 +276,14 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
     if not rows:
         return []
-    any_split = {"length_normalisation": 0.0, **next(iter(scores.values()))}
-    how = "×100; {tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}."
+    made = next(iter(scores.values()))
+    decoding = Decoding().using(**{name: made.get(name) for name in ("beam", "length_normalisation", "consensus")})
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
         "| " + " | ".join(["---"] * 8) + " |",
         *rows,
         "",
-        how.format_map(any_split),
+        f"×100; {made['tokens']} tokens; {decoding.summary}; look by {made['look']}.",
     ]
 
 

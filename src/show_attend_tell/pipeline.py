@@ -24,7 +24,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Tokens, assess, check_scorers
 from show_attend_tell.features import Annotations, FeatureCache
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import beam_search, photos_together
+from show_attend_tell.search import Ranking, beam_search, photos_together
 from show_attend_tell.training import (
     Epoch,
     MeanAnnotations,
@@ -36,8 +36,11 @@ from show_attend_tell.training import (
 from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
-BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every length normalisation;
-NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # the best pair becomes the checkpoint's default
+BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every ranking;
+RANKINGS = (  # the best pair becomes the checkpoint's default
+    *(Ranking(length_normalisation=gamma) for gamma in (0.0, 0.25, 0.5, 0.75)),
+    *(Ranking(consensus=tau) for tau in (0.2, 0.35, 0.5)),
+)
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -249,31 +252,28 @@ def train(
     best.decoding, scores = choose_decoding(decoder, data, config.max_length, say=say)
     best.training["validation_bleu_4"] = scores
     best.save(output, bits=bits)
-    say(
-        f"{output} decodes with a beam of {best.decoding.beam} and length normalisation "
-        f"{best.decoding.length_normalisation:g}. Trained for {time.monotonic() - began:.0f} s"
-    )
+    say(f"{output} decodes with {best.decoding.summary}. Trained for {time.monotonic() - began:.0f} s")
     return best
 
 
 def choose_decoding(
     decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
+    """The beam and ranking of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
 
     A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
-    say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
+    say(f"{'val BLEU-4 by γ of length normalisation, τ of consensus':<56}" + "".join(f"{r!s:>8}" for r in RANKINGS))
     for beam in BEAMS:
-        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, normalisations=NORMALISATIONS)
-        by_gamma = {gamma: each["bleu_4"] for gamma, each in zip(NORMALISATIONS, found, strict=True)}
-        say(f"  beam {beam:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
-        gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
-        scores[f"beam {beam}, γ {gamma:g}"] = round(by_gamma[gamma], 2)
-        if by_gamma[gamma] > best:
-            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma)
-            best = by_gamma[gamma]
+        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=RANKINGS)
+        by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(RANKINGS, found, strict=True)}
+        say(f"{f'  beam {beam}':<56}" + "".join(f"{score:8.2f}" for score in by_ranking.values()))
+        ranking = max(by_ranking, key=lambda ranking: by_ranking[ranking])
+        scores[f"beam {beam}, {ranking}"] = round(by_ranking[ranking], 2)
+        if by_ranking[ranking] > best:
+            chosen = dataclasses.replace(chosen, beam=beam, **ranking._asdict())
+            best = by_ranking[ranking]
     return chosen, scores
 
 
@@ -339,6 +339,7 @@ def evaluate(
     beam: int | None = None,
     look: LookName | None = None,
     length_normalisation: float | None = None,
+    consensus: float | None = None,
     tokens: Tokens = "split",
     attention: bool = False,
     seed: int = 0,
@@ -355,9 +356,8 @@ def evaluate(
     """
     check_scorers()
     examples = dataset.split(split)
-    given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
-    decoding = dataclasses.replace(
-        captioner.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
+    decoding = captioner.checkpoint.decoding.using(
+        beam=beam, look=look, length_normalisation=length_normalisation, consensus=consensus
     )
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
@@ -383,7 +383,7 @@ def evaluate(
         "model": captioner.name,
         "beam": decoding.beam,
         "look": decoding.look,
-        "length_normalisation": decoding.length_normalisation,
+        **decoding.ranking._asdict(),
         "seed": seed,
     }
 

@@ -1,8 +1,11 @@
 """From annotations to words: beam search, greedy (a beam of one) and sampling, over any `Decoder`.
 
+A search by log p finds a photo's captions; a `Ranking` says which of them is the caption.
+
 B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +38,24 @@ class Hypothesis:
     places: Tensor | None  # (T,)
 
 
+class Ranking(NamedTuple):
+    """How the captions that a search found for one photo are ordered: by log p / C^γ, or by consensus.
+
+    γ is ``length_normalisation``, 0 for log p itself. With a ``consensus`` τ, γ says nothing: a caption is worth what
+    it is expected to share with another of them, drawn by p^τ (`agreement`). Few words are sure to be right, so log p
+    prefers short captions; what many likely captions say is likely right too, and a caption that says it may be long.
+    """
+
+    length_normalisation: float = 0.0
+    consensus: float | None = None
+
+    def __str__(self) -> str:
+        return f"γ {self.length_normalisation:g}" if self.consensus is None else f"τ {self.consensus:g}"
+
+
+BY_LOG_P = Ranking()
+
+
 class Trail(NamedTuple):
     """What one step of a search leaves behind, to be read backwards from the end."""
 
@@ -51,7 +72,7 @@ def beam_search(
     beam: int = 1,
     max_length: int = 40,
     look: Look = EXPECTATION,
-    length_normalisation: float = 0.0,
+    ranking: Ranking = BY_LOG_P,
     allow_unknown: bool = False,
 ) -> list[list[Hypothesis]]:
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
@@ -92,20 +113,44 @@ def beam_search(
         [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(beam) if scores[b, p] > NEVER]
         for b in range(batch)
     ]
-    return [ranked(hypotheses, length_normalisation) for hypotheses in found]
+    return [ranked(hypotheses, ranking) for hypotheses in found]
 
 
-def ranked(hypotheses: list[Hypothesis], length_normalisation: float) -> list[Hypothesis]:
-    """Order the captions of one photo: what ended before what did not, then by log p / length^γ, the best first.
+def ranked(hypotheses: list[Hypothesis], ranking: Ranking) -> list[Hypothesis]:
+    """Order the captions of one photo, the best first: what ended before what did not, then by the ranking.
 
-    γ is ``length_normalisation``, 0 for none; the end token counts.
+    A caption's length C counts its end token.
     """
+    if ranking.consensus is not None:
+        worth = agreement(hypotheses, ranking.consensus)
+    else:
+        lengths = [max(1, len(hypothesis.words) + hypothesis.ended) for hypothesis in hypotheses]
+        worth = [h.log_probability / C**ranking.length_normalisation for h, C in zip(hypotheses, lengths, strict=True)]
+    order = sorted(range(len(hypotheses)), key=lambda i: (hypotheses[i].ended, worth[i]), reverse=True)
+    return [hypotheses[i] for i in order]
 
-    def key(hypothesis: Hypothesis) -> tuple[bool, float]:
-        length = len(hypothesis.words) + hypothesis.ended
-        return hypothesis.ended, hypothesis.log_probability / max(1, length) ** length_normalisation
 
-    return sorted(hypotheses, key=key, reverse=True)
+def agreement(hypotheses: list[Hypothesis], tau: float) -> list[float]:
+    """What share of its words and pairs of words each caption is expected to have in common with one drawn by p^τ.
+
+    That is Σ_r p(r)^τ F(h, r) / Σ_r p(r)^τ over the captions r that ended (all, when none did), where F is twice the
+    n-grams in common over those of both, n = 1 and 2. Taking the caption with the most is minimum Bayes risk decoding
+    (Kumar & Byrne 2004). A large τ leaves the likeliest alone to agree with, τ = 0 counts all alike.
+    """
+    grams = [Counter([*h.words, *zip(h.words, h.words[1:], strict=False)]) for h in hypotheses]
+    ended = [h.ended for h in hypotheses]
+    logits = torch.tensor([tau * h.log_probability for h in hypotheses], dtype=torch.float64)
+    if any(ended):
+        logits[~torch.tensor(ended)] = NEVER
+    weights = torch.softmax(logits, 0).tolist()
+    sizes = [gram.total() for gram in grams]
+    return [
+        sum(
+            weight * 2 * (mine & other).total() / max(1, size + others)
+            for weight, other, others in zip(weights, grams, sizes, strict=True)
+        )
+        for mine, size in zip(grams, sizes, strict=True)
+    ]
 
 
 @torch.inference_mode()

@@ -42,6 +42,7 @@ Examples:
 @click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
+@click.option("--consensus", type=click.FloatRange(0), help="Instead: τ of agreement by p^τ. [default: the model's]")
 @tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
@@ -71,6 +72,7 @@ def evaluate(
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
+    consensus: float | None,
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -107,6 +109,7 @@ def evaluate(
         beam=beam,
         look=look,
         length_normalisation=length_normalisation,
+        consensus=consensus,
         tokens=tokens,
         attention=attention,
         seed=seed,
@@ -117,7 +120,7 @@ def evaluate(
         captioner.checkpoint.scores[split] = kept
         captioner.checkpoint.describe(models[0])
     if with_gaze:
-        used = {name: result[name] for name in ("beam", "look", "length_normalisation")}
+        used = {name: result[name] for name in ("beam", "look", "length_normalisation", "consensus")}
         result["gaze"] = gaze(
             captioner,
             dataset.split(split),
