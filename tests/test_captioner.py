@@ -366,10 +366,11 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Imag
     by_log_p = {"length_normalisation": 0.0, "consensus": None}
     assert told.settings == {"model": "model", "beam": 1, "look": "expectation", **by_log_p}
     agreed = Captioner(model, encoder)(photos[0], consensus=0.25)
-    by_consensus = {"length_normalisation": 0.0, "consensus": 0.25}  # in place of the checkpoint's γ
+    by_consensus = {"length_normalisation": 0.5, "consensus": 0.25}  # with the checkpoint's γ
     assert agreed.settings == {"model": "model", "beam": 2, "look": "likeliest", **by_consensus}
-    with pytest.raises(SatError, match=r"length normalisation 0\.5 and consensus 0\.25 are two ways.*give one"):
-        Captioner(model, encoder)(photos[0], length_normalisation=0.5, consensus=0.25)
+    model.decoding = Decoding(consensus=0.25)
+    ranked = Captioner(model, encoder)(photos[0], length_normalisation=0.5).settings
+    assert (ranked["length_normalisation"], ranked["consensus"]) == (0.5, None)  # a γ alone means no consensus
     for wrong in ({"length_normalisation": -0.5}, {"consensus": -0.25}):
         with pytest.raises(SatError, match=r"-0\.\d.*give 0 or more"):
             Captioner(model, encoder)(photos[0], **wrong)

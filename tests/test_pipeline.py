@@ -112,7 +112,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         found.append({name: value.clone() for name, value in self.average.state_dict().items()})
         return {f"bleu_{n}": next(scores) if n == 4 else 0.0 for n in range(1, 5)}
 
-    rankings = (Ranking(), Ranking(length_normalisation=0.5), Ranking(consensus=0.2))
+    rankings = (Ranking(), Ranking(length_normalisation=0.5), Ranking(0.25, 3.0))
     tried = {1: [3.0, 3.0, 3.0], 3: [6.0, 5.0, 7.0], 5: [7.0, 5.0, 7.0], 10: [3.0, 6.0, 2.0]}
 
     def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
@@ -133,11 +133,11 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         False,
     ]
     decoding = Checkpoint.load(tmp_path / "model").decoding
-    assert (decoding.beam, decoding.ranking) == (3, Ranking(consensus=0.2))  # the narrowest of the best
-    assert "decodes with beam 3, consensus τ 0.2." in said[-1]
+    assert (decoding.beam, decoding.ranking) == (3, Ranking(0.25, 3.0))  # the narrowest of the best
+    assert "decodes with beam 3, length normalisation γ 0.25, consensus κ 3." in said[-1]
     assert best.training["validation_bleu_4"] == {
         "beam 1, γ 0": 3.0,
-        "beam 3, τ 0.2": 7.0,
+        "beam 3, γ 0.25, κ 3": 7.0,
         "beam 5, γ 0": 7.0,
         "beam 10, γ 0.5": 6.0,
     }  # each beam's best
@@ -501,7 +501,8 @@ def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) 
     _, plain = evaluated(trained, large, "val", beam=1, look="likeliest", length_normalisation=0.5)
     assert (plain["beam"], plain["look"], plain["length_normalisation"], plain["split"]) == (1, "likeliest", 0.5, "val")
     _, agreed = evaluated(trained, large, "val", beam=3, consensus=0.2)
-    assert (agreed["beam"], agreed["length_normalisation"], agreed["consensus"]) == (3, 0.0, 0.2)
+    kept = Checkpoint.load(trained).decoding.length_normalisation
+    assert (agreed["beam"], agreed["length_normalisation"], agreed["consensus"]) == (3, kept, 0.2)
     drawn = [evaluated(trained, large, look="sampled", beam=1, seed=seed)[1] for seed in (1, 1, 2)]
     scores = [[found["log_probability"] for found in result["results"]] for result in drawn]
     assert scores[0] == scores[1] != scores[2]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from show_attend_tell.decoder import AttentionDecoder, Decoder, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.search import Hypothesis, Ranking, agreement, beam_search, narrowed, ranked, sample
+from show_attend_tell.search import NEVER, Hypothesis, Ranking, agreement, beam_search, explore, narrowed, sample
 from show_attend_tell.vocabulary import Vocabulary
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -224,47 +225,90 @@ def test_length_normalisation_ranks_by_the_mean() -> None:
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
 
 
-def hypothesis(words: list[int], p: float, ended: bool = True) -> Hypothesis:
-    return Hypothesis(words, math.log(p), ended, None, None, None)
-
-
 def test_agreement_is_the_expected_share_of_words_and_pairs() -> None:
-    """By hand: [2, 3] has 2 words and 1 pair; with [2, 4] it shares 1 of 3 + 3, so F = 2/6; with [4] none; with itself
-    all."""
-    found = [hypothesis([2, 3], 0.4), hypothesis([2, 4], 0.1), hypothesis([4], 0.2)]
-    assert agreement(found, 1.0) == pytest.approx(
-        [
-            (0.4 + 0.1 * 2 / 6) / 0.7,
-            (0.4 * 2 / 6 + 0.1 + 0.2 * 2 / 4) / 0.7,
-            (0.1 * 2 / 4 + 0.2) / 0.7,
-        ]
+    """By hand: [2, 3] and [2, 4] are 2 words and 1 pair each and share a word: F = 2/6. With [4], [2, 4] shares 1 of 3
+    + 1: F = 2/4. With itself each shares all."""
+    captions, p = [[2, 3], [2, 4], [4]], [0.5, 0.2, 0.3]
+    logits = [math.log(one) + 7.0 for one in p]  # a constant says nothing
+    assert agreement(captions, logits) == pytest.approx(
+        [0.5 + 0.2 * 2 / 6, 0.5 * 2 / 6 + 0.2 + 0.3 * 2 / 4, 0.2 * 2 / 4 + 0.3]
     )
-    square_roots = [0.4**0.5, 0.1**0.5, 0.2**0.5]
-    assert agreement(found, 0.5)[2] == pytest.approx((square_roots[1] * 2 / 4 + square_roots[2]) / sum(square_roots))
-    assert agreement(found, 0.0)[1] == pytest.approx((2 / 6 + 1 + 2 / 4) / 3)
-    repeated = [hypothesis([2, 2], 0.5), hypothesis([2], 0.5)]  # a word counts as often as both have it
-    assert agreement(repeated, 1.0)[0] == pytest.approx(0.5 + 0.5 * 2 * 1 / (3 + 1))
-    assert agreement([hypothesis([], 0.5), hypothesis([2], 0.5)], 1.0) == pytest.approx([0, 0.5])
+    repeated = [[2, 2], [2], [2, 2, 2, 3]]  # a word and a pair count as often as both have them
+    assert agreement(repeated, [0.0, NEVER, NEVER]) == pytest.approx([1, 2 * 1 / (3 + 1), 2 * 3 / (3 + 7)])
+    assert agreement([[], [2]], [0.0, 0.0]) == pytest.approx([0, 0.5])
+
+
+@pytest.mark.parametrize(("gamma", "kappa"), [(0.0, 0.7), (0.75, 3.0)])
+def test_consensus_over_every_caption_there_is(gamma: float, kappa: float) -> None:
+    """A beam that holds every caption has passed every one that ended, and ranks them by the definition."""
+    decoder, annotations, longest = talkative(vocabulary_size=5), small_annotations(batch=2), 4
+    captions = every_caption(5, longest)
+    ended = [words for words in captions if words[-1] == END]
+    found = beam_search(decoder, annotations, beam=len(captions), max_length=longest, ranking=Ranking(gamma, kappa))
+    for b, hypotheses in enumerate(found):
+        log_p = [log_probability(decoder, annotations[b], words) for words in ended]
+        weights = np.exp([kappa * value / len(words) ** gamma for value, words in zip(log_p, ended, strict=True)])
+        grams = [Counter([*words[:-1], *itertools.pairwise(words[:-1])]) for words in ended]
+        worth = {
+            tuple(words[:-1]): sum(
+                weight * 2 * (mine & other).total() / max(1, mine.total() + other.total())
+                for weight, other in zip(weights, grams, strict=True)
+            )
+            / weights.sum()
+            for words, mine in zip(ended, grams, strict=True)
+        }
+        assert {tuple(h.words) for h in hypotheses} == set(worth) and len(hypotheses) == len(ended)
+        ours = [worth[tuple(h.words)] for h in hypotheses]
+        assert ours == pytest.approx(sorted(ours, reverse=True), abs=1e-5) and ours[0] > ours[-1]
+        scores = dict(zip((tuple(words[:-1]) for words in ended), log_p, strict=True))
+        for h in hypotheses:
+            assert h.ended and h.log_probability == pytest.approx(scores[tuple(h.words)], abs=1e-5)
 
 
 def test_consensus_prefers_what_the_others_say_too() -> None:
-    alone, one, other = hypothesis([2], 0.4), hypothesis([3, 4, 5], 0.3), hypothesis([3, 4, 6], 0.29)
-    cut_off = hypothesis([3, 4, 5, 6], 0.35, ended=False)
-    found = [alone, cut_off, one, other]
-    assert ranked(found, Ranking()) == [alone, one, other, cut_off]
-    assert ranked(found, Ranking(consensus=0.5)) == [one, other, alone, cut_off]
-    assert ranked(found, Ranking(consensus=50)) == [alone, one, other, cut_off]  # only the likeliest to agree with
-    twins = [hypothesis([2], 0.5), hypothesis([3], 0.5)]
-    assert ranked(twins, Ranking(consensus=0.5)) == twins  # a draw leaves the order
-    only_cut_off = [hypothesis([2], 0.2, ended=False), hypothesis([3, 4], 0.2, ended=False)]
-    only_cut_off.append(hypothesis([3, 4, 4], 0.1, ended=False))
-    assert ranked(only_cut_off, Ranking(consensus=0.0))[0].words == [3, 4]
+    """[2] is the likeliest, but nothing else says it; a κ that is large enough leaves it alone to agree with."""
+    decoder = chain(
+        7, {-1: {2: 0.4, 3: 0.6}, 2: {END: 0.98}, 3: {4: 0.98}, 4: {5: 0.5, 6: 0.45}, 5: {END: 0.98}, 6: {END: 0.98}}
+    )
+
+    def best(ranking: Ranking) -> list[int]:
+        return beam_search(decoder, torch.zeros(1, 1, 1), beam=6, max_length=6, ranking=ranking)[0][0].words
+
+    assert best(Ranking()) == [2] == best(Ranking(0.0, 50.0))
+    assert best(Ranking(0.0, 1.0)) == [3, 4, 5]
 
 
-def test_what_is_not_ended_is_no_evidence() -> None:
-    ended = [hypothesis([2, 3], 0.3), hypothesis([4], 0.3)]
-    cut_off = hypothesis([4, 4, 4], 0.9, ended=False)
-    assert agreement([*ended, cut_off], 1.0)[:2] == pytest.approx(agreement(ended, 1.0))
+def test_captions_that_the_beam_let_go_are_candidates_of_a_consensus() -> None:
+    """Greedy says [2, 3], p 0.6 · 0.6 · 0.9; on its way it could have ended after [2], p 0.6 · 0.4, or at once."""
+    decoder = chain(5, {-1: {2: 0.6, END: 0.2, 4: 0.2}, 2: {3: 0.6, END: 0.4}, 3: {END: 0.9, 4: 0.1}})
+    (found,) = explore(decoder, torch.zeros(1, 1, 1), beam=1, max_length=6)
+    assert [h.words for h in found.ranked(Ranking())] == [[2, 3]]
+    p = {tuple(e.words): math.exp(e.log_probability) for e in found.passed}
+    assert p == {(2, 3): pytest.approx(0.324), (2,): pytest.approx(0.24), (): pytest.approx(0.2)}
+    assert list(p) == [(2, 3), (2,), ()]  # the likeliest first
+    assert [h.words for h in found.ranked(Ranking(0.0, 1.0))] == [[2, 3]]  # as many as the beam is wide
+    silent = beam_search(small_decoder(vocabulary_size=2), small_annotations(), max_length=4, ranking=Ranking(0.5, 1.0))
+    assert [[h.words for h in hypotheses] for hypotheses in silent] == [[[]]] * len(silent)  # it knows no word
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_candidate_of_a_consensus_is_what_tell_says_of_its_words(beam: int) -> None:
+    decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=5)
+    shorter = 0
+    for look in (Expectation(), Likeliest()):
+        found = explore(decoder, annotations, beam=beam, max_length=9, look=look)
+        for b, each in enumerate(found):
+            held = [h.words for h in each.ranked(Ranking())]
+            for h in each.ranked(Ranking(0.0, 0.01)):
+                shorter += h.words not in held
+                score = log_probability(decoder, annotations[b], [*h.words, END], look)
+                assert h.ended and h.log_probability == pytest.approx(score, abs=1e-5)
+                assert h.alpha is not None and h.alpha.shape == (len(h.words), L)
+                with torch.no_grad():
+                    told = tell(decoder, annotations[b : b + 1], torch.tensor([[*h.words, END]]), look=look)
+                assert told.alpha is not None
+                torch.testing.assert_close(h.alpha, told.alpha[0, 0, :-1], rtol=0, atol=1e-5)
+    assert shorter > 0
 
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:

@@ -42,13 +42,13 @@ Bits = Literal[32, 16, 8]
 class Decoding:
     """How captions are made unless told otherwise: what the scores of a model's card were made with.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist, a γ or τ below 0, and both of these.
+    Raises `SatError` for a beam or length below one, a look that does not exist, and a γ or κ below 0.
     """
 
     beam: int = 5
     look: LookName = "expectation"
     length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
-    consensus: float | None = None  # τ of the agreement with the beam's others, by p^τ; None is none. See `Ranking`
+    consensus: float | None = None  # κ of the agreement with others, by exp(κ log p / length^γ); None is none
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
@@ -60,11 +60,6 @@ class Decoding:
             raise SatError(
                 f"length normalisation {self.length_normalisation:g}, consensus {self.consensus}: give 0 or more"
             )
-        if self.length_normalisation and self.consensus is not None:
-            raise SatError(
-                f"length normalisation {self.length_normalisation:g} and consensus {self.consensus:g} are two ways to "
-                "choose among a beam's captions: give one of them"
-            )
 
     @property
     def ranking(self) -> Ranking:
@@ -74,7 +69,8 @@ class Decoding:
     @property
     def summary(self) -> str:
         """Beam and ranking in words."""
-        return f"beam {self.beam}, {'length normalisation' if self.consensus is None else 'consensus'} {self.ranking}"
+        consensus = "" if self.consensus is None else f", consensus κ {self.consensus:g}"
+        return f"beam {self.beam}, length normalisation γ {self.length_normalisation:g}{consensus}"
 
     def using(
         self,
@@ -84,10 +80,12 @@ class Decoding:
         length_normalisation: float | None = None,
         consensus: float | None = None,
     ) -> "Decoding":
-        """These defaults but for what is given; a γ or τ that is given replaces the ranking that was here."""
+        """These defaults but for what is given; a γ that is given without a κ means none."""
         ranking = self.ranking
-        if length_normalisation is not None or consensus is not None:
-            ranking = Ranking(length_normalisation or 0.0, consensus)
+        if length_normalisation is not None:
+            ranking = Ranking(length_normalisation, consensus)
+        elif consensus is not None:
+            ranking = ranking._replace(consensus=consensus)
         return dataclasses.replace(
             self,
             beam=self.beam if beam is None else beam,

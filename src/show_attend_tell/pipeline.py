@@ -37,9 +37,8 @@ from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
 BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every ranking;
-RANKINGS = (  # the best pair becomes the checkpoint's default
-    *(Ranking(length_normalisation=gamma) for gamma in (0.0, 0.25, 0.5, 0.75)),
-    *(Ranking(consensus=tau) for tau in (0.2, 0.35, 0.5)),
+RANKINGS = tuple(  # the best pair becomes the checkpoint's default
+    Ranking(gamma, kappa) for kappa in (None, 3.0, 6.0) for gamma in (0.0, 0.25, 0.5, 0.75)
 )
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
@@ -264,11 +263,13 @@ def choose_decoding(
     A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
-    say(f"{'val BLEU-4 by γ of length normalisation, τ of consensus':<56}" + "".join(f"{r!s:>8}" for r in RANKINGS))
+    say("val BLEU-4 by beam, γ of length normalisation and κ of consensus")
     for beam in BEAMS:
         found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=RANKINGS)
         by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(RANKINGS, found, strict=True)}
-        say(f"{f'  beam {beam}':<56}" + "".join(f"{score:8.2f}" for score in by_ranking.values()))
+        for kappa in dict.fromkeys(ranking.consensus for ranking in RANKINGS):
+            row = [f"γ {r.length_normalisation:<4g} {score:5.2f}" for r, score in by_ranking.items() if r[1] == kappa]
+            say(f"  beam {beam:<5}{'' if kappa is None else f'κ {kappa:g}':<8}" + "   ".join(row))
         ranking = max(by_ranking, key=lambda ranking: by_ranking[ranking])
         scores[f"beam {beam}, {ranking}"] = round(by_ranking[ranking], 2)
         if by_ranking[ranking] > best:

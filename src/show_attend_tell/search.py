@@ -1,13 +1,15 @@
 """From annotations to words: beam search, greedy (a beam of one) and sampling, over any `Decoder`.
 
-A search by log p finds a photo's captions; a `Ranking` says which of them is the caption.
+A beam search runs by log p; a `Ranking` says which of the captions that it found is the photo's.
 
 B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
 """
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,23 +39,38 @@ class Hypothesis:
     beta: Tensor | None  # (T,)
     places: Tensor | None  # (T,)
 
+    @property
+    def length(self) -> int:
+        """C, the end token included when it ended."""
+        return len(self.words) + self.ended
+
 
 class Ranking(NamedTuple):
-    """How the captions that a search found for one photo are ordered: by log p / C^γ, or by consensus.
+    """How the captions that a beam search found for one photo are ordered.
 
-    γ is ``length_normalisation``, 0 for log p itself. With a ``consensus`` τ, γ says nothing: a caption is worth what
-    it is expected to share with another of them, drawn by p^τ (`agreement`). Few words are sure to be right, so log p
-    prefers short captions; what many likely captions say is likely right too, and a caption that says it may be long.
+    By log p / C^γ, the caption's length C with its end token: γ is ``length_normalisation``, 0 for log p itself, which
+    prefers short captions. Or, with a ``consensus`` κ, by what a caption is expected to share with another that has a
+    probability in proportion to exp(κ log p / C^γ): see `agreement`. Then every caption is considered that the search
+    could have ended with on its way, not only those that its beam held on to.
     """
 
     length_normalisation: float = 0.0
     consensus: float | None = None
 
     def __str__(self) -> str:
-        return f"γ {self.length_normalisation:g}" if self.consensus is None else f"τ {self.consensus:g}"
+        return f"γ {self.length_normalisation:g}" + ("" if self.consensus is None else f", κ {self.consensus:g}")
 
 
 BY_LOG_P = Ranking()
+
+
+class Ending(NamedTuple):
+    """A caption that a search could have ended with."""
+
+    words: list[int]
+    log_probability: float  # with the end token's
+    path: int  # which path it is
+    steps: int  # after so many steps
 
 
 class Trail(NamedTuple):
@@ -61,10 +78,10 @@ class Trail(NamedTuple):
 
     step: Step
     words: Tensor  # (B, P)
-    parents: Tensor | None  # the path that each path continues (B, P), or None when it is itself
+    parents: Tensor | None = None  # the path that each path continues (B, P), or None when it is itself
+    endings: Tensor | None = None  # log p of each path were it to end here (B, P), −∞ for one that had
 
 
-@torch.inference_mode()
 def beam_search(
     decoder: Decoder,
     annotations: Tensor,
@@ -75,12 +92,30 @@ def beam_search(
     ranking: Ranking = BY_LOG_P,
     allow_unknown: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
+    """The ``beam`` best captions of each photo that a beam search finds (`explore`), best first by the ranking.
+
+    A beam of one is greedy, unless by consensus.
+    """
+    found = explore(decoder, annotations, beam=beam, max_length=max_length, look=look, allow_unknown=allow_unknown)
+    return [each.ranked(ranking) for each in found]
+
+
+@torch.inference_mode()
+def explore(
+    decoder: Decoder,
+    annotations: Tensor,
+    *,
+    beam: int = 1,
+    max_length: int = 40,
+    look: Look = EXPECTATION,
+    allow_unknown: bool = False,
+) -> "list[Explored]":
+    """What a beam search finds for each photo, to be ranked in one way or several.
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
     the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
-    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
-    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one.
+    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted. Raises
+    `SatError` for a beam or length below one.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -100,57 +135,88 @@ def beam_search(
         log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)  # (B, P, K)
         if not allow_unknown:
             log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
+        endings = (scores + log_probabilities[..., Vocabulary.END]).masked_fill(finished, NEVER)
         log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
         scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(beam, dim=-1)
         parents, words = chosen // K, chosen % K
-        trail.append(Trail(step, words, parents))
+        trail.append(Trail(step, words, parents, endings))
         state = step.state.select(parents)
         finished = finished.gather(1, parents) | (words == Vocabulary.END)
         if finished.all():
             break
 
-    found = [
-        [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(beam) if scores[b, p] > NEVER]
-        for b in range(batch)
-    ]
-    return [ranked(hypotheses, ranking) for hypotheses in found]
+    return [Explored(trail, b, scores[b], finished[b]) for b in range(batch)]
 
 
-def ranked(hypotheses: list[Hypothesis], ranking: Ranking) -> list[Hypothesis]:
-    """Order the captions of one photo, the best first: what ended before what did not, then by the ranking.
+class Explored:
+    """What a beam search found for one photo."""
 
-    A caption's length C counts its end token.
+    def __init__(self, trail: list[Trail], photo: int, scores: Tensor, finished: Tensor) -> None:
+        self.trail, self.photo = trail, photo
+        self.scores, self.finished = scores.tolist(), finished.tolist()  # (P,), after the last step
+
+    def ranked(self, ranking: Ranking) -> list[Hypothesis]:
+        """The best captions by a ranking, the best first, no more than the beam is wide.
+
+        By consensus all of `passed` are candidates; otherwise, or where nothing can end, those in the beam at the end,
+        and what ended comes before what the longest length cut off.
+        """
+        gamma, kappa = ranking
+        if kappa is None or not self.passed:
+            return sorted(
+                self.held, key=lambda h: (h.ended, h.log_probability / max(1, h.length) ** gamma), reverse=True
+            )
+        logits = [kappa * ending.log_probability / (len(ending.words) + 1) ** gamma for ending in self.passed]
+        worth = agreement([ending.words for ending in self.passed], logits)
+        best = sorted(range(len(worth)), key=lambda i: worth[i], reverse=True)[: len(self.scores)]
+        chosen = [self.passed[i] for i in best]
+        return [retrace(self.trail, self.photo, e.path, e.log_probability, True, e.steps) for e in chosen]
+
+    @cached_property
+    def held(self) -> list[Hypothesis]:
+        """The captions in the beam at the end, the likeliest first."""
+        return [
+            retrace(self.trail, self.photo, path, score, ended)
+            for path, (score, ended) in enumerate(zip(self.scores, self.finished, strict=True))
+            if score > NEVER
+        ]
+
+    @cached_property
+    def passed(self) -> list[Ending]:
+        """Every caption that the search could have ended with on its way, the likeliest first."""
+        found = []
+        said: list[list[int]] = [[] for _ in self.scores]
+        for steps, (_, words, parents, endings) in enumerate(self.trail):
+            assert parents is not None  # as `explore` leaves it
+            assert endings is not None
+            scores = endings[self.photo].tolist()
+            found += [Ending(said[path], score, path, steps) for path, score in enumerate(scores) if score > NEVER]
+            going_on = zip(parents[self.photo].tolist(), words[self.photo].tolist(), strict=True)
+            said = [[*said[parent], word] for parent, word in going_on]
+        return sorted(found, key=lambda ending: ending.log_probability, reverse=True)
+
+
+def agreement(captions: list[list[int]], logits: list[float]) -> list[float]:
+    """What share of its words and pairs of words each caption is expected to have in common with one of the same
+    captions, drawn by softmax(logits).
+
+    That is Σ_r p(r) F(h, r), where F is twice the words and pairs in common over those of both. Taking the caption with
+    the most is minimum Bayes risk decoding (Kumar & Byrne 2004): what many likely captions say is likely right.
     """
-    if ranking.consensus is not None:
-        worth = agreement(hypotheses, ranking.consensus)
-    else:
-        lengths = [max(1, len(hypothesis.words) + hypothesis.ended) for hypothesis in hypotheses]
-        worth = [h.log_probability / C**ranking.length_normalisation for h, C in zip(hypotheses, lengths, strict=True)]
-    order = sorted(range(len(hypotheses)), key=lambda i: (hypotheses[i].ended, worth[i]), reverse=True)
-    return [hypotheses[i] for i in order]
-
-
-def agreement(hypotheses: list[Hypothesis], tau: float) -> list[float]:
-    """What share of its words and pairs of words each caption is expected to have in common with one drawn by p^τ.
-
-    That is Σ_r p(r)^τ F(h, r) / Σ_r p(r)^τ over the captions r that ended (all, when none did), where F is twice the
-    n-grams in common over those of both, n = 1 and 2. Taking the caption with the most is minimum Bayes risk decoding
-    (Kumar & Byrne 2004). A large τ leaves the likeliest alone to agree with, τ = 0 counts all alike.
-    """
-    grams = [Counter([*h.words, *zip(h.words, h.words[1:], strict=False)]) for h in hypotheses]
-    ended = [h.ended for h in hypotheses]
-    logits = torch.tensor([tau * h.log_probability for h in hypotheses], dtype=torch.float64)
-    if any(ended):
-        logits[~torch.tensor(ended)] = NEVER
-    weights = torch.softmax(logits, 0).tolist()
-    sizes = [gram.total() for gram in grams]
-    return [
-        sum(
-            weight * 2 * (mine & other).total() / max(1, size + others)
-            for weight, other, others in zip(weights, grams, sizes, strict=True)
-        )
-        for mine, size in zip(grams, sizes, strict=True)
-    ]
+    numbered: dict[tuple[Any, int], int] = {}  # a word, or a pair, and how often it came before in the same caption
+    rows, columns = [], []
+    for row, words in enumerate(captions):
+        before: Counter[Any] = Counter()
+        for gram in (*words, *itertools.pairwise(words)):
+            rows.append(row)
+            columns.append(numbered.setdefault((gram, before[gram]), len(numbered)))
+            before[gram] += 1
+    has = torch.zeros(len(captions), len(numbered))
+    has[rows, columns] = 1.0
+    sizes = has.sum(1)
+    shares = 2 * (has @ has.T) / (sizes[:, None] + sizes).clamp_min(1)
+    worth: list[float] = (shares.double() @ torch.softmax(torch.tensor(logits, dtype=torch.float64), 0)).tolist()
+    return worth
 
 
 @torch.inference_mode()
@@ -194,7 +260,7 @@ def sample(
         words = words.masked_fill(finished, Vocabulary.END)
         picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
         scores = scores + picked.masked_fill(finished, 0.0)
-        trail.append(Trail(step, words, None))
+        trail.append(Trail(step, words))
         state = step.state
         finished = finished | (words == Vocabulary.END)
         if finished.all():
@@ -232,11 +298,13 @@ def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: f
     return probabilities
 
 
-def retrace(trail: list[Trail], photo: int, path: int, score: float, ended: bool) -> Hypothesis:
-    """Read a path of a photo backwards through the trail."""
+def retrace(
+    trail: list[Trail], photo: int, path: int, score: float, ended: bool, steps: int | None = None
+) -> Hypothesis:
+    """Read a path of a photo backwards through the trail, from its end or as it was after so many steps."""
     words: list[int] = []
     taken: list[tuple[Step, int]] = []  # each word's step, and the path that took it
-    for step, said, parents in reversed(trail):
+    for step, said, parents, _ in reversed(trail[:steps]):
         word = int(said[photo, path])
         if parents is not None:
             path = int(parents[photo, path])

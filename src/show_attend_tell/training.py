@@ -34,7 +34,7 @@ from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
-from show_attend_tell.search import BY_LOG_P, Ranking, beam_search, photos_together, ranked
+from show_attend_tell.search import BY_LOG_P, Ranking, explore, photos_together
 from show_attend_tell.vocabulary import Vocabulary
 
 
@@ -454,9 +454,9 @@ def validation_bleu(
     together = photos_together(beam, device)
     for start in range(0, len(names), together):
         annotations = data.views[0][names[start : start + together]].to(device)
-        for hypotheses in beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look):
+        for each in explore(decoder, annotations, beam=beam, max_length=max_length, look=look):
             for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(ranked(hypotheses, ranking)[0].words))
+                captions.append(data.vocabulary.decode(each.ranked(ranking)[0].words))
     references = [references for _, references in data.validation]
     scores = [bleu(captions, references).with_penalty for captions in found]
     return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]

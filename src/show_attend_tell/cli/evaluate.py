@@ -42,7 +42,9 @@ Examples:
 @click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
-@click.option("--consensus", type=click.FloatRange(0), help="Instead: τ of agreement by p^τ. [default: the model's]")
+@click.option(
+    "--consensus", type=click.FloatRange(0), help="κ of agreement by exp(κ log p / length^γ). [default: the model's]"
+)
 @tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
