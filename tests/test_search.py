@@ -15,7 +15,7 @@ from show_attend_tell.decoder import AttentionDecoder, Decoder, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.search import NEVER, Hypothesis, Ranking, agreement, beam_search, explore, narrowed, sample
+from show_attend_tell.search import Hypothesis, Ranking, beam_search, explore, narrowed, overlap, sample
 from show_attend_tell.vocabulary import Vocabulary
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -225,17 +225,16 @@ def test_length_normalisation_ranks_by_the_mean() -> None:
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
 
 
-def test_agreement_is_the_expected_share_of_words_and_pairs() -> None:
-    """By hand: [2, 3] and [2, 4] are 2 words and 1 pair each and share a word: F = 2/6. With [4], [2, 4] shares 1 of 3
-    + 1: F = 2/4. With itself each shares all."""
-    captions, p = [[2, 3], [2, 4], [4]], [0.5, 0.2, 0.3]
-    logits = [math.log(one) + 7.0 for one in p]  # a constant says nothing
-    assert agreement(captions, logits) == pytest.approx(
-        [0.5 + 0.2 * 2 / 6, 0.5 * 2 / 6 + 0.2 + 0.3 * 2 / 4, 0.2 * 2 / 4 + 0.3]
-    )
-    repeated = [[2, 2], [2], [2, 2, 2, 3]]  # a word and a pair count as often as both have them
-    assert agreement(repeated, [0.0, NEVER, NEVER]) == pytest.approx([1, 2 * 1 / (3 + 1), 2 * 3 / (3 + 7)])
-    assert agreement([[], [2]], [0.0, 0.0]) == pytest.approx([0, 0.5])
+def test_overlap_is_the_share_of_words_and_pairs_in_common() -> None:
+    """By hand: [2, 3] and [2, 4] are 2 words and 1 pair each and share a word: 2 · 1 of 6."""
+    assert overlap([[2, 3], [2, 4], [4]]).tolist() == [
+        pytest.approx([1, 2 / 6, 0]),
+        pytest.approx([2 / 6, 1, 2 / 4]),
+        pytest.approx([0, 2 / 4, 1]),
+    ]
+    repeated = overlap([[2, 2], [2], [2, 2, 2, 3]])[0]  # a word and a pair count as often as both have them
+    assert repeated.tolist() == pytest.approx([1, 2 * 1 / (3 + 1), 2 * 3 / (3 + 7)])
+    assert overlap([[], [2]]).tolist() == [[0, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(("gamma", "kappa"), [(0.0, 0.7), (0.75, 3.0)])

@@ -38,7 +38,7 @@ from show_attend_tell.vocabulary import Vocabulary
 
 BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every ranking;
 RANKINGS = tuple(  # the best pair becomes the checkpoint's default
-    Ranking(gamma, kappa) for kappa in (None, 3.0, 6.0) for gamma in (0.0, 0.25, 0.5, 0.75)
+    Ranking(gamma, kappa) for kappa in (None, 3.0) for gamma in (0.0, 0.25, 0.5, 0.6, 0.75)
 )
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]

@@ -49,9 +49,10 @@ class Ranking(NamedTuple):
     """How the captions that a beam search found for one photo are ordered.
 
     By log p / C^γ, the caption's length C with its end token: γ is ``length_normalisation``, 0 for log p itself, which
-    prefers short captions. Or, with a ``consensus`` κ, by what a caption is expected to share with another that has a
-    probability in proportion to exp(κ log p / C^γ): see `agreement`. Then every caption is considered that the search
-    could have ended with on its way, not only those that its beam held on to.
+    prefers short captions. Or, with a ``consensus`` κ, by the share of its words and pairs of words (`overlap`) that a
+    caption is expected to have in common with another whose probability is in proportion to exp(κ log p / C^γ). That is
+    minimum Bayes risk decoding (Kumar & Byrne 2004): what many likely captions say is likely right. Every caption that
+    the search could have ended with on its way is then considered, not only those that its beam held on to.
     """
 
     length_normalisation: float = 0.0
@@ -167,7 +168,7 @@ class Explored:
                 self.held, key=lambda h: (h.ended, h.log_probability / max(1, h.length) ** gamma), reverse=True
             )
         logits = [kappa * ending.log_probability / (len(ending.words) + 1) ** gamma for ending in self.passed]
-        worth = agreement([ending.words for ending in self.passed], logits)
+        worth = (self.shared @ torch.softmax(torch.tensor(logits, dtype=torch.float64), 0)).tolist()
         best = sorted(range(len(worth)), key=lambda i: worth[i], reverse=True)[: len(self.scores)]
         chosen = [self.passed[i] for i in best]
         return [retrace(self.trail, self.photo, e.path, e.log_probability, True, e.steps) for e in chosen]
@@ -180,6 +181,11 @@ class Explored:
             for path, (score, ended) in enumerate(zip(self.scores, self.finished, strict=True))
             if score > NEVER
         ]
+
+    @cached_property
+    def shared(self) -> Tensor:
+        """The `overlap` of those that the search `passed`."""
+        return overlap([ending.words for ending in self.passed])
 
     @cached_property
     def passed(self) -> list[Ending]:
@@ -196,12 +202,10 @@ class Explored:
         return sorted(found, key=lambda ending: ending.log_probability, reverse=True)
 
 
-def agreement(captions: list[list[int]], logits: list[float]) -> list[float]:
-    """What share of its words and pairs of words each caption is expected to have in common with one of the same
-    captions, drawn by softmax(logits).
+def overlap(captions: list[list[int]]) -> Tensor:
+    """What share of their words and pairs of words any two captions have in common, (N, N) in float64.
 
-    That is Σ_r p(r) F(h, r), where F is twice the words and pairs in common over those of both. Taking the caption with
-    the most is minimum Bayes risk decoding (Kumar & Byrne 2004): what many likely captions say is likely right.
+    Twice those in common over those of both; one that a caption has twice counts twice where the other has it twice.
     """
     numbered: dict[tuple[Any, int], int] = {}  # a word, or a pair, and how often it came before in the same caption
     rows, columns = [], []
@@ -214,9 +218,7 @@ def agreement(captions: list[list[int]], logits: list[float]) -> list[float]:
     has = torch.zeros(len(captions), len(numbered))
     has[rows, columns] = 1.0
     sizes = has.sum(1)
-    shares = 2 * (has @ has.T) / (sizes[:, None] + sizes).clamp_min(1)
-    worth: list[float] = (shares.double() @ torch.softmax(torch.tensor(logits, dtype=torch.float64), 0)).tolist()
-    return worth
+    return (2 * (has @ has.T) / (sizes[:, None] + sizes).clamp_min(1)).double()
 
 
 @torch.inference_mode()
