@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from show_attend_tell.checkpoint import Decoding, replace
+from show_attend_tell.checkpoint import replace
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Scores, measure
 from show_attend_tell.evidence.captionfiles import Evaluation, read_evaluation
@@ -110,9 +110,8 @@ averaging the same map; the column "ours reads" says which. Further:
 - All read the same VGG-19, vocabulary (words seen five times or more), captions and mirrored photos, and share the
   optimiser, its schedule, label smoothing and averaged weights of the `flickr8k` preset; each system had at most three
   trials on val. Photos are squashed to 224×224; the paper's were resized and cropped.
-- Beam and ranking were chosen on val BLEU-4, beams of 1, 3, 5, 10 and 20 with log p / C^γ for γ = 0, 0.25, 0.5 and
-  0.75 and with consensus by p^τ for τ = 0.2, 0.35 and 0.5, the hard model's by its likeliest places; an ensemble
-  decodes as its first member does.
+- Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}, the hard
+  model's by its likeliest places; an ensemble decodes as its first member does.
 - LRCN is the one-layer form, the LSTM without attention of tutorials, with 512 units instead of 1,000.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
@@ -224,17 +223,17 @@ def figure(values: list[object]) -> str:
 def runs_table(output: Path) -> str:
     """How each model was trained, by its own configuration."""
     command = "`sat train flickr8k/ --geometry squash --output table1/RUN` with"
-    lines = ["## The runs", "", f"| run | {command} | epochs | minutes | val B-4 p. | beam | ranking |"]
-    lines += ["| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+    lines = ["## The runs", "", f"| run | {command} | epochs | minutes | val B-4 p. | beam | γ |"]
+    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     for name, system in SYSTEMS.items():
         for each, seed in zip(system.runs(name), system.seeds, strict=False):
             file, log = output / each / "config.json", output / each / "training" / "log.jsonl"
             if not system.train or not file.exists():
                 continue
             config = json.loads(file.read_text(encoding="utf-8"))
-            decoding, training = Decoding(**config["decoding"]), config["training"]
-            beam, ranking = decoding.beam, decoding.ranking
-            validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, {ranking}", "–")
+            decoding, training = config["decoding"], config["training"]
+            beam, gamma = decoding["beam"], decoding["length_normalisation"]
+            validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, γ {gamma:g}", "–")
             told = " ".join(part.format(seed=seed, output=output.name) for part in system.train)
             minutes = "–"
             if log.exists():
@@ -242,7 +241,7 @@ def runs_table(output: Path) -> str:
                 minutes = f"{sum(seconds) / 60:.0f}"
             lines.append(
                 f"| {each} | `{told} --seed {training.get('seed', '–')}` | {training.get('epochs', '–')} | {minutes} | "
-                f"{validation} | {beam} | {ranking} |"
+                f"{validation} | {beam} | {gamma:g} |"
             )
     lines += ["", "Epochs are those of the checkpoint kept, minutes those of the whole training."]
     return "\n".join(lines) + "\n"

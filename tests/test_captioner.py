@@ -125,7 +125,6 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"beam": 1},
     {"beam": 5, "length_normalisation": 0.7},
-    {"beam": 5, "consensus": 0.3},
     {"look": "likeliest"},
     {"look": "sampled", "seed": 3},
     {"look": "sampled", "beam": 1, "seed": 3},
@@ -359,21 +358,10 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Imag
     model = small_checkpoint(encoder)
     model.decoding = Decoding(beam=2, look="likeliest", length_normalisation=0.5, max_length=9)
     caption = Captioner(model, encoder)(photos[0])
-    by_gamma = {"length_normalisation": 0.5, "consensus": None}
-    assert caption.settings == {"model": "model", "beam": 2, "look": "likeliest", **by_gamma}
+    assert caption.settings == {"model": "model", "beam": 2, "look": "likeliest", "length_normalisation": 0.5}
     assert caption.seen != (0, 0, 50, 30)
     told = Captioner(model, encoder)(photos[0], beam=1, look="expectation", length_normalisation=0.0)
-    by_log_p = {"length_normalisation": 0.0, "consensus": None}
-    assert told.settings == {"model": "model", "beam": 1, "look": "expectation", **by_log_p}
-    agreed = Captioner(model, encoder)(photos[0], consensus=0.25)
-    by_consensus = {"length_normalisation": 0.5, "consensus": 0.25}  # with the checkpoint's γ
-    assert agreed.settings == {"model": "model", "beam": 2, "look": "likeliest", **by_consensus}
-    model.decoding = Decoding(consensus=0.25)
-    ranked = Captioner(model, encoder)(photos[0], length_normalisation=0.5).settings
-    assert (ranked["length_normalisation"], ranked["consensus"]) == (0.5, None)  # a γ alone means no consensus
-    for wrong in ({"length_normalisation": -0.5}, {"consensus": -0.25}):
-        with pytest.raises(SatError, match=r"-0\.\d.*give 0 or more"):
-            Captioner(model, encoder)(photos[0], **wrong)
+    assert told.settings == {"model": "model", "beam": 1, "look": "expectation", "length_normalisation": 0.0}
 
 
 def test_a_saved_captioner_is_the_same_captioner(

@@ -343,4 +343,4 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert "| val, with brevity penalty | 59.0 | 58.0 | 57.0 | 56.0 | – | 44.4 | 55.5 |" in card
     assert "| val, without | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
-    assert "×100; split tokens; beam 3, length normalisation γ 0; look by expectation." in card and "fine-tuned" in card
+    assert "×100; split tokens; beam 3, length normalisation 0; look by expectation." in card and "fine-tuned" in card

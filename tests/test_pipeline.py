@@ -32,7 +32,6 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score
 from show_attend_tell.objectives import HardObjective
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import Ranking
 from show_attend_tell.training import Trainer, TrainingConfig
 
 CPU = torch.device("cpu")
@@ -112,17 +111,16 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         found.append({name: value.clone() for name, value in self.average.state_dict().items()})
         return {f"bleu_{n}": next(scores) if n == 4 else 0.0 for n in range(1, 5)}
 
-    rankings = (Ranking(), Ranking(length_normalisation=0.5), Ranking(0.25, 3.0))
-    tried = {1: [3.0, 3.0, 3.0], 3: [6.0, 5.0, 7.0], 5: [7.0, 5.0, 7.0], 10: [3.0, 6.0, 2.0]}
+    tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
     def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
-        assert rest == {"max_length": 12, "rankings": rankings}
+        assert rest == {"max_length": 12, "normalisations": (0.0, 0.5)}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     monkeypatch.setattr(pipeline, "BEAMS", tuple(tried))
-    monkeypatch.setattr(pipeline, "RANKINGS", rankings)
+    monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
     best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
     assert same(best.decoder.state_dict(), found[1]) and not same(best.decoder.state_dict(), found[3])
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), found[1])
@@ -133,13 +131,12 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         False,
     ]
     decoding = Checkpoint.load(tmp_path / "model").decoding
-    assert (decoding.beam, decoding.ranking) == (3, Ranking(0.25, 3.0))  # the narrowest of the best
-    assert "decodes with beam 3, length normalisation γ 0.25, consensus κ 3." in said[-1]
+    assert (decoding.beam, decoding.length_normalisation) == (3, 0.5)  # the narrowest of the best
     assert best.training["validation_bleu_4"] == {
         "beam 1, γ 0": 3.0,
-        "beam 3, γ 0.25, κ 3": 7.0,
+        "beam 3, γ 0.5": 7.0,
         "beam 5, γ 0": 7.0,
-        "beam 10, γ 0.5": 6.0,
+        "beam 10, γ 0": 6.0,
     }  # each beam's best
 
 
@@ -307,7 +304,7 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
 
     def validation_bleu(decoder: Any, data: Any, **rest: Any) -> list[dict[str, float]]:
         used.append(data.encoder.digest)
-        return [{"bleu_4": 0.0}] * len(rest["rankings"])
+        return [{"bleu_4": 0.0}] * len(rest["normalisations"])
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
@@ -500,9 +497,6 @@ def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) 
     pytest.importorskip("pycocoevalcap")
     _, plain = evaluated(trained, large, "val", beam=1, look="likeliest", length_normalisation=0.5)
     assert (plain["beam"], plain["look"], plain["length_normalisation"], plain["split"]) == (1, "likeliest", 0.5, "val")
-    _, agreed = evaluated(trained, large, "val", beam=3, consensus=0.2)
-    kept = Checkpoint.load(trained).decoding.length_normalisation
-    assert (agreed["beam"], agreed["length_normalisation"], agreed["consensus"]) == (3, kept, 0.2)
     drawn = [evaluated(trained, large, look="sampled", beam=1, seed=seed)[1] for seed in (1, 1, 2)]
     scores = [[found["log_probability"] for found in result["results"]] for result in drawn]
     assert scores[0] == scores[1] != scores[2]

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from show_attend_tell.decoder import AttentionDecoder, Decoder, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.search import Hypothesis, Ranking, beam_search, explore, narrowed, overlap, sample
+from show_attend_tell.search import Hypothesis, beam_search, narrowed, sample
 from show_attend_tell.vocabulary import Vocabulary
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -66,7 +65,9 @@ def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
     annotations, longest = small_annotations(), 4
     captions = every_caption(5, longest)
     assert len(captions) == 1 + 3 + 9 + 27 + 81
-    found = beam_search(decoder, annotations, beam=len(captions), max_length=longest, look=look, ranking=Ranking(gamma))
+    found = beam_search(
+        decoder, annotations, beam=len(captions), max_length=longest, look=look, length_normalisation=gamma
+    )
     for b, hypotheses in enumerate(found):
         ranked = []
         for words in captions:
@@ -220,94 +221,9 @@ def test_length_normalisation_ranks_by_the_mean() -> None:
     """p is 0.4 in one step or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
     decoder = chain(4, {-1: {END: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}})
     for gamma, best, p in ((0.0, [], 0.4), (1.0, [2, 3], 0.324)):
-        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, ranking=Ranking(gamma))[0][0]
+        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, length_normalisation=gamma)[0][0]
         assert first.words == best
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
-
-
-def test_overlap_is_the_share_of_words_and_pairs_in_common() -> None:
-    """By hand: [2, 3] and [2, 4] are 2 words and 1 pair each and share a word: 2 · 1 of 6."""
-    assert overlap([[2, 3], [2, 4], [4]]).tolist() == [
-        pytest.approx([1, 2 / 6, 0]),
-        pytest.approx([2 / 6, 1, 2 / 4]),
-        pytest.approx([0, 2 / 4, 1]),
-    ]
-    repeated = overlap([[2, 2], [2], [2, 2, 2, 3]])[0]  # a word and a pair count as often as both have them
-    assert repeated.tolist() == pytest.approx([1, 2 * 1 / (3 + 1), 2 * 3 / (3 + 7)])
-    assert overlap([[], [2]]).tolist() == [[0, 0], [0, 1]]
-
-
-@pytest.mark.parametrize(("gamma", "kappa"), [(0.0, 0.7), (0.75, 3.0)])
-def test_consensus_over_every_caption_there_is(gamma: float, kappa: float) -> None:
-    """A beam that holds every caption has passed every one that ended, and ranks them by the definition."""
-    decoder, annotations, longest = talkative(vocabulary_size=5), small_annotations(batch=2), 4
-    captions = every_caption(5, longest)
-    ended = [words for words in captions if words[-1] == END]
-    found = beam_search(decoder, annotations, beam=len(captions), max_length=longest, ranking=Ranking(gamma, kappa))
-    for b, hypotheses in enumerate(found):
-        log_p = [log_probability(decoder, annotations[b], words) for words in ended]
-        weights = np.exp([kappa * value / len(words) ** gamma for value, words in zip(log_p, ended, strict=True)])
-        grams = [Counter([*words[:-1], *itertools.pairwise(words[:-1])]) for words in ended]
-        worth = {
-            tuple(words[:-1]): sum(
-                weight * 2 * (mine & other).total() / max(1, mine.total() + other.total())
-                for weight, other in zip(weights, grams, strict=True)
-            )
-            / weights.sum()
-            for words, mine in zip(ended, grams, strict=True)
-        }
-        assert {tuple(h.words) for h in hypotheses} == set(worth) and len(hypotheses) == len(ended)
-        ours = [worth[tuple(h.words)] for h in hypotheses]
-        assert ours == pytest.approx(sorted(ours, reverse=True), abs=1e-5) and ours[0] > ours[-1]
-        scores = dict(zip((tuple(words[:-1]) for words in ended), log_p, strict=True))
-        for h in hypotheses:
-            assert h.ended and h.log_probability == pytest.approx(scores[tuple(h.words)], abs=1e-5)
-
-
-def test_consensus_prefers_what_the_others_say_too() -> None:
-    """[2] is the likeliest, but nothing else says it; a κ that is large enough leaves it alone to agree with."""
-    decoder = chain(
-        7, {-1: {2: 0.4, 3: 0.6}, 2: {END: 0.98}, 3: {4: 0.98}, 4: {5: 0.5, 6: 0.45}, 5: {END: 0.98}, 6: {END: 0.98}}
-    )
-
-    def best(ranking: Ranking) -> list[int]:
-        return beam_search(decoder, torch.zeros(1, 1, 1), beam=6, max_length=6, ranking=ranking)[0][0].words
-
-    assert best(Ranking()) == [2] == best(Ranking(0.0, 50.0))
-    assert best(Ranking(0.0, 1.0)) == [3, 4, 5]
-
-
-def test_captions_that_the_beam_let_go_are_candidates_of_a_consensus() -> None:
-    """Greedy says [2, 3], p 0.6 · 0.6 · 0.9; on its way it could have ended after [2], p 0.6 · 0.4, or at once."""
-    decoder = chain(5, {-1: {2: 0.6, END: 0.2, 4: 0.2}, 2: {3: 0.6, END: 0.4}, 3: {END: 0.9, 4: 0.1}})
-    (found,) = explore(decoder, torch.zeros(1, 1, 1), beam=1, max_length=6)
-    assert [h.words for h in found.ranked(Ranking())] == [[2, 3]]
-    p = {tuple(e.words): math.exp(e.log_probability) for e in found.passed}
-    assert p == {(2, 3): pytest.approx(0.324), (2,): pytest.approx(0.24), (): pytest.approx(0.2)}
-    assert list(p) == [(2, 3), (2,), ()]  # the likeliest first
-    assert [h.words for h in found.ranked(Ranking(0.0, 1.0))] == [[2, 3]]  # as many as the beam is wide
-    silent = beam_search(small_decoder(vocabulary_size=2), small_annotations(), max_length=4, ranking=Ranking(0.5, 1.0))
-    assert [[h.words for h in hypotheses] for hypotheses in silent] == [[[]]] * len(silent)  # it knows no word
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_candidate_of_a_consensus_is_what_tell_says_of_its_words(beam: int) -> None:
-    decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=5)
-    shorter = 0
-    for look in (Expectation(), Likeliest()):
-        found = explore(decoder, annotations, beam=beam, max_length=9, look=look)
-        for b, each in enumerate(found):
-            held = [h.words for h in each.ranked(Ranking())]
-            for h in each.ranked(Ranking(0.0, 0.01)):
-                shorter += h.words not in held
-                score = log_probability(decoder, annotations[b], [*h.words, END], look)
-                assert h.ended and h.log_probability == pytest.approx(score, abs=1e-5)
-                assert h.alpha is not None and h.alpha.shape == (len(h.words), L)
-                with torch.no_grad():
-                    told = tell(decoder, annotations[b : b + 1], torch.tensor([[*h.words, END]]), look=look)
-                assert told.alpha is not None
-                torch.testing.assert_close(h.alpha, told.alpha[0, 0, :-1], rtol=0, atol=1e-5)
-    assert shorter > 0
 
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:

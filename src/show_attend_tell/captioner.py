@@ -211,22 +211,20 @@ class Captioner:
         beam: int | None = None,
         look: LookName | None = None,
         length_normalisation: float | None = None,
-        consensus: float | None = None,
         sampling: "Sampling | None" = None,
         seed: int = 0,
         batch_size: int = 8,
     ) -> list[Caption]:
         """Caption photos; what is not given is the checkpoint's default.
 
-        A photo is a path, a PIL image or an array of any mode. ``length_normalisation`` γ and ``consensus`` τ are two
-        ways to choose among the beam's captions (`Ranking`): give one. ``sampling`` draws the words instead of
-        searching.
+        A photo is a path, a PIL image or an array of any mode. ``sampling`` draws the words instead of searching.
         ``seed`` decides everything that is drawn, for each photo together with its own pixels, so that a photo's
         caption does not depend on its batch. Raises `SatError` for a
         photo that cannot be read.
         """
-        decoding = self.checkpoint.decoding.using(
-            beam=beam, look=look, length_normalisation=length_normalisation, consensus=consensus
+        given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
+        decoding = dataclasses.replace(
+            self.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
         )
         if batch_size < 1:
             raise SatError(f"batch_size is {batch_size}: give at least 1")
@@ -270,7 +268,7 @@ class Captioner:
             beam=decoding.beam,
             max_length=decoding.max_length,
             look=look,
-            ranking=decoding.ranking,
+            length_normalisation=decoding.length_normalisation,
         )
 
     def told(
@@ -296,7 +294,7 @@ class Captioner:
         attention, places = array(best.alpha), array(best.places)
         settings: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if sampling is None:
-            settings |= {"beam": decoding.beam, **decoding.ranking._asdict()}
+            settings |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
         else:
             settings |= {"sampling": dataclasses.asdict(sampling)}
         if sampling is not None or decoding.look == "sampled":

@@ -11,7 +11,6 @@ Nothing here is ever unpickled. `save` writes each file under a temporary name a
 finds an old file or a new one, never half a one.
 """
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -30,7 +29,6 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.kinds import build, read_config
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.photos import Preprocessing
-from show_attend_tell.search import Ranking
 from show_attend_tell.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -42,13 +40,12 @@ Bits = Literal[32, 16, 8]
 class Decoding:
     """How captions are made unless told otherwise: what the scores of a model's card were made with.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist, and a γ or κ below 0.
+    Raises `SatError` for a beam or length below one and a look that does not exist.
     """
 
     beam: int = 5
     look: LookName = "expectation"
     length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
-    consensus: float | None = None  # κ of the agreement with others, by exp(κ log p / length^γ); None is none
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
@@ -56,42 +53,6 @@ class Decoding:
             raise SatError(f"beam is {self.beam} and the longest caption {self.max_length}: give at least 1 of each")
         if self.look not in LOOKS:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
-        if self.length_normalisation < 0 or (self.consensus is not None and self.consensus < 0):
-            raise SatError(
-                f"length normalisation {self.length_normalisation:g}, consensus {self.consensus}: give 0 or more"
-            )
-
-    @property
-    def ranking(self) -> Ranking:
-        """How the captions that the beam found are ordered."""
-        return Ranking(self.length_normalisation, self.consensus)
-
-    @property
-    def summary(self) -> str:
-        """Beam and ranking in words."""
-        consensus = "" if self.consensus is None else f", consensus κ {self.consensus:g}"
-        return f"beam {self.beam}, length normalisation γ {self.length_normalisation:g}{consensus}"
-
-    def using(
-        self,
-        *,
-        beam: int | None = None,
-        look: LookName | None = None,
-        length_normalisation: float | None = None,
-        consensus: float | None = None,
-    ) -> "Decoding":
-        """These defaults but for what is given; a γ that is given without a κ means none."""
-        ranking = self.ranking
-        if length_normalisation is not None:
-            ranking = Ranking(length_normalisation, consensus)
-        elif consensus is not None:
-            ranking = ranking._replace(consensus=consensus)
-        return dataclasses.replace(
-            self,
-            beam=self.beam if beam is None else beam,
-            look=look or self.look,
-            **ranking._asdict(),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +200,8 @@ class Checkpoint:
             )
             + f" of {self.encoder.preprocessing.size} pixels.",
             f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
-            f"- Decoding defaults: {self.decoding.summary}, look by {self.decoding.look}.",
+            f"- Decoding defaults: beam {self.decoding.beam}, look by {self.decoding.look}, length normalisation "
+            f"{self.decoding.length_normalisation:g}.",
             "",
             "## Training",
             "",
@@ -274,14 +236,14 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
     if not rows:
         return []
-    made = next(iter(scores.values()))
-    decoding = Decoding().using(**{name: made.get(name) for name in ("beam", "length_normalisation", "consensus")})
+    any_split = {"length_normalisation": 0.0, **next(iter(scores.values()))}
+    how = "×100; {tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}."
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
         "| " + " | ".join(["---"] * 8) + " |",
         *rows,
         "",
-        f"×100; {made['tokens']} tokens; {decoding.summary}; look by {made['look']}.",
+        how.format_map(any_split),
     ]
 
 

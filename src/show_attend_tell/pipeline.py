@@ -24,7 +24,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Tokens, assess, check_scorers
 from show_attend_tell.features import Annotations, FeatureCache
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import Ranking, beam_search, photos_together
+from show_attend_tell.search import beam_search, photos_together
 from show_attend_tell.training import (
     Epoch,
     MeanAnnotations,
@@ -36,10 +36,8 @@ from show_attend_tell.training import (
 from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
-BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every ranking;
-RANKINGS = tuple(  # the best pair becomes the checkpoint's default
-    Ranking(gamma, kappa) for kappa in (None, 3.0) for gamma in (0.0, 0.25, 0.5, 0.6, 0.75)
-)
+BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every length normalisation;
+NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # the best pair becomes the checkpoint's default
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -251,30 +249,31 @@ def train(
     best.decoding, scores = choose_decoding(decoder, data, config.max_length, say=say)
     best.training["validation_bleu_4"] = scores
     best.save(output, bits=bits)
-    say(f"{output} decodes with {best.decoding.summary}. Trained for {time.monotonic() - began:.0f} s")
+    say(
+        f"{output} decodes with a beam of {best.decoding.beam} and length normalisation "
+        f"{best.decoding.length_normalisation:g}. Trained for {time.monotonic() - began:.0f} s"
+    )
     return best
 
 
 def choose_decoding(
     decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam and ranking of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
+    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
 
     A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
-    say("val BLEU-4 by beam, γ of length normalisation and κ of consensus")
+    say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS:
-        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=RANKINGS)
-        by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(RANKINGS, found, strict=True)}
-        for kappa in dict.fromkeys(ranking.consensus for ranking in RANKINGS):
-            row = [f"γ {r.length_normalisation:<4g} {score:5.2f}" for r, score in by_ranking.items() if r[1] == kappa]
-            say(f"  beam {beam:<5}{'' if kappa is None else f'κ {kappa:g}':<8}" + "   ".join(row))
-        ranking = max(by_ranking, key=lambda ranking: by_ranking[ranking])
-        scores[f"beam {beam}, {ranking}"] = round(by_ranking[ranking], 2)
-        if by_ranking[ranking] > best:
-            chosen = dataclasses.replace(chosen, beam=beam, **ranking._asdict())
-            best = by_ranking[ranking]
+        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, normalisations=NORMALISATIONS)
+        by_gamma = {gamma: each["bleu_4"] for gamma, each in zip(NORMALISATIONS, found, strict=True)}
+        say(f"  beam {beam:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
+        gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
+        scores[f"beam {beam}, γ {gamma:g}"] = round(by_gamma[gamma], 2)
+        if by_gamma[gamma] > best:
+            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma)
+            best = by_gamma[gamma]
     return chosen, scores
 
 
@@ -340,7 +339,6 @@ def evaluate(
     beam: int | None = None,
     look: LookName | None = None,
     length_normalisation: float | None = None,
-    consensus: float | None = None,
     tokens: Tokens = "split",
     attention: bool = False,
     seed: int = 0,
@@ -357,8 +355,9 @@ def evaluate(
     """
     check_scorers()
     examples = dataset.split(split)
-    decoding = captioner.checkpoint.decoding.using(
-        beam=beam, look=look, length_normalisation=length_normalisation, consensus=consensus
+    given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
+    decoding = dataclasses.replace(
+        captioner.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
     )
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
@@ -384,7 +383,7 @@ def evaluate(
         "model": captioner.name,
         "beam": decoding.beam,
         "look": decoding.look,
-        **decoding.ranking._asdict(),
+        "length_normalisation": decoding.length_normalisation,
         "seed": seed,
     }
 

@@ -1,15 +1,10 @@
 """From annotations to words: beam search, greedy (a beam of one) and sampling, over any `Decoder`.
 
-A beam search runs by log p; a `Ranking` says which of the captions that it found is the photo's.
-
 B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
 """
 
-import itertools
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,50 +34,16 @@ class Hypothesis:
     beta: Tensor | None  # (T,)
     places: Tensor | None  # (T,)
 
-    @property
-    def length(self) -> int:
-        """C, the end token included when it ended."""
-        return len(self.words) + self.ended
-
-
-class Ranking(NamedTuple):
-    """How the captions that a beam search found for one photo are ordered.
-
-    By log p / C^γ, the caption's length C with its end token: γ is ``length_normalisation``, 0 for log p itself, which
-    prefers short captions. Or, with a ``consensus`` κ, by the share of its words and pairs of words (`overlap`) that a
-    caption is expected to have in common with another whose probability is in proportion to exp(κ log p / C^γ). That is
-    minimum Bayes risk decoding (Kumar & Byrne 2004): what many likely captions say is likely right. Every caption that
-    the search could have ended with on its way is then considered, not only those that its beam held on to.
-    """
-
-    length_normalisation: float = 0.0
-    consensus: float | None = None
-
-    def __str__(self) -> str:
-        return f"γ {self.length_normalisation:g}" + ("" if self.consensus is None else f", κ {self.consensus:g}")
-
-
-BY_LOG_P = Ranking()
-
-
-class Ending(NamedTuple):
-    """A caption that a search could have ended with."""
-
-    words: list[int]
-    log_probability: float  # with the end token's
-    path: int  # which path it is
-    steps: int  # after so many steps
-
 
 class Trail(NamedTuple):
     """What one step of a search leaves behind, to be read backwards from the end."""
 
     step: Step
     words: Tensor  # (B, P)
-    parents: Tensor | None = None  # the path that each path continues (B, P), or None when it is itself
-    endings: Tensor | None = None  # log p of each path were it to end here (B, P), −∞ for one that had
+    parents: Tensor | None  # the path that each path continues (B, P), or None when it is itself
 
 
+@torch.inference_mode()
 def beam_search(
     decoder: Decoder,
     annotations: Tensor,
@@ -90,33 +51,15 @@ def beam_search(
     beam: int = 1,
     max_length: int = 40,
     look: Look = EXPECTATION,
-    ranking: Ranking = BY_LOG_P,
+    length_normalisation: float = 0.0,
     allow_unknown: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The ``beam`` best captions of each photo that a beam search finds (`explore`), best first by the ranking.
-
-    A beam of one is greedy, unless by consensus.
-    """
-    found = explore(decoder, annotations, beam=beam, max_length=max_length, look=look, allow_unknown=allow_unknown)
-    return [each.ranked(ranking) for each in found]
-
-
-@torch.inference_mode()
-def explore(
-    decoder: Decoder,
-    annotations: Tensor,
-    *,
-    beam: int = 1,
-    max_length: int = 40,
-    look: Look = EXPECTATION,
-    allow_unknown: bool = False,
-) -> "list[Explored]":
-    """What a beam search finds for each photo, to be ranked in one way or several.
+    """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
     the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
-    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted. Raises
-    `SatError` for a beam or length below one.
+    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
+    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -136,89 +79,33 @@ def explore(
         log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)  # (B, P, K)
         if not allow_unknown:
             log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
-        endings = (scores + log_probabilities[..., Vocabulary.END]).masked_fill(finished, NEVER)
         log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
         scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(beam, dim=-1)
         parents, words = chosen // K, chosen % K
-        trail.append(Trail(step, words, parents, endings))
+        trail.append(Trail(step, words, parents))
         state = step.state.select(parents)
         finished = finished.gather(1, parents) | (words == Vocabulary.END)
         if finished.all():
             break
 
-    return [Explored(trail, b, scores[b], finished[b]) for b in range(batch)]
+    found = [
+        [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(beam) if scores[b, p] > NEVER]
+        for b in range(batch)
+    ]
+    return [ranked(hypotheses, length_normalisation) for hypotheses in found]
 
 
-class Explored:
-    """What a beam search found for one photo."""
+def ranked(hypotheses: list[Hypothesis], length_normalisation: float) -> list[Hypothesis]:
+    """Order the captions of one photo: what ended before what did not, then by log p / length^γ, the best first.
 
-    def __init__(self, trail: list[Trail], photo: int, scores: Tensor, finished: Tensor) -> None:
-        self.trail, self.photo = trail, photo
-        self.scores, self.finished = scores.tolist(), finished.tolist()  # (P,), after the last step
-
-    def ranked(self, ranking: Ranking) -> list[Hypothesis]:
-        """The best captions by a ranking, the best first, no more than the beam is wide.
-
-        By consensus all of `passed` are candidates; otherwise, or where nothing can end, those in the beam at the end,
-        and what ended comes before what the longest length cut off.
-        """
-        gamma, kappa = ranking
-        if kappa is None or not self.passed:
-            return sorted(
-                self.held, key=lambda h: (h.ended, h.log_probability / max(1, h.length) ** gamma), reverse=True
-            )
-        logits = [kappa * ending.log_probability / (len(ending.words) + 1) ** gamma for ending in self.passed]
-        worth = (self.shared @ torch.softmax(torch.tensor(logits, dtype=torch.float64), 0)).tolist()
-        best = sorted(range(len(worth)), key=lambda i: worth[i], reverse=True)[: len(self.scores)]
-        chosen = [self.passed[i] for i in best]
-        return [retrace(self.trail, self.photo, e.path, e.log_probability, True, e.steps) for e in chosen]
-
-    @cached_property
-    def held(self) -> list[Hypothesis]:
-        """The captions in the beam at the end, the likeliest first."""
-        return [
-            retrace(self.trail, self.photo, path, score, ended)
-            for path, (score, ended) in enumerate(zip(self.scores, self.finished, strict=True))
-            if score > NEVER
-        ]
-
-    @cached_property
-    def shared(self) -> Tensor:
-        """The `overlap` of those that the search `passed`."""
-        return overlap([ending.words for ending in self.passed])
-
-    @cached_property
-    def passed(self) -> list[Ending]:
-        """Every caption that the search could have ended with on its way, the likeliest first."""
-        found = []
-        said: list[list[int]] = [[] for _ in self.scores]
-        for steps, (_, words, parents, endings) in enumerate(self.trail):
-            assert parents is not None  # as `explore` leaves it
-            assert endings is not None
-            scores = endings[self.photo].tolist()
-            found += [Ending(said[path], score, path, steps) for path, score in enumerate(scores) if score > NEVER]
-            going_on = zip(parents[self.photo].tolist(), words[self.photo].tolist(), strict=True)
-            said = [[*said[parent], word] for parent, word in going_on]
-        return sorted(found, key=lambda ending: ending.log_probability, reverse=True)
-
-
-def overlap(captions: list[list[int]]) -> Tensor:
-    """What share of their words and pairs of words any two captions have in common, (N, N) in float64.
-
-    Twice those in common over those of both; one that a caption has twice counts twice where the other has it twice.
+    γ is ``length_normalisation``, 0 for none; the end token counts.
     """
-    numbered: dict[tuple[Any, int], int] = {}  # a word, or a pair, and how often it came before in the same caption
-    rows, columns = [], []
-    for row, words in enumerate(captions):
-        before: Counter[Any] = Counter()
-        for gram in (*words, *itertools.pairwise(words)):
-            rows.append(row)
-            columns.append(numbered.setdefault((gram, before[gram]), len(numbered)))
-            before[gram] += 1
-    has = torch.zeros(len(captions), len(numbered))
-    has[rows, columns] = 1.0
-    sizes = has.sum(1)
-    return (2 * (has @ has.T) / (sizes[:, None] + sizes).clamp_min(1)).double()
+
+    def key(hypothesis: Hypothesis) -> tuple[bool, float]:
+        length = len(hypothesis.words) + hypothesis.ended
+        return hypothesis.ended, hypothesis.log_probability / max(1, length) ** length_normalisation
+
+    return sorted(hypotheses, key=key, reverse=True)
 
 
 @torch.inference_mode()
@@ -262,7 +149,7 @@ def sample(
         words = words.masked_fill(finished, Vocabulary.END)
         picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
         scores = scores + picked.masked_fill(finished, 0.0)
-        trail.append(Trail(step, words))
+        trail.append(Trail(step, words, None))
         state = step.state
         finished = finished | (words == Vocabulary.END)
         if finished.all():
@@ -300,13 +187,11 @@ def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: f
     return probabilities
 
 
-def retrace(
-    trail: list[Trail], photo: int, path: int, score: float, ended: bool, steps: int | None = None
-) -> Hypothesis:
-    """Read a path of a photo backwards through the trail, from its end or as it was after so many steps."""
+def retrace(trail: list[Trail], photo: int, path: int, score: float, ended: bool) -> Hypothesis:
+    """Read a path of a photo backwards through the trail."""
     words: list[int] = []
     taken: list[tuple[Step, int]] = []  # each word's step, and the path that took it
-    for step, said, parents, _ in reversed(trail[:steps]):
+    for step, said, parents in reversed(trail):
         word = int(said[photo, path])
         if parents is not None:
             path = int(parents[photo, path])

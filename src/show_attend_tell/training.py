@@ -34,7 +34,7 @@ from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
 from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
-from show_attend_tell.search import BY_LOG_P, Ranking, explore, photos_together
+from show_attend_tell.search import beam_search, photos_together, ranked
 from show_attend_tell.vocabulary import Vocabulary
 
 
@@ -440,23 +440,23 @@ def validation_bleu(
     *,
     beam: int,
     max_length: int,
-    rankings: Sequence[Ranking] = (BY_LOG_P,),
+    normalisations: Sequence[float] = (0.0,),
 ) -> list[dict[str, float]]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
 
-    One search serves all of the ``rankings``, and each has its scores. A hard model is judged by its
+    One search serves all of the length ``normalisations``, and each has its scores. A hard model is judged by its
     likeliest places: by expectation, a diffuse α would look as good as a decided one.
     """
     look = look_by_name("likeliest" if decoder.config.attention == "hard" else "expectation")
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
-    found: list[list[list[str]]] = [[] for _ in rankings]
+    found: list[list[list[str]]] = [[] for _ in normalisations]
     together = photos_together(beam, device)
     for start in range(0, len(names), together):
         annotations = data.views[0][names[start : start + together]].to(device)
-        for each in explore(decoder, annotations, beam=beam, max_length=max_length, look=look):
-            for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(each.ranked(ranking)[0].words))
+        for hypotheses in beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look):
+            for captions, normalisation in zip(found, normalisations, strict=True):
+                captions.append(data.vocabulary.decode(ranked(hypotheses, normalisation)[0].words))
     references = [references for _, references in data.validation]
     scores = [bleu(captions, references).with_penalty for captions in found]
     return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]

@@ -42,9 +42,6 @@ Examples:
 @click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
-@click.option(
-    "--consensus", type=click.FloatRange(0), help="κ of agreement by exp(κ log p / length^γ). [default: the model's]"
-)
 @tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
@@ -74,7 +71,6 @@ def evaluate(
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
-    consensus: float | None,
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -111,7 +107,6 @@ def evaluate(
         beam=beam,
         look=look,
         length_normalisation=length_normalisation,
-        consensus=consensus,
         tokens=tokens,
         attention=attention,
         seed=seed,
@@ -122,7 +117,7 @@ def evaluate(
         captioner.checkpoint.scores[split] = kept
         captioner.checkpoint.describe(models[0])
     if with_gaze:
-        used = {name: result[name] for name in ("beam", "look", "length_normalisation", "consensus")}
+        used = {name: result[name] for name in ("beam", "look", "length_normalisation")}
         result["gaze"] = gaze(
             captioner,
             dataset.split(split),
