@@ -92,10 +92,19 @@ def test_bleu_refuses_what_it_cannot_score() -> None:
 
 def test_describe() -> None:
     result = describe({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
-    assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50}
+    assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50, "broken_off": 0}
     assert "not_in_training" not in describe({"1": "a dog"}, None)
     with pytest.raises(SatError, match="no captions"):
         describe({}, None)
+
+
+def test_a_caption_that_breaks_off_is_told() -> None:
+    """ "a" ends 1 caption of 102 that have it, "dog" 100 of 101; "big" never ends one, but is not common."""
+    training = [["a", "dog"]] * 100 + [["dog", "a"], ["a", "big", "cat"]]
+    captions = {"1": "a big dog", "2": "a dog on a", "3": "a big", "4": ""}
+    assert describe(captions, training)["broken_off"] == 25
+    assert describe(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
+    assert describe(captions, training[:99])["broken_off"] == 0  # too few to tell
 
 
 def test_score_refuses_what_it_cannot_score() -> None:

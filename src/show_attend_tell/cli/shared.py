@@ -148,10 +148,12 @@ def tell_scores(result: dict[str, Any]) -> None:
     click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
     click.echo(f"  SPICE {figure('spice')}")
     variety = result["variety"]
-    copied = f", {variety['not_in_training']:.0f} % not in training" if "not_in_training" in variety else ""
+    known = "not_in_training" in variety
+    copied = f", {variety['not_in_training']:.0f} % not in training" if known else ""
+    broken = f", {variety['broken_off']:.1f} % broken off" if known else ""
     click.echo(
         f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
-        f"{variety['distinct']:.0f} % of the captions distinct{copied}"
+        f"{variety['distinct']:.0f} % of the captions distinct{copied}{broken}"
     )
 
 
