@@ -286,14 +286,14 @@ def check_scorers() -> None:
 
 
 def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
-    """Say how varied captions are, and whether they are whole, which no score shows.
+    """Say how varied captions are, and whether they are whole: no score of a single caption shows it.
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
     that differ from all before them) and, when the `training` captions are given as lists of words,
-    `not_in_training` (the share that is not the copy of one) and `broken_off` (the share whose last word is a common
-    one, there a hundred times or more in training, that ends a caption less than once in a hundred times: "a man on
-    a"; BLEU, METEOR and CIDEr reward leaving the riskiest word unsaid). Shares are x100. Words are the split file's,
-    also of raw captions. Raises SatError without captions.
+    `not_in_training` (the share that is not the copy of one) and `broken_off` (the share whose last word occurs there
+    a hundred times or more and ends a caption less than once in a hundred of these: "a man on a"; BLEU rewards leaving
+    the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. Words are the split file's, also of raw
+    captions. Raises SatError without captions.
     """
     if not hypotheses:
         raise SatError("there are no captions to describe")

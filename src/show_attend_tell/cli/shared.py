@@ -148,12 +148,14 @@ def tell_scores(result: dict[str, Any]) -> None:
     click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
     click.echo(f"  SPICE {figure('spice')}")
     variety = result["variety"]
-    known = "not_in_training" in variety
-    copied = f", {variety['not_in_training']:.0f} % not in training" if known else ""
-    broken = f", {variety['broken_off']:.1f} % broken off" if known else ""
+    against_training = ""
+    if "not_in_training" in variety:
+        against_training = (
+            f", {variety['not_in_training']:.0f} % not in training, {variety['broken_off']:.1f} % broken off"
+        )
     click.echo(
         f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
-        f"{variety['distinct']:.0f} % of the captions distinct{copied}{broken}"
+        f"{variety['distinct']:.0f} % of the captions distinct{against_training}"
     )
 
 
