@@ -111,6 +111,7 @@ def test_another_model_and_beam_ask_again(open_page: Callable[..., Page], server
 
 def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
     page = open_page(server.url)
+    page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
     expect(page.locator("#settings")).to_be_visible()
     for _ in range(6):  # the header's links come first
         page.keyboard.press("Tab")
