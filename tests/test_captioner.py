@@ -116,6 +116,9 @@ def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list
             captioner([photos[0], photo])
     with pytest.raises(SatError, match="not a int"):
         captioner([3])
+    for nothing in (3, None):
+        with pytest.raises(SatError, match=f"{nothing} is no photo: give a path"):
+            captioner(nothing)
 
 
 # Batches change nothing

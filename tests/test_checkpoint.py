@@ -264,6 +264,8 @@ def test_tuned_weights_that_do_not_fit_are_named(
     [
         ({"beam": 0}, "beam is 0"),
         ({"max_length": 0}, "longest caption 0"),
+        ({"length_normalisation": -0.5}, r"length normalisation -0\.5: give a number from 0"),
+        ({"length_normalisation": float("nan")}, "length normalisation nan"),
         ({"look": "away"}, "'away' is not known: choose one of expectation, likeliest, sampled"),
     ],
 )
@@ -322,6 +324,57 @@ def test_a_hub_id_is_fetched_without_code_or_pickles(saved: Path, monkeypatch: p
 
 
 # The card
+
+
+def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_path: Path) -> None:
+    model = small_checkpoint(encoder)
+    for name in sorted(FILES - {"config.json"} | {"encoder.safetensors"}):
+        folder = tmp_path / name.split(".")[0]
+        folder.mkdir()
+        (folder / name).write_text("mine", encoding="utf-8")
+        with pytest.raises(SatError, match=rf"{folder.name} is no model, and its {name} would be overwritten"):
+            model.save(folder)
+        assert [file.name for file in folder.iterdir()] == [name] and (folder / name).read_text() == "mine"
+
+
+def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encoder, saved: Path) -> None:
+    model = small_checkpoint(encoder)
+    before = (saved / "model.safetensors").read_bytes()
+    weight = model.decoder.get_parameter("initial_hidden.weight")
+    weight.data[0, 0] = 1e6  # beyond half precision, not beyond single
+    with pytest.raises(SatError, match=r"model is not written, for initial_hidden\.weight .*too large .*learning rate"):
+        model.save(saved, bits=16)
+    assert (saved / "model.safetensors").read_bytes() == before
+    model.save(saved, bits=32)
+    weights = load_file(saved / "model.safetensors")
+    weights["initial_hidden.weight"][0, 0] = float("nan")
+    save_file(weights, saved / "model.safetensors")
+    with pytest.raises(SatError, match=r"model\.safetensors is damaged: initial_hidden\.weight"):
+        Checkpoint.load(saved)
+
+
+def test_other_bits_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+    with pytest.raises(SatError, match="4 bits a weight: choose 32, 16 or 8"):
+        small_checkpoint(encoder).save(tmp_path / "model", bits=4)  # type: ignore[arg-type]
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_in_the_folder_one_is_in_has_that_folder_s_name(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(saved)
+    assert find_model(".").name == "model"
+    Checkpoint.load(".").describe(".")
+    assert (saved / "README.md").read_text(encoding="utf-8").startswith("# model\n")
+
+
+def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
+    model = small_checkpoint(encoder, attention="hard", gate=False)
+    model.training["validation_bleu_4"] = {"beam 3, γ 0": 17.5}
+    first = {"bleu_4": 20.0, "tokens": "split", "beam": 3, "look": "expectation"}
+    model.scores = {"test": first, "val": {**first, "beam": 7, "length_normalisation": 0.5, "look": "likeliest"}}
+    card = model.card("beach")
+    assert "×100; test: split tokens; beam 3, length normalisation 0; look by expectation. val: split" in card
+    assert "beam 7, length normalisation 0.5; look by likeliest." in card
+    assert "- BLEU-4 on val with brevity penalty, by the likeliest places: beam 3, γ 0: 17.5\n" in card
 
 
 def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,11 @@ def sat(*arguments: object) -> Result:
     return result
 
 
-def refused(*arguments: object) -> str:
+def refused(*arguments: object, code: int | None = None) -> str:
     """Run a command that must end with one line for the user, after progress bars at most; return it."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code != 0 and isinstance(result.exception, SystemExit), repr(result.exception)
+    assert result.exit_code != 0 and result.exit_code == (code or result.exit_code)
+    assert isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output
     *bars, line = (line for line in result.stderr.splitlines() if line.strip())
     assert line.startswith("sat: ") and all("|" in bar for bar in bars), result.stderr
@@ -250,6 +252,11 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--sample", "--top-p", "2"], "top_p 2"),
         (["PHOTOS", "--json", "absent/captions.json"], "absent is not a folder"),
         (["PHOTOS", "--json", "PHOTOS"], "PHOTOS"),
+        (["PHOTOS", "--json", "PHOTOS/photo0.png"], r"photo0\.png is one of the photos"),
+        (["PHOTOS", "--html", "./PHOTOS/photo1.png"], r"photo1\.png is one of the photos"),
+        (["PHOTOS", "--json", "both", "--html", "./both"], "--json and --html both name both"),
+        (["PHOTOS", "--sample", "--temperature", "nan"], "temperature nan"),
+        (["PHOTOS", "--sample", "--temperature", "inf"], "temperature inf"),
         (["PHOTOS", "--picture", "PHOTOS/notes.txt"], "--picture"),
         (["PHOTOS", "--picture", "PHOTOS"], r"photo0\.png would overwrite a photo"),
         (["PHOTOS", "--dark"], "add --picture FOLDER"),
@@ -273,6 +280,42 @@ def test_mistakes_with_caption(
     line = refused("caption", *given)
     assert re.search(message, line), line
     assert not list(Path.cwd().glob("**/*.part"))
+    for number, scene in enumerate(shape_scenes(3)):
+        with Image.open(f"PHOTOS/photo{number}.png") as photo:
+            assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
+
+
+def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
+    try:
+        odd = (photos / "photo0.png").rename(os.fsdecode(os.fsencode(photos) + b"/p\xff.png"))
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    file = tmp_path / "captions.json"
+    sat("caption", odd, "--model", model, "--json", file)
+    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
+        assert json.loads(text)[0]["source"] == str(odd)
+
+
+def test_links_and_pipes_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:
+    def told(target: Path) -> list[str]:
+        sat("caption", photos, "--model", model, "--json", target)
+        return [Path(caption["source"]).name for caption in json.loads(target.read_text(encoding="utf-8"))]
+
+    names = ["photo0.png", "photo1.png", "photo2.png"]
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old", encoding="utf-8")
+    link.symlink_to(target.name)
+    assert told(link) == names and link.is_symlink() and target.read_text(encoding="utf-8") != "old"
+
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    sat("caption", photos, "--model", model, "--json", pipe)
+    reader.join(timeout=30)
+    assert received == [target.read_text(encoding="utf-8")] and pipe.is_fifo()
+    sat("caption", photos, "--model", model, "--json", os.devnull)
+    assert Path(os.devnull).is_char_device()
 
 
 def test_an_unreadable_photo_is_named(photos: Path, model: Path) -> None:
@@ -361,6 +404,28 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
+def test_an_interrupted_encoding_is_gone_on_with_by_the_same_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "model"
+    train = ("train", data, "--attention", "soft", "--output", output, "--geometry", "squash", "--epochs", 1, *SMALL)
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("show_attend_tell.pipeline.prepare", interrupt)
+        line = refused(*train, code=130)
+    assert "the same command goes on" in line and "--resume" not in line
+    assert "epoch 1: val BLEU-4" in sat(*train).stdout
+
+
+def test_what_training_suggests_exists(tmp_path: Path) -> None:
+    data, output = shape_folder(tmp_path / "shapes", test=0), tmp_path / "model"
+    told = sat("train", data, "--attention", "soft", "--output", output, "--epochs", 1, *SMALL).stdout
+    assert told.splitlines()[-1].endswith("--split val")
+
+
 def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
     train = ("train", data, "--epochs", 1, "--geometry", "squash", *SMALL)
     sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--fine-tune-encoder", 0.001)
@@ -412,6 +477,9 @@ def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
         (["DATA", "--attention", "harder"], "--attention"),
         (["DATA", "--bits", "4"], "--bits"),
         (["DATA", "--fine-tune-encoder", "0"], "--fine-tune-encoder"),
+        (["DATA", "--fine-tune-encoder", "nan"], "--fine-tune-encoder nan: give a rate"),
+        (["DATA", "--encoder", "small"], "--encoder small is random .*--fine-tune-encoder"),
+        (["DATA", "--output", "MINE"], r"MINE is no model, and its README\.md would be overwritten"),
         (["DATA", "--resume"], "nothing to resume"),
         (["DATA", "--start-from", "beech"], "no model 'beech'"),
         (["DATA", "--output", "DATA/captions.csv"], "--output"),
@@ -424,6 +492,8 @@ def test_mistakes_with_train(
     monkeypatch.chdir(tmp_path)
     data.rename("DATA")
     Path("EMPTY").mkdir()
+    Path("MINE").mkdir()
+    Path("MINE/README.md").write_text("mine", encoding="utf-8")
     given = ["train", *arguments]
     if "--attention" not in arguments:
         given += ["--attention", "hard"]
@@ -432,6 +502,7 @@ def test_mistakes_with_train(
     line = refused(*given)
     assert re.search(message, line), line
     assert not Path("model").exists()
+    assert [file.read_text(encoding="utf-8") for file in Path("MINE").iterdir()] == ["mine"]
 
 
 def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_authors_flickr_files(folder: Path, place: str, token_file: str, pre
         "a.jpg.1#0\tA photo that does not exist",  # as in the real file
         "a.jpg.1#1\tAnother caption of it",
     ]
-    (text / token_file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (text / token_file).write_text("\n".join(lines) + "\n", encoding="utf-8-sig")  # with the mark of some editors
     for name, photo in (("train", "a.jpg"), ("dev", "b.jpg"), ("test", "c.jpg")):
         (text / f"{prefix}.{name}Images.txt").write_text(f"{photo}\r\n\r\n", encoding="utf-8")
     dataset = read_dataset(folder)
@@ -258,8 +258,22 @@ def test_a_photo_in_two_splits_is_refused(folder: Path) -> None:
 
 
 def test_a_folder_without_photos_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SatError, match=r"lists 3 photos, and none can be used; looked for them in .*images"):
+    unused = r"lists 3 photos, and none can be used: {} without a caption, {} not found in .*images"
+    with pytest.raises(SatError, match=unused.format(0, 3)):
         read_dataset(karpathy(tmp_path, *THREE))
+
+
+def test_a_folder_without_a_word_is_refused(folder: Path) -> None:
+    (folder / "captions.csv").write_text("photo,caption\na.jpg,\nb.jpg,...\n", encoding="utf-8")
+    with pytest.raises(SatError, match="lists 2 photos, and none can be used: 2 without a caption, 0 not found"):
+        read_dataset(folder)
+
+
+def test_one_photo_by_two_names_is_refused(folder: Path) -> None:
+    rows = ["photo,caption,split", "a.jpg,a dog,train", "b.jpg,a cat,val", "images/a.jpg,a dog,test"]
+    (folder / "captions.csv").write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(SatError, match=r"'a\.jpg' and 'images/a\.jpg' are one photo, .*images/a\.jpg; .*one name"):
+        read_dataset(folder)
 
 
 def test_a_folder_without_captions_is_refused(folder: Path) -> None:

@@ -111,6 +111,7 @@ def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> N
     assert min(first) < captioner.log_probability(photo, "word3") < max(first)
     with pytest.raises(SatError, match="no model to train or to save"):
         captioner.save(tmp_path / "both")
+    assert not (tmp_path / "both").exists()
 
 
 def test_models_that_do_not_belong_together_are_named(encoder: Encoder, tmp_path: Path) -> None:

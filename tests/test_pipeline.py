@@ -236,6 +236,28 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dat
     assert torch.allclose(model.decoder.attention.energy, soft.decoder.attention.energy, atol=1e-6)
 
 
+def test_words_unknown_to_the_model_to_start_from_stay_so_and_it_is_said(dataset: Dataset, tmp_path: Path) -> None:
+    soft, said = run(dataset, small_config(epochs=1), tmp_path / "soft")
+    assert not any("words are unknown" in line for line in said)
+    folder = shape_folder(tmp_path / "shapes")
+    captions = folder / "captions.csv"
+    captions.write_text(captions.read_text(encoding="utf-8").replace(" a ", " my "), encoding="utf-8")
+    captions.write_text(captions.read_text(encoding="utf-8").replace(",a ", ",one "), encoding="utf-8")
+    model, said = run(read_dataset(folder), small_config(epochs=1), tmp_path / "again", start_from=soft)
+    (line,) = (line for line in said if "words are unknown" in line)
+    assert "% of the training captions' words are unknown to the model to start from" in line
+    assert model.vocabulary == soft.vocabulary
+    _, said = run(read_dataset(folder), small_config(epochs=1, minimum_count=9), tmp_path / "rare")
+    assert any("being seen fewer than 9 times: --set minimum_count=1 keeps every word" in line for line in said)
+
+
+def test_only_what_can_be_resumed_is_said_to_be(dataset: Dataset, tmp_path: Path) -> None:
+    model, _ = run(dataset, small_config(epochs=1), tmp_path / "model")
+    model.save(tmp_path / "copied")  # which has no training of its own
+    with pytest.raises(SatError, match=r"copied holds a model already: give another --output$"):
+        run(dataset, small_config(epochs=1), tmp_path / "copied")
+
+
 def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -246,6 +246,13 @@ def test_beam_refuses(beam: int, longest: int) -> None:
         beam_search(small_decoder(), small_annotations(), beam=beam, max_length=longest)
 
 
+def test_probabilities_that_are_no_numbers_are_refused() -> None:
+    decoder = small_decoder()
+    torch.nn.init.constant_(decoder.output_bias, float("nan"))
+    with pytest.raises(SatError, match="probabilities are no numbers"):
+        beam_search(decoder, small_annotations(), beam=2)
+
+
 # ---------------------------------------------------------------- sampling
 
 
@@ -382,7 +389,16 @@ def test_nothing_ends_while_sampling() -> None:
         assert len(h.words) == 6 and not h.ended and set(h.words) <= {2, 3}
 
 
-@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}], ids=str)
+@pytest.mark.parametrize("temperature", [1e-6, 1e-45])
+def test_however_cold_sampling_is_greedy(temperature: float) -> None:
+    decoder, annotations = small_decoder(), small_annotations()
+    found = sample(decoder, annotations, seeds=[1] * len(annotations), max_length=6, temperature=temperature)
+    assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": 0.0}, {"temperature": math.nan}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}], ids=str
+)
 def test_sampling_refuses(options: dict[str, float]) -> None:
     ((name, value),) = options.items()
     with pytest.raises(SatError, match=f"{name} {value}"):

@@ -34,7 +34,7 @@ from show_attend_tell.vocabulary import tokenise
 Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Caption:
     """A caption and the evidence for it; prints as its sentence."""
 
@@ -202,6 +202,8 @@ class Captioner:
         """Caption one photo, or several in batches; the options are `caption`'s."""
         if isinstance(photos, (str, os.PathLike, Image.Image, np.ndarray)):
             return self.caption([photos], **options)[0]
+        if not isinstance(photos, Iterable):
+            raise SatError(f"{photos!r} is no photo: give a path, a PIL image, an array, or several of them")
         return self.caption(list(photos), **options)
 
     def caption(

@@ -12,11 +12,12 @@ finds an old file or a new one, never half a one.
 """
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -40,7 +41,7 @@ Bits = Literal[32, 16, 8]
 class Decoding:
     """How captions are made unless told otherwise: what the scores of a model's card were made with.
 
-    Raises `SatError` for a beam or length below one and a look that does not exist.
+    Raises `SatError` for a beam or length below one, a look that does not exist and a γ that is no number from 0.
     """
 
     beam: int = 5
@@ -53,6 +54,8 @@ class Decoding:
             raise SatError(f"beam is {self.beam} and the longest caption {self.max_length}: give at least 1 of each")
         if self.look not in LOOKS:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
+        if not 0 <= self.length_normalisation < math.inf:
+            raise SatError(f"length normalisation {self.length_normalisation}: give a number from 0, 0 for none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +95,23 @@ class Checkpoint:
     tuned_encoder: dict[str, Tensor] | None = None  # the weights of an encoder that was fine-tuned along
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
-        """Write the folder, creating it if need be; ``bits`` a weight, 8 with one scale per row (see `packing`)."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the folder, creating it if need be; ``bits`` a weight, 8 with one scale per row (see `packing`).
+
+        Raises `SatError` for other bits, for weights that are not finite or too large for so many bits, and for a
+        folder with files that are not a model's (`check_vacant`).
+        """
+        folder = named(folder)
+        if bits not in get_args(Bits):
+            raise SatError(f"{bits} bits a weight: choose 32, 16 or 8")
+        check_vacant(folder)
+        self.card(folder.name)  # an ensemble has none, and is not saved
         weights = {name: value.detach().cpu().contiguous() for name, value in self.decoder.state_dict().items()}
         if bits == 8:
             weights = pack_8bit(weights)
         elif bits == 16:
             weights = {name: value.half() if value.dim() > 1 else value for name, value in weights.items()}
+        check_finite(weights, f"{folder} is not written, for")
+        folder.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
             tuned = {name: value.detach().cpu().contiguous() for name, value in self.tuned_encoder.items()}
             replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
@@ -111,7 +123,7 @@ class Checkpoint:
 
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write what is not weights or words: the card and the configuration, with the scores."""
-        folder = Path(folder)
+        folder = named(folder)
         config = {
             "format": FORMAT,
             "decoder": self.decoder.config.to_dict(),
@@ -159,6 +171,7 @@ class Checkpoint:
             decoder.load_state_dict(weights)
         except RuntimeError as error:
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
+        check_finite(weights, f"{folder / 'model.safetensors'} is damaged:")
         tuned = folder / "encoder.safetensors"
         return cls(
             decoder=decoder.eval(),
@@ -185,6 +198,9 @@ class Checkpoint:
     def card(self, name: str) -> str:
         """The model card, in Markdown."""
         config = self.decoder.config
+        by = ", by the likeliest places" if config.attention == "hard" else ""
+        known = {"validation_bleu_4": f"BLEU-4 on val with brevity penalty{by}"}
+        entries = [(key, value) for key, value in self.training.items() if key != "settings"]
         lines = [
             f"# {name}",
             "",
@@ -205,7 +221,7 @@ class Checkpoint:
             "",
             "## Training",
             "",
-            *(f"- {key.replace('_', ' ')}: {told(value)}" for key, value in self.training.items() if key != "settings"),
+            *(f"- {known.get(key, key.replace('_', ' '))}: {told(value)}" for key, value in entries),
             "",
             "## Scores",
             "",
@@ -236,14 +252,16 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
     if not rows:
         return []
-    any_split = {"length_normalisation": 0.0, **next(iter(scores.values()))}
-    how = "×100; {tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}."
+    how = "{tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}"
+    made = {split: how.format_map({"length_normalisation": 0.0, **found}) for split, found in sorted(scores.items())}
+    alike = len(set(made.values())) == 1
+    legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {how}" for split, how in made.items())
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
         "| " + " | ".join(["---"] * 8) + " |",
         *rows,
         "",
-        how.format_map(any_split),
+        f"×100; {legend}.",
     ]
 
 
@@ -256,7 +274,16 @@ def read_weights(file: Path) -> dict[str, Tensor]:
 
 
 def replace(file: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under a temporary name and then rename it into place."""
+    """Write a file under a temporary name and then rename it into place.
+
+    A link stays one, and the file that it leads to is replaced; a device or a pipe is written to as it is. Raises
+    `SatError` as `check_file` does.
+    """
+    check_file(file)
+    if file.exists() and not file.is_file():
+        write(file)
+        return
+    file = Path(os.path.realpath(file))
     scratch = file.with_name(f".{file.name}.part")
     try:
         write(scratch)
@@ -268,13 +295,45 @@ def replace(file: Path, write: Callable[[Path], object]) -> None:
         scratch.unlink(missing_ok=True)
 
 
+def check_file(file: Path) -> None:
+    """Raise `SatError` for a file that is a folder, or that there is no folder for."""
+    if not file.parent.is_dir():
+        raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
+    if file.is_dir():
+        raise SatError(f"{file} is a folder: name a file")
+
+
+def named(folder: str | os.PathLike[str]) -> Path:
+    """A folder's path that ends in its name, which a model is called by: that of "." does not."""
+    return Path(os.path.abspath(folder))
+
+
+def check_vacant(folder: Path) -> None:
+    """Raise `SatError` for a folder without a model that holds a file of the name of one of a model's."""
+    if (folder / "config.json").exists():
+        return
+    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors"):
+        if (folder / name).exists():
+            raise SatError(f"{folder} is no model, and its {name} would be overwritten: name another folder")
+
+
+def check_finite(weights: Mapping[str, Tensor], what: str) -> None:
+    """Raise `SatError` for weights that are not numbers; ``what`` begins the sentence."""
+    for name, value in weights.items():
+        if value.is_floating_point() and not value.isfinite().all():
+            raise SatError(
+                f"{what} {name} holds values that are no numbers, or too large for the bits of a weight: train at a "
+                "lower learning rate"
+            )
+
+
 def find_model(name: str) -> Path:
     """The folder of a model: a path, a shipped name, or (with ``huggingface_hub``) a hub id "owner/name".
 
     Raises `SatError` naming the shipped models when there is none.
     """
     if Path(name).is_dir():
-        return Path(name)
+        return named(name)
     if name in shipped_models():
         return SHIPPED / name
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):

@@ -127,10 +127,9 @@ class Dataset:
         examples = tuple(example for example in self.examples if example.split == name)
         if not examples:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
-            raise SatError(
-                f"the data in {self.folder} has no split {name!r}; it has {known} (a captions.csv chooses in a column "
-                "named split)"
-            )
+            chosen = (self.folder / "captions.csv").is_file()
+            hint = " (a captions.csv chooses in a column named split)" if chosen else ""
+            raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
 
 
@@ -196,6 +195,7 @@ def _assemble(listing: _Listing, folder: Path, roots: list[Path], *, restval: bo
     counts: Counter[str] = Counter()
     other_splits: Counter[str] = Counter()
     split_of: dict[str, str] = {}
+    name_of: dict[Path, str] = {}
     for listed in listing.photos:
         split = "train" if restval and listed.split == "restval" else _SPLIT_NAMES.get(listed.split)
         if split is None:
@@ -222,6 +222,11 @@ def _assemble(listing: _Listing, folder: Path, roots: list[Path], *, restval: bo
         elif photo is None:
             missing[split].append(listed.name)
         else:
+            if (other := name_of.setdefault(photo, listed.name)) != listed.name:
+                raise SatError(
+                    f"{listing.source}: {other!r} and {listed.name!r} are one photo, {photo}; a score would be wrong: "
+                    "give it one name"
+                )
             captions, raw = zip(*kept, strict=True)
             examples[listed.name] = Example(listed.name, photo, split, captions, raw)
 
@@ -229,8 +234,9 @@ def _assemble(listing: _Listing, folder: Path, roots: list[Path], *, restval: bo
     if not examples:
         splits = ", ".join(sorted({listed.split for listed in listing.photos}))
         raise SatError(
-            f"{listing.source} lists {count(len(listing.photos), 'photo')}, and none can be used; "
-            f"looked for them in {places}; their splits: {splits or 'none'}"
+            f"{listing.source} lists {count(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
+            f"without a caption, {sum(map(len, missing.values()))} not found in {places}; their splits: "
+            f"{splits or 'none'}"
         )
     for split in ("val", "test"):
         if missing[split]:
@@ -402,8 +408,7 @@ def _read_csv(folder: Path) -> _Listing | None:
     if not file.is_file():
         return None
     photos: dict[tuple[str, str], Listed] = {}
-    # "utf-8-sig": spreadsheets begin a file with a mark that would be taken for part of the first name.
-    reader = csv.reader(io.StringIO(read_text(file, "utf-8-sig"), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(read_text(file), newline=""), strict=True)
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         if sorted(header) not in (["caption", "photo"], ["caption", "photo", "split"]):

@@ -125,8 +125,9 @@ class Decoder(nn.Module):
 class DecoderConfig(Config):
     """What defines the function that a weight file computes, and the dropout that it was trained with.
 
-    Defaults are the paper's, or the authors' program's where the paper is silent. Raises `SatError` for sizes below
-    one, a dropout outside [0, 1) and a choice that does not exist.
+    Defaults are the paper's, or the authors' program's where the paper is silent. The tanh of the deep output, which
+    eq. 2 has not, is the program's too; the preset `paper` leaves it out. Raises `SatError` for sizes below one, a
+    dropout outside [0, 1) and a choice that does not exist.
     """
 
     kind = "attention"

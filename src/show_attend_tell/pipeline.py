@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from show_attend_tell.attention import LookName
 from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord
+from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord, check_vacant
 from show_attend_tell.datasets import Dataset, Example
 from show_attend_tell.decoder import DROPOUTS, Decoder, tell, ungated
 from show_attend_tell.encoder import Encoder
@@ -151,8 +151,11 @@ def train(
     if resume and not state.exists():
         raise SatError(f"there is nothing to resume: {state} does not exist. Leave out --resume to start")
     if not resume and ((output / "config.json").exists() or state.exists()):
+        if not state.exists():
+            raise SatError(f"{output} holds a model already: give another --output")
         held = "a model" if (output / "config.json").exists() else "an interrupted training"
         raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
+    check_vacant(output)
     if start_from is not None:  # before the photos are encoded, which may take long
         start_from.encoder.check(encoder, "the model to start from")
         before, now = start_from.encoder.preprocessing, encoder.preprocessing
@@ -198,10 +201,11 @@ def train(
     unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in data.captions)
     total = sum(len(words) - 1 for _, words in data.captions)
     if 10 * unknown > total:
-        say(
-            f"{100 * unknown / total:.0f} % of the training captions' words are unknown, being seen fewer than "
-            f"{config.minimum_count} times: --set minimum_count=1 keeps every word"
-        )
+        share = f"{100 * unknown / total:.0f} % of the training captions' words are unknown"
+        if known is None:
+            say(f"{share}, being seen fewer than {config.minimum_count} times: --set minimum_count=1 keeps every word")
+        else:
+            say(f"{share} to the model to start from, whose vocabulary stays as it is: without a start they are learnt")
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
     say(
         f"{len(data.captions):,} captions of {len(dataset.split('train')):,} photos, {len(data.vocabulary):,} words, "

@@ -8,10 +8,11 @@ from typing import Any
 from show_attend_tell.errors import SatError
 
 
-def read_text(file: Path, encoding: str = "utf-8") -> str:
-    """The text of a file; raises `SatError` for one that cannot be read or is no text."""
+def read_text(file: Path) -> str:
+    """The text of a file, without the mark that spreadsheets begin one with; raises `SatError` for one that cannot be
+    read or is no text."""
     try:
-        return file.read_text(encoding=encoding)
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
 

@@ -3,6 +3,7 @@
 B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,7 +60,8 @@ def beam_search(
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
     the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
     search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
-    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one.
+    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one and for
+    a decoder whose probabilities are no numbers.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -92,6 +94,8 @@ def beam_search(
         [retrace(trail, b, p, float(scores[b, p]), bool(finished[b, p])) for p in range(beam) if scores[b, p] > NEVER]
         for b in range(batch)
     ]
+    if not all(found):
+        raise SatError("the decoder's probabilities are no numbers: its weights or the annotations are damaged")
     return [ranked(hypotheses, length_normalisation) for hypotheses in found]
 
 
@@ -164,7 +168,7 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
     """Raise `SatError` for a way of drawing words that there is not."""
     if captions < 1:
         raise SatError(f"{captions} captions a photo: give at least 1")
-    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
+    if not 0 < temperature < math.inf or top_k < 0 or not 0 < top_p <= 1:
         raise SatError(
             f"temperature {temperature}, top_k {top_k}, top_p {top_p}: give a temperature above 0, top_k of 0 "
             "(all words) or more, top_p above 0 and up to 1"
@@ -173,7 +177,8 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
 
 def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool) -> Tensor:
     """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order."""
-    logits = log_probabilities / temperature
+    likeliest = log_probabilities.amax(-1, keepdim=True)  # taken away first, or a small temperature divides to −∞
+    logits = (log_probabilities - likeliest) / max(temperature, 1e-30)
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
     if 0 < top_k < logits.shape[-1]:

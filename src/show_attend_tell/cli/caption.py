@@ -139,8 +139,14 @@ def caption(
         options.append({"beam": beam, "look": own, "sampling": sampling, "seed": seed})
     captions, shown, pictures, failed = [], [], 0, 0
     names = dict(zip(files, picture_names(files, form), strict=True))
+    own_photos = {file.resolve() for file in files}
+    targets = [Path(target) for target in (json_file, html_file) if target and target != "-"]
+    for target in targets:
+        if target.resolve() in own_photos:
+            raise SatError(f"{target} is one of the photos, and would be overwritten: name another file")
+    if len(targets) == 2 and targets[0].resolve() == targets[1].resolve():
+        raise SatError(f"--json and --html both name {targets[0]}: give each a file of its own")
     if picture is not None:
-        own_photos = {file.resolve() for file in files}
         for name in names.values():
             if (picture / name).resolve() in own_photos:
                 raise SatError(f"the picture {picture / name} would overwrite a photo: name another folder")
@@ -155,7 +161,8 @@ def caption(
                 if json_file != "-":
                     by = f" [{told.settings['model']}]" if beside else ""
                     ending = "" if told.complete else " …"
-                    click.echo(f"{told.source}{by}: {told}{ending}  (log p {told.log_probability:.2f})")
+                    file_name = click.format_filename(told.source)
+                    click.echo(f"{file_name}{by}: {told}{ending}  (log p {told.log_probability:.2f})")
             if picture is not None:
                 first, *others = found
                 first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)

@@ -102,17 +102,16 @@ def with_encoder(command: Any) -> Any:
 
 def check_target(json_file: str | None) -> None:
     """Raise `SatError` for a file that cannot be written, before any time is spent on its content."""
+    from show_attend_tell.checkpoint import check_file
+
     if json_file and json_file != "-":
-        file = Path(json_file)
-        if not file.parent.is_dir():
-            raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
-        if file.is_dir():
-            raise SatError(f"{file} is a folder: name a file")
+        check_file(Path(json_file))
 
 
 def gave(target: str | None, text: str) -> bool:
     """Write a text where an option like ``--json`` asked for it, if it did; true for "-", standard output, where
     nothing else belongs then."""
+    text = text.encode("utf-8", "backslashreplace").decode()  # a file's name may hold bytes that are no UTF-8
     if target == "-":
         click.echo(text, nl=False)
     elif target:

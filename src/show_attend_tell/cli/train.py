@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,9 +119,13 @@ def train(
     config = changed(config, changes)
     given: dict[str, Any] = {"epochs": epochs, "seed": seed}
     config = dataclasses.replace(config, **{name: value for name, value in given.items() if value is not None})
+    if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
+        raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a rate, 1e-5 say")
     dataset = read_dataset(data, restval=restval)
     chosen = pick_device(device)
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
+    if encoder == "small" and fine_tune_encoder is None and (start is None or start.tuned_encoder is None):
+        raise SatError("--encoder small is random until it is trained: add --fine-tune-encoder RATE, 1e-3 say")
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
     if start is not None and start.tuned_encoder is not None and start.encoder.name == encoder:
         network.body.load_state_dict(start.tuned_encoder)  # with which its decoder learnt
@@ -141,8 +146,11 @@ def train(
             say=click.echo,
         )
     except KeyboardInterrupt:
-        fail(f"interrupted; the same command with --resume goes on from {output / 'training'}", 130)
-    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split test")
+        if (output / "training" / "state.safetensors").exists():
+            fail(f"interrupted; the same command with --resume goes on from {output / 'training'}", 130)
+        fail("interrupted; the same command goes on with the photos that are not encoded yet", 130)
+    split = "test" if dataset.report.photos["test"] else "val"
+    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split {split}")
 
 
 SET_ELSEWHERE = {

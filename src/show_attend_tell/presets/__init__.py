@@ -16,10 +16,10 @@ NAMES = ("paper", "flickr8k", "flickr30k", "coco", "scenes")
 
 def preset(name: str, attention: str) -> TrainingConfig:
     """The settings of that name for "soft" or "hard" attention; raises `SatError` naming the known ones."""
-    if name not in NAMES or attention not in ("soft", "hard"):
-        raise SatError(
-            f"there is no preset {name!r} for {attention!r} attention: choose {', '.join(NAMES)}, soft or hard"
-        )
+    if name not in NAMES:
+        raise SatError(f"there is no preset {name!r}: choose one of {', '.join(NAMES)}")
+    if attention not in ("soft", "hard"):
+        raise SatError(f"there is no {attention!r} attention: choose soft or hard")
     config: TrainingConfig = getattr(import_module(f"{__name__}.{name}"), attention.upper())
     return config
 

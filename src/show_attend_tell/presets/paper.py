@@ -1,8 +1,9 @@
 """The paper's settings (sec. 4.3), with the authors' program's wherever the paper is silent.
 
 Flickr8k's optimiser, RMSProp. Departures: batches take every caption once an epoch instead of drawing lengths for
-ever, and the constants of the reward (λ_r = 1) and of the soft penalty (λ = 0.33) are a reading, since the paper
-gives none. Selection is by validation BLEU-4 with brevity penalty, greedy.
+ever, weights start uniform in ±1/√(inputs) (`AttentionDecoder.initialise`), and the constants of the reward (λ_r = 1)
+and of the soft penalty (λ = 0.33) are a reading, since the paper gives none. Selection is by validation BLEU-4 with
+brevity penalty, greedy.
 
 Reached: not yet run here in full.
 """
