@@ -16,11 +16,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from show_attend_tell.checkpoint import replace
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Scores, measure
 from show_attend_tell.evidence.captionfiles import Evaluation, read_evaluation
 from show_attend_tell.evidence.comparison import Comparison, Difference, differences
+from show_attend_tell.writing import replace
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
 SQUASHED = ["--geometry", "squash"]  # as the shipped models, for the copy of Flickr8k at hand holds squashed photos

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from show_attend_tell import viewer, visualize
 from show_attend_tell.attention import LookName, look_by_name
-from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model, replace
+from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model
 from show_attend_tell.decoder import tell
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.ensemble import join
@@ -30,6 +30,7 @@ from show_attend_tell.photos import open_photo
 from show_attend_tell.search import Hypothesis, beam_search, check_sampling, sample
 from show_attend_tell.visualize import Exhibit, Style
 from show_attend_tell.vocabulary import tokenise
+from show_attend_tell.writing import replace
 
 Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
 

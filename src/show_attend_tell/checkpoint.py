@@ -14,7 +14,7 @@ finds an old file or a new one, never half a one.
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,6 +31,7 @@ from show_attend_tell.kinds import build, read_config
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.photos import Preprocessing
 from show_attend_tell.vocabulary import Vocabulary
+from show_attend_tell.writing import replace
 
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "models"
@@ -273,44 +274,14 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
 
 
-def replace(file: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under a temporary name and then rename it into place.
-
-    A link stays one, and the file that it leads to is replaced; a device or a pipe is written to as it is. Raises
-    `SatError` as `check_file` does.
-    """
-    check_file(file)
-    if file.exists() and not file.is_file():
-        write(file)
-        return
-    file = Path(os.path.realpath(file))
-    scratch = file.with_name(f".{file.name}.part")
-    try:
-        write(scratch)
-        mask = os.umask(0)
-        os.umask(mask)
-        scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
-        os.replace(scratch, file)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def check_file(file: Path) -> None:
-    """Raise `SatError` for a file that is a folder, or that there is no folder for."""
-    if not file.parent.is_dir():
-        raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
-    if file.is_dir():
-        raise SatError(f"{file} is a folder: name a file")
-
-
 def named(folder: str | os.PathLike[str]) -> Path:
     """A folder's path that ends in its name, which a model is called by: that of "." does not."""
     return Path(os.path.abspath(folder))
 
 
 def check_vacant(folder: Path) -> None:
-    """Raise `SatError` for a folder without a model that holds a file of the name of one of a model's."""
-    if (folder / "config.json").exists():
+    """Raise `SatError` for a folder with a file of the name of one of a model's, and neither a model nor a training."""
+    if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
     for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors"):
         if (folder / name).exists():

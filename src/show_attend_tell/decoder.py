@@ -50,6 +50,7 @@ class Config:
     """What the configuration of every kind of decoder says: the sizes that training fills in, and its kind."""
 
     kind: ClassVar[str]  # the name by which `kinds` finds it
+    retired: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that had no part in what weights compute
     vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
     annotation_size: int = 512  # D
 
@@ -84,7 +85,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The configuration that `to_dict` wrote; raises `SatError` for a name that it does not know."""
-        values = {name: value for name, value in values.items() if name != "kind"}
+        values = {name: value for name, value in values.items() if name not in ("kind", *cls.retired)}
         unknown = sorted(set(values) - set(cls.__dataclass_fields__))
         if unknown:
             raise SatError(
@@ -131,6 +132,7 @@ class DecoderConfig(Config):
     """
 
     kind = "attention"
+    retired = ("embedding_dropout", "place_dropout", "word_dropout")
     attention: Literal["soft", "hard"] = "soft"
     embedding_size: int = 512  # m
     hidden_size: int = 512  # n
@@ -311,6 +313,12 @@ class AttentionDecoder(Decoder):
         total = self.dropout(total)
         words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
         return nn.functional.linear(total, words, self.output_bias)
+
+
+def check_window(window: int, rows: int, columns: int) -> None:
+    """Raise `SatError` for a window on a grid of places that is no square, for a decoder is not told its sides."""
+    if window > 1 and rows != columns:
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are no square grid: give 1")
 
 
 def windowed(annotations: Tensor, window: int) -> Tensor:

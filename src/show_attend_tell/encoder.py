@@ -203,6 +203,8 @@ def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geom
         return Encoder(body, name=name, annotation_size=512, grid=(places, places), preprocessing=preprocessing)
     if weights is not None:
         raise SatError(f"encoder {name}: only vgg19 takes a file of weights; name the model's local folder instead")
+    if Path(name).is_dir():
+        name = str(Path(name).resolve())  # a model's record of its encoder is read from other folders too
     if name == "small":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
@@ -295,7 +297,7 @@ def _load_transformers(name: str, geometry: Geometry) -> Encoder:
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SatError(f"encoder {name!r}: neither vgg19 nor a model that transformers can load ({error})") from None
     model.float()
     # A pooler is not used, and checkpoints without one would get one at random: another digest at every
@@ -311,10 +313,13 @@ def _load_transformers(name: str, geometry: Geometry) -> Encoder:
 
 
 def _transformers_preprocessing(transformers: Any, name: str, config: Any, geometry: Geometry) -> Preprocessing:
-    try:
-        values, _ = transformers.ImageProcessingMixin.get_image_processor_dict(name)
-    except OSError:  # the model comes without: ImageNet's usual values
-        values = {}
+    values: dict[str, Any] = {}  # of a model that comes without: ImageNet's usual ones
+    if not Path(name).is_dir() or (Path(name) / "preprocessor_config.json").exists():
+        try:
+            values, _ = transformers.ImageProcessingMixin.get_image_processor_dict(name)
+        except OSError as error:
+            if Path(name).is_dir():
+                raise SatError(f"encoder {name!r}: its preprocessor_config.json is damaged ({error})") from None
     size = values.get("crop_size") if values.get("do_center_crop") else None
     size = size or values.get("size") or getattr(config, "image_size", None) or 224
     if isinstance(size, Mapping):
@@ -326,6 +331,8 @@ def _transformers_preprocessing(transformers: Any, name: str, config: Any, geome
     mean, std = (values.get("image_mean") or IMAGENET_MEAN), (values.get("image_std") or IMAGENET_STD)
     if values.get("do_normalize") is False:
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if not all(isinstance(three, (list, tuple)) and len(three) == 3 for three in (mean, std)):
+        raise SatError(f"encoder {name!r}: its preprocessor_config.json has no mean and std of three colours")
     return Preprocessing(size=size, geometry=geometry, mean=tuple(mean), std=tuple(std))
 
 

@@ -93,7 +93,7 @@ class FeatureCache:
         try:
             self._done = (folder / "done").read_bytes()
             self._annotations = np.load(folder / "annotations.npy", mmap_mode="r")  # (N, L, D)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise SatError(f"{folder}: damaged ({error}); delete this folder and build it again") from None
         if min(len(self._done), len(self._annotations)) < len(self):
             raise SatError(f"{folder}: damaged, with fewer rows than photos; delete this folder and build again")
@@ -268,7 +268,9 @@ def _plan(
     row is unmarked before the manifest forgets that its file was another.
     """
     before: list[_Entry] = []
-    if (folder / "manifest.json").exists():
+    if not (folder / "manifest.json").exists():
+        (folder / "done").unlink(missing_ok=True)  # nobody knows any more of which photos those rows were
+    else:
         before = _check_key(folder, key)["photos"]
         FeatureCache(folder)  # refuses one that lost rows; _grow would make them anew, as zeros
     entries = list(before)
@@ -387,6 +389,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         manifest["photos"] = [_Entry(*entry) for entry in manifest["photos"]]
+        if missing := {"digest", "preprocessing", "precision", "view", "grid"} - manifest.keys():
+            raise KeyError(*missing)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SatError(f"{folder}: not a feature cache, or damaged ({error}); delete it and build it again") from None
     return manifest

@@ -18,7 +18,7 @@ from show_attend_tell.attention import LookName
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, EncoderRecord, check_vacant
 from show_attend_tell.datasets import Dataset, Example
-from show_attend_tell.decoder import DROPOUTS, Decoder, tell, ungated
+from show_attend_tell.decoder import DROPOUTS, Decoder, DecoderConfig, check_window, tell, ungated
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Tokens, assess, check_scorers
@@ -118,6 +118,7 @@ def prepare(
         views=views,
         encoder=None if fine_tune is None else encoder,
         encoder_learning_rate=fine_tune or 0.0,
+        encoder_record={"name": encoder.name, **encoder.preprocessing.to_dict()},
     )
 
 
@@ -167,6 +168,8 @@ def train(
     for line in dataset.report.lines():
         say(line)
     known = None if start_from is None else start_from.vocabulary
+    if isinstance(config.decoder, DecoderConfig):
+        check_window(config.decoder.annotation_window, *encoder.grid)
     data = prepare(dataset, config, encoder, cache, vocabulary=known, fine_tune=fine_tune, show=show)
     decoder_config = dataclasses.replace(
         config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=encoder.annotation_size

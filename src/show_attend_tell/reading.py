@@ -27,7 +27,7 @@ def read_json(file: Path) -> Any:
     """What a JSON file holds; raises `SatError` for one that is damaged."""
     try:
         return json.loads(read_text(file))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SatError(f"{file} is not valid JSON: {error}; get it again") from error
 
 

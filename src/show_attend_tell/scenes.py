@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from tqdm import tqdm
 
-from show_attend_tell.checkpoint import replace
 from show_attend_tell.errors import SatError
+from show_attend_tell.writing import replace
 
 SIDE = 64  # pixels of a picture
 COLOURS = {
@@ -95,7 +95,7 @@ class Scene:
             if len(sentence.words) != len(sentence.objects):
                 raise SatError(f"{said!r} has {len(sentence.words)} words and {len(sentence.objects)} objects named")
             for number in sentence.objects:
-                if number is not None and not 0 <= number < len(things):
+                if number is not None and not (isinstance(number, int) and 0 <= number < len(things)):
                     raise SatError(f"{said!r} names object {number}, and there are {len(things)}, counted from 0")
         return cls((width, height), things, sentences)
 
@@ -145,7 +145,7 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError:
         raise SatError(f"{file} is not there: make a folder with boxes by sat scenes") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SatError(f"{file} is not valid JSON: {error}") from None
     scenes = {}
     try:

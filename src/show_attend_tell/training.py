@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from show_attend_tell.attention import look_by_name
-from show_attend_tell.checkpoint import replace
 from show_attend_tell.decoder import AttentionDecoder, Config, Decoder, DecoderConfig, tell
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import bleu
@@ -36,6 +35,7 @@ from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
 from show_attend_tell.search import beam_search, photos_together, ranked
 from show_attend_tell.vocabulary import Vocabulary
+from show_attend_tell.writing import replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +127,7 @@ class TrainingData:
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     encoder: nn.Module | None = None  # only when it is to be fine-tuned
     encoder_learning_rate: float = 1e-5
+    encoder_record: dict[str, Any] | None = None  # its name and preprocessing, when it is to be fine-tuned
 
 
 class Epoch(NamedTuple):
@@ -221,6 +222,8 @@ class Trainer:
             while self.epoch < self.config.epochs and self.epoch - self.best_epoch < self.config.patience:
                 began = time.monotonic()
                 watch = self.one_epoch(show, pause)
+                if state is not None and self.epoch == 0:
+                    self.save(state)  # before there is a checkpoint: whatever ends the process from here, this resumes
                 scores = self.validate()
                 pause()
                 self.epoch, self.batch = self.epoch + 1, 0
@@ -369,9 +372,10 @@ class Trainer:
             with safe_open(file, framework="pt") as stored:
                 header = stored.metadata() or {}
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            before = {"decoder.kind": "attention", "crops": 0}  # of a version without other kinds, or without crops
-            theirs = {**before, **json.loads(header["config"])}
             ours = json.loads(json.dumps(self.identity()))
+            # of versions without other kinds, without crops, and without a record of an encoder that is fine-tuned
+            before = {"decoder.kind": "attention", "crops": 0, "encoder": ours.get("encoder")}
+            theirs = {**before, **json.loads(header["config"])}
             different = [
                 f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
             ]
@@ -420,7 +424,7 @@ class Trainer:
         captions = json.dumps([data.vocabulary.to_list(), list(data.captions), list(data.validation)])
         found = {**self.config_dict(), "captions": hashlib.sha256(captions.encode()).hexdigest()[:12]}
         if data.encoder is not None:
-            return found | {"encoder_learning_rate": data.encoder_learning_rate}
+            return found | {"encoder_learning_rate": data.encoder_learning_rate, "encoder": data.encoder_record}
         first = torch.stack([view[[data.captions[0][0]]] for view in data.views])
         return found | {"annotations": hashlib.sha256(first.numpy().tobytes()).hexdigest()[:12]}
 

@@ -7,12 +7,12 @@ embedding.
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.writing import replace
 
 END_TEXT = "<end>"
 UNKNOWN_TEXT = "<unk>"
@@ -131,16 +131,8 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the words to `path` as a JSON list, whole or not at all."""
-        path = Path(path)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self.to_list(), file, ensure_ascii=False, indent=0)
-            os.chmod(temporary, 0o644)  # mkstemp makes files that nobody else can read
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        text = json.dumps(self.to_list(), ensure_ascii=False, indent=0)
+        replace(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":

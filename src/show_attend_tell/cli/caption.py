@@ -10,7 +10,7 @@ import click
 
 from show_attend_tell.cli.shared import (
     Teaching,
-    check_target,
+    check_targets,
     device_option,
     fail,
     gave,
@@ -112,8 +112,6 @@ def caption(
     from show_attend_tell.captioner import Captioner, Sampling
     from show_attend_tell.photos import find_photos
 
-    check_target(json_file)
-    check_target(html_file)
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
@@ -124,6 +122,7 @@ def caption(
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
     files = find_photos(photos)
+    check_targets(json_file, html_file, read=files)
     captioners = [
         Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in (model, *beside)
     ]
@@ -139,14 +138,8 @@ def caption(
         options.append({"beam": beam, "look": own, "sampling": sampling, "seed": seed})
     captions, shown, pictures, failed = [], [], 0, 0
     names = dict(zip(files, picture_names(files, form), strict=True))
-    own_photos = {file.resolve() for file in files}
-    targets = [Path(target) for target in (json_file, html_file) if target and target != "-"]
-    for target in targets:
-        if target.resolve() in own_photos:
-            raise SatError(f"{target} is one of the photos, and would be overwritten: name another file")
-    if len(targets) == 2 and targets[0].resolve() == targets[1].resolve():
-        raise SatError(f"--json and --html both name {targets[0]}: give each a file of its own")
     if picture is not None:
+        own_photos = {file.resolve() for file in files}
         for name in names.values():
             if (picture / name).resolve() in own_photos:
                 raise SatError(f"the picture {picture / name} would overwrite a photo: name another folder")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, gave
+from show_attend_tell.cli.shared import Teaching, check_targets, gave
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -33,19 +33,19 @@ def compare(
     from show_attend_tell.evidence.captionfiles import read_evaluation
     from show_attend_tell.evidence.comparison import compare as compared
 
-    check_target(json_file)
-    check_target(markdown_file)
     if json_file == markdown_file == "-":
         raise SatError("only one of --json and --markdown can be standard output: name a file for the other")
     files = [[Path(part) for part in system.split(",") if part] for system in systems]
+    check_targets(json_file, markdown_file, read=[file for each in files for file in each])
     if not all(files):
         raise SatError("a system is given without a file: name its evaluations, joined by commas")
     names = [_name(each) for each in files]
     if len(set(names)) < len(names):
         names = [",".join(map(str, each)) for each in files]
-    for name in names:
-        if names.count(name) > 1:
-            raise SatError(f"{name} is given twice: a system cannot be compared with itself")
+    taken: dict[Path, Path] = {}
+    for file in (file for each in files for file in each):
+        if taken.setdefault(file.resolve(), file) is not file:
+            raise SatError(f"{file} is given twice: a system cannot be compared with itself, nor be two trainings")
     found = compared(
         {name: [read_evaluation(file) for file in each] for name, each in zip(names, files, strict=True)},
         resamples=resamples,

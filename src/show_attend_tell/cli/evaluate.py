@@ -9,7 +9,7 @@ import click
 from show_attend_tell.cli.shared import (
     Teaching,
     cache_option,
-    check_target,
+    check_targets,
     device_option,
     tell_scores,
     tokens_option,
@@ -90,7 +90,7 @@ def evaluate(
     from show_attend_tell.evidence.gaze import gaze, gaze_table
     from show_attend_tell.features import default_cache
 
-    check_target(json_file)
+    check_targets(json_file, read=[data])
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if gaze_encoded == 1:
@@ -98,6 +98,8 @@ def evaluate(
     if card and not (len(models) == 1 and Path(models[0]).is_dir()):
         raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
     dataset = read_dataset(data)
+    if with_gaze and len(dataset.split(split)) < 2:
+        raise SatError(f"--gaze draws photos of the split {split}, and it has one: it takes 2 or more")
     captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
     result = pipeline.evaluate(
         captioner,
@@ -111,11 +113,6 @@ def evaluate(
         attention=attention,
         seed=seed,
     )
-    if card:
-        left_out = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")
-        kept = {name: value for name, value in result.items() if name not in left_out}
-        captioner.checkpoint.scores[split] = kept
-        captioner.checkpoint.describe(models[0])
     if with_gaze:
         used = {name: result[name] for name in ("beam", "look", "length_normalisation")}
         result["gaze"] = gaze(
@@ -126,6 +123,11 @@ def evaluate(
             seed=seed,
             decoding=dataclasses.replace(captioner.checkpoint.decoding, **used),
         )
+    if card:
+        left_out = ("results", "variety", "gaze", "model", "split", "meteor_missing", "spice_missing")
+        kept = {name: value for name, value in result.items() if name not in left_out}
+        captioner.checkpoint.scores[split] = kept
+        captioner.checkpoint.describe(models[0])
     if write_scores(json_file, result):
         return
     click.echo(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, gave, weights_option
+from show_attend_tell.cli.shared import Teaching, cache_option, check_targets, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -72,7 +72,7 @@ def examine(
     from show_attend_tell.evidence.examination import side_by_side
     from show_attend_tell.features import default_cache
 
-    check_target(json_file)
+    check_targets(json_file, read=[data])
     dataset = read_dataset(data)
     result = side_by_side(
         [Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights) for model in models],

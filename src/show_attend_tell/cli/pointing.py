@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, device_option, gave, weights_option
+from show_attend_tell.cli.shared import Teaching, check_targets, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -44,7 +44,7 @@ def pointing(
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.evidence import pointing as measured
 
-    check_target(json_file)
+    check_targets(json_file, read=[data])
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = measured.pointing(captioner, data, split=split, look=look, seed=seed)
     text = json.dumps(result, indent=1) + "\n"

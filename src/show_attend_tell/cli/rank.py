@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_target, device_option, gave, weights_option
+from show_attend_tell.cli.shared import Teaching, cache_option, check_targets, device_option, gave, weights_option
 
 EXAMPLES = """
 \b
@@ -60,7 +60,7 @@ def rank(
     from show_attend_tell.evidence import ranking
     from show_attend_tell.features import default_cache
 
-    check_target(json_file)
+    check_targets(json_file, read=[data] if experts is None else [data, experts])
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = ranking.rank(
@@ -91,6 +91,11 @@ def rank(
             f"({found['own_captions_dropped']:,} of a photo with its own caption dropped)"
         )
         for score, label in SCORES.items():
-            click.echo(f"    {label:<20} {found['tau_c'][score]:.1f}")
+            click.echo(f"    {label:<20} {figure(found['tau_c'][score])}")
         for metric, value in found["metrics"].items():
-            click.echo(f"    {metric:<20} {value:.1f}")
+            click.echo(f"    {metric:<20} {figure(value)}")
+
+
+def figure(value: float | None) -> str:
+    """A figure, or a dash where every pair has the same score and nothing can be said."""
+    return "–" if value is None else f"{value:.1f}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, write_text
+from show_attend_tell.cli.shared import Teaching, check_targets, write_text
 
 EXAMPLES = """
 \b
@@ -36,8 +36,8 @@ def report(evaluation: Path, other: Path | None, output: Path, link_photos: bool
     from show_attend_tell.reading import some
     from show_attend_tell.viewer.report import report as made
 
-    check_target(str(output))
     files = [evaluation] if other is None else [evaluation, other]
+    check_targets(str(output), read=files)
     cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
     result = made(files, cards=cards, linked_from=output.resolve().parent if link_photos else None)
     if result.missing:

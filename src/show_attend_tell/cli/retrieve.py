@@ -8,7 +8,7 @@ import click
 from show_attend_tell.cli.shared import (
     Teaching,
     cache_option,
-    check_target,
+    check_targets,
     device_option,
     tell_scores,
     tokens_option,
@@ -52,7 +52,7 @@ def retrieve(
     from show_attend_tell.features import default_cache
     from show_attend_tell.hardware import pick_device
 
-    check_target(json_file)
+    check_targets(json_file, read=[data])
     dataset = read_dataset(data)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
     result = retrieval.evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)

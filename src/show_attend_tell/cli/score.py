@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_target, tell_scores, tokens_option, write_scores
+from show_attend_tell.cli.shared import Teaching, check_targets, tell_scores, tokens_option, write_scores
 
 EXAMPLES = """
 \b
@@ -31,7 +31,7 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     from show_attend_tell.evaluation import assess, check_scorers
     from show_attend_tell.evidence.captionfiles import read_hypotheses, read_references
 
-    check_target(json_file)
+    check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
     wanted = read_references(references, split=split, tokens=tokens)
     captions = read_hypotheses(hypotheses, wanted, tokens=tokens)

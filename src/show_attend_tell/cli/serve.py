@@ -1,6 +1,7 @@
 """`sat serve`: the models over HTTP, and the web app."""
 
 import contextlib
+import os
 import sys
 from typing import Any
 
@@ -51,14 +52,15 @@ def serve(
         raise SatError("the token must be printable ASCII, without spaces around it: give another")
     if token is None and not is_loopback(host):
         raise SatError(
-            f"{host} can be reached from other machines, and whoever reaches it could use this one's time: set "
-            "SAT_TOKEN to a secret, or keep --host 127.0.0.1"
+            f"{host or 'the empty address'} can be reached from other machines, and whoever reaches it could use this "
+            "one's time: set SAT_TOKEN to a secret, or keep --host 127.0.0.1"
         )
     import uvicorn
 
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.checkpoint import shipped_models
 
+    host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != "flickr8k-soft")
         captioners = [
@@ -70,6 +72,7 @@ def serve(
         click.echo(f"http://{name}:{listener.getsockname()[1]}/ (Ctrl-C stops)")
         sys.stdout.flush()
         config: dict[str, Any] = {"ws": "none", "server_header": False, "log_level": "warning"}
+        config["timeout_graceful_shutdown"] = 10  # seconds after Ctrl-C, for what is in flight
         with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once all in flight is answered
             uvicorn.Server(uvicorn.Config(app, **config)).run(sockets=[listener])
         click.echo("stopped")
@@ -82,7 +85,7 @@ def listening(host: str, port: int) -> Any:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family, backlog=1024)
-    except OSError as error:
-        raise SatError(
-            f"cannot listen at {host} port {port} ({error.strerror}): choose another --port or --host"
-        ) from None
+    except (OSError, UnicodeError) as error:  # the latter for a name that no machine can have
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number) if number is not None and number > 0 else getattr(error, "strerror", None) or error
+        raise SatError(f"cannot listen at {host} port {port} ({reason}): choose another --port or --host") from None

@@ -1,13 +1,17 @@
 """What the commands share: how they teach, how they fail, the options that several have, and how they write files."""
 
 import json
+import os
 import sys
+from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.writing import check_file, replace
 
 
 class Teaching(click.Command):
@@ -100,12 +104,34 @@ def with_encoder(command: Any) -> Any:
     return command
 
 
-def check_target(json_file: str | None) -> None:
-    """Raise `SatError` for a file that cannot be written, before any time is spent on its content."""
-    from show_attend_tell.checkpoint import check_file
+DATA_FILES = (  # what a data folder is read from
+    *("captions.csv", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
+    *("images/*", "text/*", "annotations/*"),
+)
 
-    if json_file and json_file != "-":
-        check_file(Path(json_file))
+
+def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Raise `SatError` for a file that cannot be written, before any time is spent on its content.
+
+    Neither can one that is named for two outputs, nor one that the command itself ``read``s: files, and data folders,
+    whose captions and photos those are.
+    """
+    inputs = [Path(each).resolve() for each in read]
+    files = [Path(target) for target in targets if target and target != "-"]
+    for file in files:
+        check_file(file)
+        own = file.resolve()
+        if own.is_file() and any(own == each or _is_data(own, each) for each in inputs):
+            raise SatError(f"{file} is read by this command, and would be overwritten: name another file")
+    if len({file.resolve() for file in files}) < len(files):
+        raise SatError(f"{files[0]} is named for two outputs: give each a file of its own")
+
+
+def _is_data(file: Path, folder: Path) -> bool:
+    """Whether a file is one that a data folder is read from."""
+    return file.is_relative_to(folder) and any(
+        fnmatch(file.relative_to(folder).as_posix(), pattern) for pattern in DATA_FILES
+    )
 
 
 def gave(target: str | None, text: str) -> bool:
@@ -121,8 +147,6 @@ def gave(target: str | None, text: str) -> bool:
 
 def write_text(file: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    from show_attend_tell.checkpoint import replace
-
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 

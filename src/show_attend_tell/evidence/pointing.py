@@ -62,7 +62,14 @@ def pointing(
         scene = scenes.get(example.name)
         if scene is None:
             raise SatError(f"boxes.json says nothing of the photo {example.name}: make the folder again")
-        pixels = captioner.encoder.preprocessing(open_photo(example.photo))
+        image = open_photo(example.photo)
+        if image.size != scene.size:
+            width, height = image.size
+            raise SatError(
+                f"boxes.json has boxes in {scene.size[0]} × {scene.size[1]} pixels for the photo {example.name}, which "
+                f"has {width} × {height}: make the folder again"
+            )
+        pixels = captioner.encoder.preprocessing(image)
         annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
         cover = Cover(captioner.encoder.preprocessing.seen(*scene.size), captioner.encoder.grid)
         for sentence in scene.sentences:

@@ -253,6 +253,8 @@ def rank(
         own = len(found) - len(judgements)
         if not judgements:
             raise SatError(f"{experts}: each photo is rated with its own captions only, which says nothing")
+        if len({rating for judged in judgements for rating in judged.ratings}) < 2:
+            raise SatError(f"{experts}: all ratings are the same, and nothing can agree with them more or less")
 
     chosen = [(e.name, number) for e in among for number in range(min(captions, len(e.captions)))]
     ranked = len(chosen)
@@ -298,7 +300,9 @@ def rank(
         metrics = reference_metrics(judgements, examples)
         ratings = np.array([judged.ratings for judged in judgements])
 
-        def agreement(values: Scores) -> float:
+        def agreement(values: Scores) -> float | None:
+            if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
+                return None
             return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())
 
         result["experts"] = {

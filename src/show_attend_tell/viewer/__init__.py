@@ -84,7 +84,7 @@ def document(title: str, data: Mapping[str, Any], *, script: str, style: str = "
         title=html.escape(title.encode("utf-8", "replace").decode()),  # a file's name may hold what UTF-8 cannot
         style=styles,
         # in ASCII, and without "<", nothing in it can end the element that holds it
-        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         script=scripts,
     )
 

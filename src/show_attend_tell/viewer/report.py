@@ -4,6 +4,7 @@ T words shown · R rows and C columns of places.
 """
 
 import base64
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ BYTES = 7_500  # of its JPEG, which a data: URI makes 10 kB of
 
 CORPUS = [
     *(f"bleu_{n}{suffix}" for suffix in ("", "_no_brevity") for n in (1, 2, 3, 4)),
-    *("meteor", "rouge_l", "cider", "spice", "meteor_missing", "spice_missing"),
+    *("meteor", "rouge_l", "cider", "spice"),
 ]
 PER_PHOTO = ("cider", "meteor", "rouge_l", "bleu_4_smoothed")
 
@@ -93,7 +94,7 @@ def report(
         "models": _models(files, content),
         "photos": photos,
         "cards": {
-            name: card for name, card in (cards or {}).items() if name in {found.get("model") for found in content}
+            name: card for name, card in (cards or {}).items() if name in {str(found.get("model")) for found in content}
         },
     }
     images = "data:" if linked_from is None else "data: 'self' file:"
@@ -115,9 +116,10 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
             "model": found.get("model"),
             "beam": found.get("beam"),
             "look": found.get("look"),
-            "scores": {key: found.get(key) for key in CORPUS},
+            "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
+            | {key: found.get(key) for key in ("meteor_missing", "spice_missing")},
         }
-        for name, found in zip(names, content, strict=True)
+        for name, file, found in zip(names, files, content, strict=True)
     ]
 
 
@@ -127,7 +129,7 @@ def _photo(file: str | None, linked_from: Path | None) -> tuple[str | None, list
         return None, None
     try:
         photo = open_photo(file)
-    except SatError:
+    except (SatError, OSError, ValueError):  # of the latter two, a name too long or with a zero in it
         return None, None
     if linked_from is None:
         return data_uri(photo, SIDE, most=BYTES), list(photo.size)
@@ -137,20 +139,25 @@ def _photo(file: str | None, linked_from: Path | None) -> tuple[str | None, list
 def _told(where: str, entry: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
     """What the report keeps of a caption; ``known`` are the words that are no mistake, having been said by people."""
     words = entry["caption"].split()
-    gate, places = entry.get("gate"), entry.get("places")
+    others = entry.get("alternatives") or []
+    if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
+        raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
     return {
         "words": words,
         "unsupported": [index for index, word in enumerate(words) if not known.issuperset(tokenise(word))],
         "complete": entry.get("complete"),
-        "log_probability": _rounded(entry.get("log_probability"), 3),
-        **{key: _rounded(entry.get(key), 1) for key in PER_PHOTO},
+        "log_probability": _rounded(where, entry, "log_probability", 3),
+        **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
         "attention": packed(where, entry.get("attention"), len(words)),
-        "gate": [round(float(beta), 3) for beta in gate] if gate else None,
-        "places": places,
-        "seen": entry.get("seen"),
+        "gate": _numbers(where, entry, "gate", (len(words),), 3),
+        "places": _numbers(where, entry, "places", (len(words), 2)),
+        "seen": _numbers(where, entry, "seen", (4,), 3),
         "alternatives": [
-            {"caption": other["caption"], "log_probability": _rounded(other["log_probability"], 2)}
-            for other in entry.get("alternatives") or []
+            {
+                "caption": str(other.get("caption", "")),
+                "log_probability": _rounded(f"{where}: alternatives[{number}]", other, "log_probability", 2),
+            }
+            for number, other in enumerate(others)
         ],
     }
 
@@ -166,7 +173,7 @@ def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
         alpha = np.asarray(attention, dtype=np.float64)
     except (TypeError, ValueError):
         alpha = np.empty(0)
-    if alpha.ndim != 3 or len(alpha) != words or not alpha.size:
+    if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
         raise SatError(
             f"{where}: 'attention' must be a map for each of {count(words, 'word')}, and is {shown(attention)}"
         )
@@ -180,5 +187,25 @@ def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
     }
 
 
-def _rounded(value: Any, digits: int) -> float | None:
-    return None if value is None else round(float(value), digits)
+def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> float | None:
+    """A number of an entry, or None where it has none; raises `SatError`, saying ``where``, for anything else."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise SatError(f"{where}: {key!r} must be a number, and is {shown(value)}")
+    return round(float(value), digits)
+
+
+def _numbers(where: str, entry: Mapping[str, Any], key: str, shape: tuple[int, ...], digits: int = 0) -> Any:
+    """A list of numbers of that shape, or None where an entry has none; without digits they are whole numbers."""
+    value = entry.get(key)
+    if not value:
+        return None
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty(0)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise SatError(f"{where}: {key!r} must be {' × '.join(map(str, shape))} numbers, and is {shown(value)}")
+    return found.round(digits).tolist() if digits else found.astype(int).tolist()
