@@ -215,6 +215,14 @@ def test_a_config_that_is_none_is_refused(content: bytes, saved: Path) -> None:
     refused(saved, "damaged")
 
 
+def test_a_model_of_0_1_0_is_still_read(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    before = Checkpoint.load(saved).decoder.state_dict()
+    config["decoder"] |= {"embedding_dropout": 0.3, "place_dropout": 0.5, "word_dropout": 0.2}
+    (saved / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert same(Checkpoint.load(saved).decoder.state_dict(), before)
+
+
 def test_missing_files_are_named(saved: Path, tmp_path: Path) -> None:
     (saved / "model.safetensors").rename(tmp_path / "model.safetensors")
     refused(saved, "missing or damaged", file="model.safetensors")

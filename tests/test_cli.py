@@ -452,6 +452,22 @@ def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
     assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("**/annotations.npy"))] == before
 
 
+def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
+    for target in (data / "captions.csv", data / "images" / "photo1.png"):
+        for command in ("evaluate", "examine", "rank"):
+            line = refused(command, "--model", model, "--data", data, "--json", target)
+            assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
+    assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
+
+
+def test_gaze_on_one_photo_is_refused_before_anything_is_captioned(model: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "shapes", test=1)
+    assert "takes 2 or more" in refused("evaluate", "--model", model, "--data", data, "--gaze")
+    assert not (tmp_path / "cache").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

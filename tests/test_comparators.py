@@ -148,6 +148,18 @@ def test_only_the_mean_annotation_counts(kind: str) -> None:
 
 
 @every_kind
+@pytest.mark.parametrize("name", ["dropout", "annotation_dropout", "embedding_dropout"])
+def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
+    none = {"dropout": 0.0, "annotation_dropout": 0.0, "embedding_dropout": 0.0}
+    decoder = small_comparator(kind, **{**none, name: 0.5})
+    annotations, captions = torch.rand(3, 5, SIZES["annotation_size"]), torch.tensor([[4, 9, 2, 0]] * 3)
+    with torch.no_grad():
+        assert torch.equal(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        decoder.train()
+        assert not torch.allclose(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+
+
+@every_kind
 def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: str) -> None:
     decoder, annotations = small_comparator(kind), small_annotations()
     found = beam_search(decoder, annotations, beam=P, max_length=C)

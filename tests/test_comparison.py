@@ -193,6 +193,18 @@ def test_sat_compare(tmp_path: Path) -> None:
     assert row["difference"] == pytest.approx(row["system"] - row["baseline"]) and row["difference"] > 0
     assert row["interval"][0] <= row["difference"] <= row["interval"][1]
 
+    kept = (tmp_path / "bad.json").read_bytes()
+    (tmp_path / "link.json").symlink_to("good-1.json")
+    for arguments, message in (
+        ((bad, good, "--json", f"{tmp_path}/bad.json"), "is read by this command, and would be overwritten"),
+        ((bad, good, "--markdown", f"{tmp_path}/link.json"), "is read by this command"),
+        ((bad, good, "--json", f"{tmp_path}/x", "--markdown", f"{tmp_path}/./x"), "is named for two outputs"),
+        ((bad, bad), "is given twice"),
+        ((bad, f"{tmp_path}/good-1.json,{tmp_path}/link.json"), r"link\.json is given twice"),
+    ):
+        assert re.search(message, sat(*arguments, code=1))
+    assert (tmp_path / "bad.json").read_bytes() == kept and not (tmp_path / "x").exists()
+
     sat(bad, good, "--markdown", tmp_path / "comparison.md")
     table = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert table[0] == "| | bad | good (mean of 2) | difference | 95 % interval |"

@@ -233,6 +233,21 @@ def test_dropout_only_while_training() -> None:
         assert not torch.allclose(*(tell(decoder, annotations, captions).logits for _ in range(2)))
 
 
+def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[tuple[int, ...]] = []
+
+    def forward(self: torch.nn.Dropout, value: Tensor) -> Tensor:
+        dropped.append((self.p, *value.shape))
+        return value
+
+    monkeypatch.setattr(torch.nn.Dropout, "forward", forward)
+    decoder, captions = small_decoder(dropout=0.25).train(), small_captions()
+    n, m = decoder.config.hidden_size, decoder.config.embedding_size
+    tell(decoder, small_annotations(), captions)
+    batch, steps = captions.shape
+    assert dropped == [(0.25, batch, n), (0.25, batch, 1, steps, n), (0.25, batch, 1, steps, m)]
+
+
 def test_annotation_dropout_takes_whole_channels() -> None:
     decoder = small_decoder(annotation_dropout=0.4).train()
     annotations, dropped = torch.ones(B, L, SIZES["annotation_size"]), []

@@ -371,8 +371,25 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
     safetensors.torch.save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
     refused(name, "lacks embeddings.position_embeddings")
 
+    (tmp_path / "part" / "model.safetensors").write_bytes(b"half of it")
+    refused(name, "neither vgg19 nor a model")
+
+    name = save(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
+    refused(name, "no mean and std of three colours")
+    (tmp_path / "mean" / "preprocessor_config.json").write_text("{")
+    refused(name, r"its preprocessor_config\.json is damaged")
+
     with pytest.raises(SatError, match="only vgg19 takes a file of weights"):
         load_encoder(name, weights="w.safetensors")
+
+
+def test_a_local_model_is_known_by_its_whole_path(
+    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a checkpoint that names it is read from other folders too."""
+    name = save(transformers, tmp_path / "vit", "ViT", VIT, 20)
+    monkeypatch.chdir(tmp_path)
+    assert load_encoder("vit").name == name
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,6 +297,29 @@ def test_a_damaged_cache_is_refused_not_filled_with_zeros(photos: dict[str, Path
             build(photos, Counted())
 
 
+def test_a_cache_whose_manifest_is_gone_is_made_anew(photos: dict[str, Path], build: Build) -> None:
+    first = build(photos, Counted())
+    rows = {name: first[[name]].clone() for name in photos}
+    (first.folder / "manifest.json").unlink()
+    again = build(dict(reversed(photos.items())), encoder := Counted())
+    assert encoder.seen == len(photos)
+    assert all(torch.equal(again[[name]], row) for name, row in rows.items())
+
+
+def test_an_empty_store_and_a_manifest_without_its_digest_are_refused(photos: dict[str, Path], build: Build) -> None:
+    folder = build(photos, Counted()).folder
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["digest"]
+    kept = (folder / "manifest.json").read_bytes()
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(SatError, match=r"damaged \('digest'\)"):
+        build(photos, Counted())
+    (folder / "manifest.json").write_bytes(kept)
+    (folder / "annotations.npy").write_bytes(b"")
+    with pytest.raises(SatError, match="damaged"):
+        build(photos, Counted())
+
+
 def test_a_disk_without_room_is_noticed_first(
     photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:

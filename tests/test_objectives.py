@@ -84,6 +84,8 @@ def test_soft_loss_by_hand() -> None:
     assert loss.watch["nats_per_word"].item() == pytest.approx(-log_p.mean().item(), rel=1e-6)
     nats = np.mean([reference.entropy(a[0]) / 7 for a in alpha])
     assert loss.watch["entropy"].item() == pytest.approx(nats, rel=1e-6)
+    sharper = SoftObjective(doubly_stochastic=0.7, entropy_weight=-0.3)(told, captions)
+    assert sharper.total.item() == pytest.approx(np.mean(by_hand) + 0.3 * 7 * nats, rel=1e-6)
     without = SoftObjective(doubly_stochastic=0.7)(Told(told.logits, None, None, None), captions)  # no attention
     assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 from collections import Counter
 from collections.abc import Sequence
@@ -249,6 +250,46 @@ def test_words_unknown_to_the_model_to_start_from_stay_so_and_it_is_said(dataset
     assert model.vocabulary == soft.vocabulary
     _, said = run(read_dataset(folder), small_config(epochs=1, minimum_count=9), tmp_path / "rare")
     assert any("being seen fewer than 9 times: --set minimum_count=1 keeps every word" in line for line in said)
+
+
+def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:
+    run(dataset, small_config(epochs=1), tmp_path / "model", fine_tune=1e-3)
+    encoder = small_encoder(geometry="crop")
+    with pytest.raises(SatError, match=r"encoder was .*'squash'.*, is .*'crop'"):
+        run(dataset, small_config(epochs=1), tmp_path / "model", encoder=encoder, fine_tune=1e-3, resume=True)
+
+
+def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_encoded(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 places are no square grid: give 1"):
+        run(dataset, small_config(decoder={"annotation_window": 3}), tmp_path / "model")
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("file", ["vocabulary.json", "config.json"])
+def test_a_training_that_dies_at_its_first_checkpoint_is_resumed(
+    file: str, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    real = os.replace
+
+    def killed(source: Path, target: Path) -> None:
+        real(source, target)
+        if Path(target).name == file:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", killed)
+        with pytest.raises(Killed):
+            run(dataset, small_config(epochs=2), tmp_path / "model")
+    with pytest.raises(SatError, match="--resume to go on"):
+        run(dataset, small_config(epochs=2), tmp_path / "model")
+    resumed, _ = run(dataset, small_config(epochs=2), tmp_path / "model", resume=True)
+    whole, _ = run(dataset, small_config(epochs=2), tmp_path / "whole")
+    assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
 
 
 def test_only_what_can_be_resumed_is_said_to_be(dataset: Dataset, tmp_path: Path) -> None:

@@ -139,6 +139,10 @@ def test_what_cannot_be_measured_is_refused(
     (tmp_path / "boxes.json").write_text(json.dumps(silent))
     with pytest.raises(SatError, match="no word of the split 'val' names an object"):
         pointing(captioner, tmp_path, split="val", show=False)
+    smaller = {name: {**scene.to_dict(), "size": (128, 128)} for name, scene in read_scenes(folder).items()}
+    (tmp_path / "boxes.json").write_text(json.dumps(smaller))
+    with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
+        pointing(captioner, tmp_path, show=False)
     monkeypatch.setattr(
         "show_attend_tell.evidence.pointing.tell",
         lambda *args, **kwargs: Told(torch.zeros(1, 1, 2, 3), None, None, None),

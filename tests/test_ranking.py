@@ -15,6 +15,7 @@ from conftest import small_annotations, small_decoder
 from show_attend_tell import java_metrics
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
+from show_attend_tell.cli.rank import figure
 from show_attend_tell.datasets import Dataset, read_dataset
 from show_attend_tell.decoder import tell
 from show_attend_tell.errors import SatError
@@ -214,6 +215,18 @@ def test_no_experts_are_refused(dataset: Dataset, captioner: Captioner, tmp_path
     pytest.importorskip("pycocoevalcap")
     with pytest.raises(SatError, match="with its own captions only"):
         rank(captioner, dataset, "test", cache=tmp_path, experts=experts(tmp_path, dataset, RATED[1]))
+    with pytest.raises(SatError, match="all ratings are the same"):
+        rank(captioner, dataset, "test", cache=tmp_path, experts=experts(tmp_path, dataset, "<0>\t<1>#0\t2\t2\t2"))
+
+
+def test_a_score_that_never_varies_agrees_with_nobody_and_costs_nothing_else(
+    dataset: Dataset, captioner: Captioner, tmp_path: Path
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+    file = experts(tmp_path, dataset, "<0>\t<1>#0\t1\t2\t3")
+    found = rank(captioner, dataset, "test", cache=tmp_path, captions=1, experts=file, show=False)
+    assert set(found["experts"]["tau_c"].values()) == {None} and found["retrieval"]["log_p"]
+    assert (figure(None), figure(12.345)) == ("–", "12.3")
 
 
 def test_a_model_ranks_and_is_compared_with_the_experts(dataset: Dataset, captioner: Captioner, tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_scenes_are_not_written_over_anything(tmp_path: Path) -> None:
         (lambda scene: scene["objects"][0].pop("colour"), r"a\.png: not as sat scenes writes it .*colour"),
         (lambda scene: scene["sentences"][0]["words"].append("more"), "words and"),
         (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 4), "names object 4"),
+        (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 0.5), r"names object 0\.5"),
         (lambda scene: scene.clear(), "not as sat scenes writes it"),
     ],
 )

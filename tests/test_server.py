@@ -23,6 +23,7 @@ from serving import Serving, encoded, photo_bytes, serving, small_captioners
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
+from show_attend_tell.cli.serve import listening
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import Limits, make_app, schema
 
@@ -478,6 +479,12 @@ def test_other_machines_are_not_served_without_a_token() -> None:
     assert "SAT_TOKEN" in found.output and found.output.count("\n") == 1
     found = CliRunner().invoke(main, ["serve", "--token", "no\nlines"])
     assert found.exit_code == 1 and "printable" in found.output
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".example"])
+def test_a_host_that_cannot_be_costs_one_line(host: str) -> None:
+    with pytest.raises(SatError, match=rf"cannot listen at {re.escape(host)} port 0 \(.+\): choose another"):
+        listening(host, 0)
 
 
 def test_a_taken_port_costs_one_line(server: Serving) -> None:

@@ -27,10 +27,12 @@ from builders import (
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from show_attend_tell.attention import look_by_name
+from show_attend_tell.attention import Expectation, Likeliest, Look, look_by_name
 from show_attend_tell.decoder import tell
 from show_attend_tell.errors import SatError
+from show_attend_tell.evaluation import bleu
 from show_attend_tell.objectives import HardObjective, Loss, SoftObjective
+from show_attend_tell.search import beam_search
 from show_attend_tell.training import (
     Annotations,
     Epoch,
@@ -39,6 +41,7 @@ from show_attend_tell.training import (
     TrainingData,
     annotation_scale,
     batches,
+    validation_bleu,
 )
 from show_attend_tell.vocabulary import Vocabulary, tokenise
 
@@ -347,6 +350,58 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
     assert read == Counter({name: 1 for name, _ in data.validation})
     assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4"}
     assert all(0 <= score <= 100 for score in scores.values())
+
+
+def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(decoder={"attention": "hard", "gate": False}), data)
+    with torch.no_grad():
+        for parameter in trainer.average.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
+    annotations = data.views[0][[name for name, _ in data.validation]]
+
+    def said(look: Look) -> list[list[str]]:
+        found = beam_search(trainer.average, annotations, beam=3, max_length=2, look=look)
+        return [data.vocabulary.decode(hypotheses[0].words) for hypotheses in found]
+
+    likeliest, expectation = said(Likeliest()), said(Expectation())
+    assert likeliest != expectation
+    validation = [  # what is said, with more words to come: so the penalty counts, and the figure is not 0
+        (name, [[*words, *(f"more{n}" for n in range(4))]])
+        for (name, _), words in zip(data.validation, likeliest, strict=True)
+    ]
+    data = dataclasses.replace(data, validation=validation)
+    (scores,) = validation_bleu(trainer.average, data, beam=3, max_length=2)
+    counted = bleu(likeliest, [references for _, references in validation])
+    assert counted.with_penalty[0] < counted.no_brevity[0]
+    assert scores["bleu_1"] == counted.with_penalty[0]
+    assert scores["bleu_1"] > bleu(expectation, [references for _, references in validation]).with_penalty[0]
+
+
+def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
+    data = random_data()
+
+    def gradient(indices: list[int]) -> Tensor:
+        trainer = trainer_of(small_config(batch_size=4, decoder={"output_tanh": False}), data)
+        trainer.one_batch(indices)
+        found = trainer.decoder.get_parameter("output_bias").grad
+        assert found is not None
+        return found
+
+    alike = [index for index, (_, words) in enumerate(data.captions) if len(words) == 6][:3]
+    alone = [gradient([index]) for index in alike]
+    torch.testing.assert_close(gradient(alike), torch.stack(alone).sum(0), atol=1e-5, rtol=1e-4)
+
+
+def test_optimisers_are_the_settings_own() -> None:
+    adam = trainer_of(small_config(optimiser="adam", weight_decay=0.125, learning_rate=0.25), random_data()).optimiser
+    assert isinstance(adam, torch.optim.AdamW)
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0.125)
+    assert [group["lr"] for group in adam.param_groups] == [0.25]
+    rms = trainer_of(small_config(optimiser="rmsprop", weight_decay=0.125), random_data()).optimiser
+    assert isinstance(rms, torch.optim.RMSprop)
+    graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0.125}
+    assert {name: rms.defaults[name] for name in graves} == graves
 
 
 # Batches

@@ -227,10 +227,58 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
         (["no.json"], "'tokens' must be a text"),
         (["absent.json"], r"cannot read .*absent\.json"),
         (["soft.json", "--output", "absent/r.html"], "is not a folder"),
+        (["soft.json", "--output", "soft.json"], "is read by this command, and would be overwritten"),
     ):
         paths = [part if part.startswith("--") else str(tmp_path / part) for part in arguments]
         result = CliRunner().invoke(main, ["report", *paths])
         assert result.exit_code == 1 and re.search(f"^sat: .*{message}", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("gate", 5, "'gate' must be 3 numbers, and is 5"),
+        ("gate", [0.5], "'gate' must be 3 numbers"),
+        ("gate", [None] * 3, "'gate' must be 3 numbers"),
+        ("places", "abc", "'places' must be 3 × 2 numbers"),
+        ("seen", [1], "'seen' must be 4 numbers"),
+        ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
+        ("log_probability", "low", "'log_probability' must be a number, and is 'low'"),
+        ("log_probability", float("nan"), "'log_probability' must be a number, and is nan"),
+        ("cider", [1], "'cider' must be a number"),
+        ("alternatives", 5, "'alternatives' must be a list of captions"),
+        ("alternatives", ["x"], "'alternatives' must be a list of captions"),
+        ("alternatives", [{"log_probability": "x"}], r"alternatives\[0\]: 'log_probability' must be a number"),
+    ],
+)
+def test_a_damaged_entry_of_an_evaluation_is_told(key: str, value: Any, message: str, tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", CAPTIONS)
+    content = json.loads(file.read_text())
+    content["results"][0][key] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(SatError, match=rf"soft\.json: results\[0\].*{message}"):
+        report([file], show=False)
+
+
+def test_damaged_figures_of_an_evaluation_are_told(tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", CAPTIONS)
+    whole = json.loads(file.read_text())
+    for value in ("x", float("nan")):
+        file.write_text(json.dumps({**whole, "bleu_1": value}))
+        with pytest.raises(SatError, match=r"soft\.json: 'bleu_1' must be a number"):
+            report([file], show=False)
+    file.write_text(json.dumps({**whole, "model": ["a", "list"]}))
+    assert report([file], show=False).photos == 4
+    whole["results"][0]["file"] = "x" * 5000  # longer than a name may be
+    file.write_text(json.dumps(whole))
+    assert report([file], show=False).missing == ["0.png"]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"tokens": 1' + "0" * 5000 + "}"], ids=["deep", "large"])
+def test_json_that_no_reader_can_take_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(SatError, match=r"odd\.json is not valid JSON"):
+        report([tmp_path / "odd.json"], show=False)
 
 
 def test_sat_caption_writes_one_page_of_all_captions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
