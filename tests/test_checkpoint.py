@@ -270,6 +270,7 @@ def test_tuned_weights_that_do_not_fit_are_named(
     [
         ({"beam": 0}, "beam is 0"),
         ({"max_length": 0}, "longest caption 0"),
+        ({"beam": 2.5}, r"beam is 2\.5 .*whole numbers"),
         ({"length_normalisation": -0.5}, r"length normalisation -0\.5: give a number from 0"),
         ({"length_normalisation": float("nan")}, "length normalisation nan"),
         ({"look": "away"}, "'away' is not known: choose one of expectation, likeliest, sampled"),

@@ -100,6 +100,11 @@ def test_json_is_answered_as_a_form_is(client: httpx.Client) -> None:
     assert len(by_json[0]["alternatives"]) == 1
 
 
+def test_fields_in_the_address_are_refused_not_ignored(client: httpx.Client) -> None:
+    answer = client.post("/v1/captions?beam=3&attention=false", files=form(photo_bytes()))
+    refused(answer, 422, "attention, beam in the address")
+
+
 def test_what_is_null_is_the_default(client: httpx.Client) -> None:
     photos = [base64.b64encode(RED).decode()]
     plain = client.post("/v1/captions", json={"photos": photos}).json()

@@ -51,8 +51,10 @@ class Decoding:
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
-        if self.beam < 1 or self.max_length < 1:
-            raise SatError(f"beam is {self.beam} and the longest caption {self.max_length}: give at least 1 of each")
+        if not all(isinstance(number, int) and number >= 1 for number in (self.beam, self.max_length)):
+            raise SatError(
+                f"beam is {self.beam} and the longest caption {self.max_length}: give whole numbers from 1 for both"
+            )
         if self.look not in LOOKS:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
         if not 0 <= self.length_normalisation < math.inf:
@@ -157,7 +159,7 @@ class Checkpoint:
             decoding, training, scores = Decoding(**config["decoding"]), config["training"], config["scores"]
         except FileNotFoundError as error:
             raise SatError(f"{folder} is not a model: it has no config.json") from error
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, RuntimeError) as error:  # the last of absurd sizes
             raise SatError(f"{folder / 'config.json'} is damaged or from another program ({error!r})") from error
         except SatError as error:
             raise SatError(f"{folder / 'config.json'}: {error}") from error

@@ -87,7 +87,8 @@ class TrainingConfig:
                 raise SatError(f"{name} is {share}: give a share from 0 to 1")
         if not 0 <= self.averaging < 1:
             raise SatError(f"averaging is {self.averaging}: give a decay from 0 up to but not including 1")
-        if not isinstance(self.entropy_weight_end, (float, int, type(None))):
+        end = self.entropy_weight_end
+        if end is not None and not (isinstance(end, (float, int)) and math.isfinite(end)):
             raise SatError(f"entropy_weight_end is {self.entropy_weight_end!r}: give a number, or None")
         for name, known in (("optimiser", ("adam", "rmsprop")), ("schedule", ("constant", "cosine"))):
             if getattr(self, name) not in known:

@@ -33,7 +33,7 @@ def report(evaluation: Path, other: Path | None, output: Path, link_photos: bool
     model looked.
     """
     from show_attend_tell.checkpoint import SHIPPED, shipped_models
-    from show_attend_tell.reading import some
+    from show_attend_tell.reading import count, some
     from show_attend_tell.viewer.report import report as made
 
     files = [evaluation] if other is None else [evaluation, other]
@@ -49,4 +49,4 @@ def report(evaluation: Path, other: Path | None, output: Path, link_photos: bool
     if not result.attention:
         click.echo("note: no evaluation says where the model looked; sat evaluate --attention keeps it", err=True)
     write_text(output, result.page)
-    click.echo(f"{output}: {result.photos:,} photos, {output.stat().st_size / 1e6:.1f} MB")
+    click.echo(f"{output}: {count(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

@@ -223,6 +223,8 @@ def compare(
     rows = [index for index, photo in enumerate(order) if photo in wanted]
     if not rows:
         raise SatError("none of the photos to compare on is in the evaluations")
+    if len(rows) < 2:
+        raise SatError("there is one photo to compare on, and photos are resampled: give 2 or more")
 
     statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
     missing: dict[str, str] = {}

@@ -91,6 +91,9 @@ class Reader:
         A form is read as ``fields`` and JSON as ``body``, the same with ``photos`` in base64. Raises `Problem` for what
         cannot be read and for what is over a limit.
         """
+        if request.query_params:
+            given = ", ".join(sorted(set(request.query_params)))
+            raise Problem(422, f"{given} in the address says nothing here: send it as a field of the body.")
         arriving, uploads = Body(request, self), list[Upload]()
         try:
             try:
