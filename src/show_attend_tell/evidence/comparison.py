@@ -21,6 +21,7 @@ from tqdm import tqdm
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import Statistics, measure
 from show_attend_tell.evidence.captionfiles import Evaluation
+from show_attend_tell.reading import count
 
 Array = NDArray[np.float64]
 
@@ -154,9 +155,11 @@ class Comparison:
     def notes(self) -> list[str]:
         """What to know to read the figures, a sentence or two a line."""
         lines = [
-            f"{self.photos:,} photos, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
+            f"{count(self.photos, 'photo')}, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
             f"{self.resamples:,} resamples, seed {self.seed}."
         ]
+        if self.photos == 1:
+            lines.append("One photo: there are no others to draw, so the intervals say nothing.")
         if single := [name for name, number in self.trainings.items() if number == 1]:
             lines.append(
                 f"One training of {', '.join(single)}: the intervals do not say how far another seed would move it."
@@ -223,8 +226,6 @@ def compare(
     rows = [index for index, photo in enumerate(order) if photo in wanted]
     if not rows:
         raise SatError("none of the photos to compare on is in the evaluations")
-    if len(rows) < 2:
-        raise SatError("there is one photo to compare on, and photos are resampled: give 2 or more")
 
     statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
     missing: dict[str, str] = {}
