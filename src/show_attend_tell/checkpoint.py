@@ -113,7 +113,11 @@ class Checkpoint:
             weights = pack_8bit(weights)
         elif bits == 16:
             weights = {name: value.half() if value.dim() > 1 else value for name, value in weights.items()}
-        check_finite(weights, f"{folder} is not written, for")
+        if name := not_finite(weights):
+            raise SatError(
+                f"{folder} is not written, for {name} holds values that are no numbers, or too large for the bits of a "
+                "weight: train at a lower learning rate"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
             tuned = {name: value.detach().cpu().contiguous() for name, value in self.tuned_encoder.items()}
@@ -174,7 +178,8 @@ class Checkpoint:
             decoder.load_state_dict(weights)
         except RuntimeError as error:
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
-        check_finite(weights, f"{folder / 'model.safetensors'} is damaged:")
+        if name := not_finite(weights):
+            raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are no numbers")
         tuned = folder / "encoder.safetensors"
         return cls(
             decoder=decoder.eval(),
@@ -258,7 +263,7 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
     how = "{tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}"
     made = {split: how.format_map({"length_normalisation": 0.0, **found}) for split, found in sorted(scores.items())}
     alike = len(set(made.values())) == 1
-    legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {how}" for split, how in made.items())
+    legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {one}" for split, one in made.items())
     return [
         "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
         "| " + " | ".join(["---"] * 8) + " |",
@@ -290,14 +295,9 @@ def check_vacant(folder: Path) -> None:
             raise SatError(f"{folder} is no model, and its {name} would be overwritten: name another folder")
 
 
-def check_finite(weights: Mapping[str, Tensor], what: str) -> None:
-    """Raise `SatError` for weights that are not numbers; ``what`` begins the sentence."""
-    for name, value in weights.items():
-        if value.is_floating_point() and not value.isfinite().all():
-            raise SatError(
-                f"{what} {name} holds values that are no numbers, or too large for the bits of a weight: train at a "
-                "lower learning rate"
-            )
+def not_finite(weights: Mapping[str, Tensor]) -> str | None:
+    """The name of the first weights that are not all numbers, if there are any."""
+    return next((name for name, value in weights.items() if not value.isfinite().all()), None)
 
 
 def find_model(name: str) -> Path:

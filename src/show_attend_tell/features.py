@@ -390,7 +390,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         manifest["photos"] = [_Entry(*entry) for entry in manifest["photos"]]
         if missing := {"digest", "preprocessing", "precision", "view", "grid"} - manifest.keys():
-            raise KeyError(*missing)
+            raise KeyError(*sorted(missing))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SatError(f"{folder}: not a feature cache, or damaged ({error}); delete it and build it again") from None
     return manifest

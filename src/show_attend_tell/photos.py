@@ -57,9 +57,13 @@ def open_photo(photo: str | os.PathLike[str] | Image.Image | NDArray[Any]) -> Im
     if not isinstance(photo, (str, os.PathLike)):
         raise SatError(f"a photo is a path, a PIL image or a NumPy array, not a {type(photo).__name__}")
     path = Path(photo)
-    if path.is_dir():
+    try:
+        folder, there = path.is_dir(), path.exists()
+    except OSError as error:  # of a name that is too long, say
+        raise SatError(f"{path}: cannot be read ({error.strerror})") from None
+    if folder:
         raise SatError(f"{path}: a folder, not a photo")
-    if not path.exists():
+    if not there:
         raise SatError(f"{path}: no such file")
     Image.init()  # registers every format, so that those that this Pillow was built without can be left out
     try:

@@ -118,7 +118,7 @@ def prepare(
         views=views,
         encoder=None if fine_tune is None else encoder,
         encoder_learning_rate=fine_tune or 0.0,
-        encoder_record={"name": encoder.name, **encoder.preprocessing.to_dict()},
+        encoder_record=None if fine_tune is None else {"name": encoder.name, **encoder.preprocessing.to_dict()},
     )
 
 

@@ -177,8 +177,7 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
 
 def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool) -> Tensor:
     """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order."""
-    likeliest = log_probabilities.amax(-1, keepdim=True)  # taken away first, or a small temperature divides to −∞
-    logits = (log_probabilities - likeliest) / max(temperature, 1e-30)
+    logits = log_probabilities / max(temperature, 1e-30)  # what is smaller divides to −∞
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
     if 0 < top_k < logits.shape[-1]:

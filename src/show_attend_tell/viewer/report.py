@@ -129,7 +129,7 @@ def _photo(file: str | None, linked_from: Path | None) -> tuple[str | None, list
         return None, None
     try:
         photo = open_photo(file)
-    except (SatError, OSError, ValueError):  # of the latter two, a name too long or with a zero in it
+    except SatError:
         return None, None
     if linked_from is None:
         return data_uri(photo, SIDE, most=BYTES), list(photo.size)
@@ -192,7 +192,7 @@ def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> flo
     value = entry.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
         raise SatError(f"{where}: {key!r} must be a number, and is {shown(value)}")
     return round(float(value), digits)
 
