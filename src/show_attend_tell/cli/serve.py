@@ -1,6 +1,8 @@
 """`sat serve`: the models over HTTP, and the web app."""
 
+import asyncio
 import contextlib
+import logging
 import os
 import sys
 from typing import Any
@@ -73,9 +75,16 @@ def serve(
         sys.stdout.flush()
         config: dict[str, Any] = {"ws": "none", "server_header": False, "log_level": "warning"}
         config["timeout_graceful_shutdown"] = 10  # seconds after Ctrl-C, for what is in flight
+        server = uvicorn.Server(uvicorn.Config(app, **config))
+        logging.getLogger("uvicorn.error").addFilter(is_fault)
         with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once all in flight is answered
-            uvicorn.Server(uvicorn.Config(app, **config)).run(sockets=[listener])
+            server.run(sockets=[listener])
         click.echo("stopped")
+
+
+def is_fault(record: logging.LogRecord) -> bool:
+    """Whether a line of the log is worth a reader's time: a request that was given up at the end is not."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listening(host: str, port: int) -> Any:
