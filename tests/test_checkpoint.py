@@ -191,7 +191,7 @@ def test_another_encoder_is_refused(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda config: config.update(format=2), "format 2.*update show-attend-tell"),
+        (lambda config: config.update(format=3), "format 3.*update show-attend-tell"),
         (lambda config: config.pop("format"), "damaged.*format"),
         (lambda config: config.pop("decoder"), "damaged.*decoder"),
         (lambda config: config["encoder"].pop("digest"), "damaged.*digest"),

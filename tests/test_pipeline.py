@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score
 from show_attend_tell.objectives import HardObjective
 from show_attend_tell.photos import open_photo
+from show_attend_tell.presets import comparator_preset
 from show_attend_tell.training import Trainer, TrainingConfig
 
 CPU = torch.device("cpu")
@@ -115,7 +117,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
     tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
     def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
-        assert rest == {"max_length": 12, "normalisations": (0.0, 0.5)}
+        assert rest == {"max_length": 12, "rankings": [(0.0, 0.0), (0.5, 0.0)], "ngrams": None}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
@@ -367,7 +369,7 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
 
     def validation_bleu(decoder: Any, data: Any, **rest: Any) -> list[dict[str, float]]:
         used.append(data.encoder.digest)
-        return [{"bleu_4": 0.0}] * len(rest["normalisations"])
+        return [{"bleu_4": 0.0}] * len(rest["rankings"])
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
@@ -580,3 +582,72 @@ def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) 
     ]
     names = [example.name for example in large.split("val")]
     assert found[0].folder != found[1].folder and not torch.equal(found[0][names], found[1][names])
+
+
+# Visual n-grams
+
+
+def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def validation_bleu(decoder: Any, data: Any, beam: int, rankings: Any, ngrams: Any, **rest: Any) -> Any:
+        asked[beam] = rankings
+        assert ngrams is not None
+        return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
+
+    monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
+    monkeypatch.setattr(pipeline, "BEAMS", (1, 3))
+    monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
+    monkeypatch.setattr(pipeline, "AGREEMENTS", (0.0, 32.0, 64.0))
+    config = small_config(epochs=1, visual_ngrams=True)
+
+    asked: dict[int, Any] = {}
+    best_of_all = (0.5, 32.0)
+    best, said = run(dataset, config, tmp_path / "ranked")
+    assert asked == {1: [(0.0, 0.0), (0.5, 0.0)], 3: [(g, w) for w in (0.0, 32.0, 64.0) for g in (0.0, 0.5)]}
+    assert (best.decoding.beam, best.decoding.length_normalisation, best.decoding.agreement) == (3, 0.5, 32.0)
+    assert best.training["validation_bleu_4"]["beam 3, γ 0.5, ω 32"] == 12.0
+    assert any("beam 3, length normalisation 0.5, agreement 32" in line for line in said)
+    loaded = Checkpoint.load(tmp_path / "ranked")
+    assert loaded.ngrams is not None and best.ngrams is not None and loaded.ngrams.digest == best.ngrams.digest
+    assert (0, loaded.vocabulary.encode(["circle"])[0]) in loaded.ngrams.numbers
+    result = pipeline.evaluate(
+        Captioner(loaded, small_encoder(), name="ranked"), dataset, "test", cache=tmp_path / "cache", show=False
+    )
+    assert result["agreement"] == 32.0
+
+    best_of_all = (0.5, 0.0)  # what does not pay is not kept
+    best, _ = run(dataset, config, tmp_path / "plain")
+    assert best.decoding.agreement == 0 and best.ngrams is None
+    assert {file.name for file in (tmp_path / "plain").glob("*.safetensors")} == {"model.safetensors"}
+
+
+def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path: Path) -> None:
+    few = read_dataset(shape_folder(tmp_path / "few", train=4))
+    best, said = run(few, small_config(epochs=1, visual_ngrams=True), tmp_path / "model")
+    assert best.ngrams is None and any("no word is in 10 training captions" in line for line in said)
+
+
+def test_visual_n_grams_need_every_place(dataset: Dataset, tmp_path: Path) -> None:
+    config = replace(comparator_preset("flickr8k", "nic"), visual_ngrams=True, epochs=1)
+    with pytest.raises(SatError, match="visual_ngrams"):
+        run(dataset, config, tmp_path / "model")
+
+
+def test_a_tuned_encoder_s_visual_n_grams_read_what_it_ends_with(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Tensor] = []
+
+    def fit(annotations: Any, captions: dict[str, Any], **rest: Any) -> None:
+        with torch.no_grad():
+            read.append(annotations[list(captions)])
+
+    monkeypatch.setattr("show_attend_tell.visual_ngrams.VisualNgrams.fit", fit)
+    run(dataset, small_config(epochs=2, visual_ngrams=True), tmp_path / "model", fine_tune=0.01)
+    encoder = small_encoder()
+    before = encoder.digest
+    encoder = Checkpoint.load(tmp_path / "model").load_encoder("model")
+    assert encoder.digest != before
+    pixels = torch.stack([encoder.preprocessing(open_photo(example.photo)) for example in dataset.split("train")])
+    torch.testing.assert_close(read[0], encoder.annotate(pixels), rtol=0, atol=1e-5)

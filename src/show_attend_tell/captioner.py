@@ -44,6 +44,7 @@ class Caption:
     attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
+    agreement: float | None  # with the photo's visual n-grams, 0 to 1; None for a model without them
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
@@ -69,6 +70,7 @@ class Caption:
             "attention": rounded(self.attention),
             "gate": rounded(self.gate),
             "places": None if self.places is None else self.places.tolist(),
+            "agreement": self.agreement,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "seen": None if self.seen is None else list(self.seen),
             "settings": self.settings,
@@ -169,6 +171,7 @@ class Captioner:
         self.device = device or torch.device("cpu")
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
+        self.ngrams = None if checkpoint.ngrams is None else checkpoint.ngrams.to(self.device)
 
     @classmethod
     def from_pretrained(
@@ -214,6 +217,7 @@ class Captioner:
         beam: int | None = None,
         look: LookName | None = None,
         length_normalisation: float | None = None,
+        agreement: float | None = None,
         sampling: "Sampling | None" = None,
         seed: int = 0,
         batch_size: int = 8,
@@ -225,9 +229,8 @@ class Captioner:
         caption does not depend on its batch. Raises `SatError` for a
         photo that cannot be read.
         """
-        given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
-        decoding = dataclasses.replace(
-            self.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
+        decoding = self.checkpoint.decoding.but(
+            beam=beam, look=look, length_normalisation=length_normalisation, agreement=agreement
         )
         if batch_size < 1:
             raise SatError(f"batch_size is {batch_size}: give at least 1")
@@ -251,7 +254,12 @@ class Captioner:
     def search(
         self, annotations: Tensor, decoding: Decoding, *, sampling: "Sampling | None" = None, seeds: list[int]
     ) -> list[list[Hypothesis]]:
-        """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo."""
+        """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
+
+        Raises `SatError` when the decoding weighs an agreement with visual n-grams that the model has not.
+        """
+        if decoding.agreement and self.ngrams is None:
+            raise SatError(f"agreement is {decoding.agreement:g}, and {self.name} has no visual n-grams: give 0")
         paths = decoding.beam if sampling is None else sampling.captions
         look = look_by_name(
             decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
@@ -272,6 +280,8 @@ class Captioner:
             max_length=decoding.max_length,
             look=look,
             length_normalisation=decoding.length_normalisation,
+            agreement=decoding.agreement,
+            ngrams=self.ngrams,
         )
 
     def told(
@@ -298,6 +308,7 @@ class Captioner:
         settings: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if sampling is None:
             settings |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+            settings |= {"agreement": decoding.agreement} if self.ngrams is not None else {}
         else:
             settings |= {"sampling": dataclasses.asdict(sampling)}
         if sampling is not None or decoding.look == "sampled":
@@ -308,6 +319,7 @@ class Captioner:
             attention=None if attention is None else attention.reshape(-1, rows, columns),
             gate=array(best.beta),
             places=None if places is None else np.stack([places // columns, places % columns], axis=1),
+            agreement=best.agreement,
             complete=best.ended,
             alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
             settings=settings,

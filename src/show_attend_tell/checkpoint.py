@@ -6,11 +6,14 @@
     vocabulary.json    the words in the order of their ids
     README.md          the card: what it is, what it was trained on, what it scores
     encoder.safetensors  only when the encoder was fine-tuned: its weights
+    ngrams.safetensors  only when captions are ranked by them too: the visual n-grams, in 8 bits a weight; those that
+    the shipped models share are beside them, in a folder of their own
 
 Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it, so that a reader
 finds an old file or a new one, never half a one.
 """
 
+import dataclasses
 import json
 import math
 import os
@@ -30,11 +33,13 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.kinds import build, read_config
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.photos import Preprocessing
+from show_attend_tell.visual_ngrams import VisualNgrams
 from show_attend_tell.vocabulary import Vocabulary
 from show_attend_tell.writing import replace
 
-FORMAT = 1
+FORMAT = 2  # 1, which is read too, had no visual n-grams
 SHIPPED = Path(__file__).parent / "models"
+NGRAMS = "ngrams.safetensors"
 Bits = Literal[32, 16, 8]
 
 
@@ -42,12 +47,13 @@ Bits = Literal[32, 16, 8]
 class Decoding:
     """How captions are made unless told otherwise: what the scores of a model's card were made with.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist and a γ that is no number from 0.
+    Raises `SatError` for a beam or length below one, a look that does not exist and a γ or ω that is no number from 0.
     """
 
     beam: int = 5
     look: LookName = "expectation"
     length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
+    agreement: float = 0.0  # ω, the weight of a caption's agreement with the photo's visual n-grams; 0 is none
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
@@ -59,6 +65,17 @@ class Decoding:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
         if not 0 <= self.length_normalisation < math.inf:
             raise SatError(f"length normalisation {self.length_normalisation}: give a number from 0, 0 for none")
+        if not 0 <= self.agreement < math.inf:
+            raise SatError(f"agreement {self.agreement}: give a number from 0, 0 for none")
+
+    def but(self, **given: Any) -> "Decoding":
+        """This decoding with what is given instead; None is nothing given."""
+        return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def told(self) -> str:
+        """The numbers in words."""
+        agreement = f", agreement {self.agreement:g}" if self.agreement else ""
+        return f"beam {self.beam}, length normalisation {self.length_normalisation:g}{agreement}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +113,7 @@ class Checkpoint:
     training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
     scores: dict[str, Any] = field(default_factory=dict)  # by split: for the card
     tuned_encoder: dict[str, Tensor] | None = None  # the weights of an encoder that was fine-tuned along
+    ngrams: VisualNgrams | None = None  # which captions are ranked by too
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder, creating it if need be; ``bits`` a weight, 8 with one scale per row (see `packing`).
@@ -124,6 +142,11 @@ class Checkpoint:
             replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
         else:  # of a model that was here before
             (folder / "encoder.safetensors").unlink(missing_ok=True)
+        if self.ngrams is not None:
+            packed = self.ngrams.packed()
+            replace(folder / NGRAMS, lambda file: save_file(packed, file))
+        else:
+            (folder / NGRAMS).unlink(missing_ok=True)
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")
         self.describe(folder)
@@ -136,6 +159,7 @@ class Checkpoint:
             "decoder": self.decoder.config.to_dict(),
             "encoder": {**asdict(self.encoder), "preprocessing": self.encoder.preprocessing.to_dict()},
             "decoding": asdict(self.decoding),
+            "ngrams": None if self.ngrams is None else self.ngrams.digest,
             "training": self.training,
             "scores": self.scores,
         }
@@ -150,7 +174,7 @@ class Checkpoint:
         folder = Path(folder)
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            if config["format"] != FORMAT:
+            if config["format"] not in (1, FORMAT):
                 raise SatError(f"has format {config['format']}, this version reads {FORMAT}: update show-attend-tell")
             decoder = build(read_config(config["decoder"]))
             encoder = config["encoder"]
@@ -180,6 +204,9 @@ class Checkpoint:
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
         if name := not_finite(weights):
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are no numbers")
+        ngrams = read_ngrams(folder, config.get("ngrams"))
+        if decoding.agreement and ngrams is None:
+            raise SatError(f"{folder / 'config.json'} ranks captions by visual n-grams, and the model has none")
         tuned = folder / "encoder.safetensors"
         return cls(
             decoder=decoder.eval(),
@@ -189,6 +216,7 @@ class Checkpoint:
             training=training,
             scores=scores,
             tuned_encoder=read_weights(tuned) if tuned.exists() else None,
+            ngrams=ngrams,
         )
 
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
@@ -224,8 +252,8 @@ class Checkpoint:
             )
             + f" of {self.encoder.preprocessing.size} pixels.",
             f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
-            f"- Decoding defaults: beam {self.decoding.beam}, look by {self.decoding.look}, length normalisation "
-            f"{self.decoding.length_normalisation:g}.",
+            *([] if self.ngrams is None else [f"- Visual n-grams, which captions are ranked by too: {self.ngrams}."]),
+            f"- Decoding defaults: {self.decoding.told()}; look by {self.decoding.look}.",
             "",
             "## Training",
             "",
@@ -260,8 +288,11 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
     if not rows:
         return []
-    how = "{tokens} tokens; beam {beam}, length normalisation {length_normalisation:g}; look by {look}"
-    made = {split: how.format_map({"length_normalisation": 0.0, **found}) for split, found in sorted(scores.items())}
+    numbers = ("beam", "length_normalisation", "agreement")
+    made = {}
+    for split, found in sorted(scores.items()):
+        decoding = Decoding().but(**{name: found.get(name) for name in numbers})
+        made[split] = f"{found['tokens']} tokens; {decoding.told()}; look by {found['look']}"
     alike = len(set(made.values())) == 1
     legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {one}" for split, one in made.items())
     return [
@@ -281,6 +312,24 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
 
 
+def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
+    """The visual n-grams of that digest, from a model's folder or from those shipped, or None for none.
+
+    Raises `SatError` when there are none, or others.
+    """
+    if digest is None:
+        return None
+    for file in (folder / NGRAMS, *SHIPPED.glob(f"*/{NGRAMS}")):
+        if file.exists():
+            try:
+                ngrams = VisualNgrams(unpack_8bit(read_weights(file)))
+            except SatError as error:
+                raise SatError(f"{file}: {error}") from error
+            if ngrams.digest == digest:
+                return ngrams
+    raise SatError(f"{folder / NGRAMS} is missing or not the model's own: copy the model again")
+
+
 def named(folder: str | os.PathLike[str]) -> Path:
     """A folder's path that ends in its name, which a model is called by: that of "." does not."""
     return Path(os.path.abspath(folder))
@@ -290,7 +339,7 @@ def check_vacant(folder: Path) -> None:
     """Raise `SatError` for a folder with a file of the name of one of a model's, and neither a model nor a training."""
     if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
-    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors"):
+    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors", NGRAMS):
         if (folder / name).exists():
             raise SatError(f"{folder} is no model, and its {name} would be overwritten: name another folder")
 

@@ -106,4 +106,5 @@ def join(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> Checkpoint:
         vocabulary=first.vocabulary,
         encoder=first.encoder,
         decoding=first.decoding,
+        ngrams=first.ngrams,
     )

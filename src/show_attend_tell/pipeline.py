@@ -6,6 +6,8 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +35,13 @@ from show_attend_tell.training import (
     TrainingData,
     validation_bleu,
 )
+from show_attend_tell.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
 BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every length normalisation;
-NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # the best pair becomes the checkpoint's default
+NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # each weight of the agreement; the best become the checkpoint's default
+AGREEMENTS = (0.0, 32.0, 64.0, 128.0)
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -157,6 +161,8 @@ def train(
         held = "a model" if (output / "config.json").exists() else "an interrupted training"
         raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
     check_vacant(output)
+    if config.visual_ngrams and config.decoder.attention == "none":
+        raise SatError("visual_ngrams is on, and without attention only the places' mean is kept: leave it off")
     if start_from is not None:  # before the photos are encoded, which may take long
         start_from.encoder.check(encoder, "the model to start from")
         before, now = start_from.encoder.preprocessing, encoder.preprocessing
@@ -253,34 +259,50 @@ def train(
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
         encoder.body.load_state_dict(best.tuned_encoder)
     decoder = best.decoder.to(device)
-    best.decoding, scores = choose_decoding(decoder, data, config.max_length, say=say)
+    if config.visual_ngrams:
+        captions = {name: [words for _, words in each] for name, each in groupby(data.captions, key=itemgetter(0))}
+        best.ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
+        if best.ngrams is None:
+            say(f"no word is in {LEAST} training captions, so there are no visual n-grams to rank captions by")
+    best.decoding, scores = choose_decoding(decoder, data, config.max_length, ngrams=best.ngrams, say=say)
     best.training["validation_bleu_4"] = scores
+    if not best.decoding.agreement:
+        best.ngrams = None
     best.save(output, bits=bits)
-    say(
-        f"{output} decodes with a beam of {best.decoding.beam} and length normalisation "
-        f"{best.decoding.length_normalisation:g}. Trained for {time.monotonic() - began:.0f} s"
-    )
+    say(f"{output} decodes with {best.decoding.told()}. Trained for {time.monotonic() - began:.0f} s")
     return best
 
 
 def choose_decoding(
-    decoder: Decoder, data: TrainingData, max_length: int, *, say: Callable[[str], None]
+    decoder: Decoder,
+    data: TrainingData,
+    max_length: int,
+    *,
+    ngrams: VisualNgrams | None = None,
+    say: Callable[[str], None],
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam and length normalisation γ of the best val BLEU-4 (with penalty, ×100), and each beam's best score.
+    """The beam, length normalisation γ and weight ω of the agreement of the best val BLEU-4 (with penalty, ×100).
+
+    And the best score of each beam and ω, which ranks nothing in a beam of one and without visual n-grams.
 
     A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS:
-        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, normalisations=NORMALISATIONS)
-        by_gamma = {gamma: each["bleu_4"] for gamma, each in zip(NORMALISATIONS, found, strict=True)}
-        say(f"  beam {beam:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
-        gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
-        scores[f"beam {beam}, γ {gamma:g}"] = round(by_gamma[gamma], 2)
-        if by_gamma[gamma] > best:
-            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma)
-            best = by_gamma[gamma]
+        weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
+        rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
+        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams)
+        by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(rankings, found, strict=True)}
+        for weight in weights:
+            by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
+            told = f"{beam}, agreement {weight:g}" if weight else f"{beam}"
+            say(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
+            gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
+            scores[f"beam {beam}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(by_gamma[gamma], 2)
+            if by_gamma[gamma] > best:
+                chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma, agreement=weight)
+                best = by_gamma[gamma]
     return chosen, scores
 
 
@@ -346,6 +368,7 @@ def evaluate(
     beam: int | None = None,
     look: LookName | None = None,
     length_normalisation: float | None = None,
+    agreement: float | None = None,
     tokens: Tokens = "split",
     attention: bool = False,
     seed: int = 0,
@@ -362,9 +385,8 @@ def evaluate(
     """
     check_scorers()
     examples = dataset.split(split)
-    given: dict[str, Any] = {"beam": beam, "look": look, "length_normalisation": length_normalisation}
-    decoding = dataclasses.replace(
-        captioner.checkpoint.decoding, **{name: value for name, value in given.items() if value is not None}
+    decoding = captioner.checkpoint.decoding.but(
+        beam=beam, look=look, length_normalisation=length_normalisation, agreement=agreement
     )
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
@@ -391,6 +413,7 @@ def evaluate(
         "beam": decoding.beam,
         "look": decoding.look,
         "length_normalisation": decoding.length_normalisation,
+        "agreement": decoding.agreement,
         "seed": seed,
     }
 

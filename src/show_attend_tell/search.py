@@ -3,6 +3,7 @@
 B photos · P paths, the beam · K vocabulary · L places · T words, end token excluded.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from torch import Tensor
 from show_attend_tell.attention import Look
 from show_attend_tell.decoder import EXPECTATION, Decoder, State, Step
 from show_attend_tell.errors import SatError
+from show_attend_tell.visual_ngrams import VisualNgrams
 from show_attend_tell.vocabulary import Vocabulary
 
 NEVER = float("-inf")
@@ -34,6 +36,7 @@ class Hypothesis:
     alpha: Tensor | None  # (T, L)
     beta: Tensor | None  # (T,)
     places: Tensor | None  # (T,)
+    agreement: float | None = None  # with the photo's expected n-grams, 0 to 1; None where nothing expects any
 
 
 class Trail(NamedTuple):
@@ -53,6 +56,8 @@ def beam_search(
     max_length: int = 40,
     look: Look = EXPECTATION,
     length_normalisation: float = 0.0,
+    agreement: float = 0.0,
+    ngrams: VisualNgrams | None = None,
     allow_unknown: bool = False,
 ) -> list[list[Hypothesis]]:
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
@@ -60,8 +65,8 @@ def beam_search(
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
     the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
     search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
-    each photo's paths, which ran by log p alone, are `ranked`. Raises `SatError` for a beam or length below one and for
-    a decoder whose probabilities are no numbers.
+    each photo's paths, which ran by log p alone, are `ranked`, with ``ngrams`` also by their agreement with the photo.
+    Raises `SatError` for a beam or length below one and for a decoder whose probabilities are no numbers.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -96,18 +101,24 @@ def beam_search(
     ]
     if not all(found):
         raise SatError("the decoder's probabilities are no numbers: its weights or the annotations are damaged")
-    return [ranked(hypotheses, length_normalisation) for hypotheses in found]
+    if ngrams is not None:
+        for b, expected in enumerate(ngrams.expected(annotations)):
+            agreements = ngrams.agreement(expected, [hypothesis.words for hypothesis in found[b]])
+            found[b] = [dataclasses.replace(h, agreement=a) for h, a in zip(found[b], agreements, strict=True)]
+    return [ranked(hypotheses, length_normalisation, agreement) for hypotheses in found]
 
 
-def ranked(hypotheses: list[Hypothesis], length_normalisation: float) -> list[Hypothesis]:
-    """Order the captions of one photo: what ended before what did not, then by log p / length^γ, the best first.
+def ranked(hypotheses: list[Hypothesis], length_normalisation: float, agreement: float = 0.0) -> list[Hypothesis]:
+    """Order the captions of one photo: what ended before what did not, then by log p / length^γ + ω A, the best first.
 
-    γ is ``length_normalisation``, 0 for none; the end token counts.
+    γ is ``length_normalisation``, 0 for none; the end token counts. ω, ``agreement``, weighs each one's agreement A
+    with the photo's visual n-grams (`VisualNgrams.agreement`), where it has one.
     """
 
     def key(hypothesis: Hypothesis) -> tuple[bool, float]:
         length = len(hypothesis.words) + hypothesis.ended
-        return hypothesis.ended, hypothesis.log_probability / max(1, length) ** length_normalisation
+        normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
+        return hypothesis.ended, normalised + agreement * (hypothesis.agreement or 0.0)
 
     return sorted(hypotheses, key=key, reverse=True)
 

@@ -34,6 +34,7 @@ from show_attend_tell.hardware import native_bf16
 from show_attend_tell.kinds import build
 from show_attend_tell.objectives import HardObjective, SoftObjective
 from show_attend_tell.search import beam_search, photos_together, ranked
+from show_attend_tell.visual_ngrams import VisualNgrams
 from show_attend_tell.vocabulary import Vocabulary
 from show_attend_tell.writing import replace
 
@@ -53,6 +54,7 @@ class TrainingConfig:
     vocabulary_size: int = 10_000
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     crops: int = 0  # also show so many random crops of it, each as often as the whole photo
+    visual_ngrams: bool = False  # after training, fit what ranks a search's captions by their agreement with the photo
 
     epochs: int = 50  # at most: patience may end it earlier
     batch_size: int = 64
@@ -445,23 +447,25 @@ def validation_bleu(
     *,
     beam: int,
     max_length: int,
-    normalisations: Sequence[float] = (0.0,),
+    rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
+    ngrams: VisualNgrams | None = None,
 ) -> list[dict[str, float]]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
 
-    One search serves all of the length ``normalisations``, and each has its scores. A hard model is judged by its
-    likeliest places: by expectation, a diffuse α would look as good as a decided one.
+    One search serves all of the ``rankings``, γ and ω of `search.ranked`, and each has its scores. A hard model is
+    judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
     """
     look = look_by_name("likeliest" if decoder.config.attention == "hard" else "expectation")
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
-    found: list[list[list[str]]] = [[] for _ in normalisations]
+    found: list[list[list[str]]] = [[] for _ in rankings]
     together = photos_together(beam, device)
     for start in range(0, len(names), together):
         annotations = data.views[0][names[start : start + together]].to(device)
-        for hypotheses in beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look):
-            for captions, normalisation in zip(found, normalisations, strict=True):
-                captions.append(data.vocabulary.decode(ranked(hypotheses, normalisation)[0].words))
+        searched = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look, ngrams=ngrams)
+        for hypotheses in searched:
+            for captions, ranking in zip(found, rankings, strict=True):
+                captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
     references = [references for _, references in data.validation]
     scores = [bleu(captions, references).with_penalty for captions in found]
     return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]

@@ -42,6 +42,12 @@ Examples:
 @click.option("--beam", type=click.IntRange(1, 100), help="[default: the model's]")
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
+@click.option(
+    "--agreement",
+    type=click.FloatRange(0),
+    help="ω, the weight of a caption's agreement with the photo's visual n-grams; 0: log p alone. [default: the "
+    "model's]",
+)
 @tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
@@ -71,6 +77,7 @@ def evaluate(
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
+    agreement: float | None,
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -109,12 +116,13 @@ def evaluate(
         beam=beam,
         look=look,
         length_normalisation=length_normalisation,
+        agreement=agreement,
         tokens=tokens,
         attention=attention,
         seed=seed,
     )
     if with_gaze:
-        used = {name: result[name] for name in ("beam", "look", "length_normalisation")}
+        used = {name: result[name] for name in ("beam", "look", "length_normalisation", "agreement")}
         result["gaze"] = gaze(
             captioner,
             dataset.split(split),

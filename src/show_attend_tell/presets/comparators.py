@@ -21,4 +21,4 @@ def settings(kind: str) -> TrainingConfig:
     """The settings to train a comparator of that kind with."""
     config, _ = classes(kind)
     decoder = config(**DROPOUTS)
-    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5)
+    return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5, visual_ngrams=False)

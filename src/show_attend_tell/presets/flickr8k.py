@@ -32,6 +32,7 @@ SOFT = replace(
     soft=SoftObjective(doubly_stochastic=0.0, label_smoothing=0.1),
     minimum_count=5,
     flipped=True,
+    visual_ngrams=True,
     epochs=6,
     optimiser="adam",
     learning_rate=1e-3,

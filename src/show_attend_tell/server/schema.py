@@ -129,6 +129,10 @@ class CaptionAnswer(BaseModel):
     ]
     gate: Annotated[list[float] | None, Field(description="β: T numbers from 0 to 1.")]
     places: Annotated[list[tuple[int, int]] | None, Field(description="The row and column each word looked at.")]
+    agreement: Annotated[
+        float | None,
+        Field(description="With the words the photo's captions are expected to have, 0 to 1; null for some models."),
+    ]
     alternatives: Annotated[list[Alternative], Field(description="The beam's other captions, best first.")]
     seen: Annotated[
         tuple[float, float, float, float] | None,

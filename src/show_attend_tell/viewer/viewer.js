@@ -184,6 +184,7 @@
       const settings = caption.settings || {}, told = [];
       if (caption.note) told.push(caption.note);
       if (caption.log_probability != null) told.push(`log p ${number(caption.log_probability)}`);
+      if (caption.agreement != null) told.push(`agreement ${caption.agreement.toFixed(2)}`);
       if (settings.beam) told.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
       else if (settings.sampling) told.push("words drawn at random");
       if (settings.look && maps) told.push(settings.look === "expectation" ? "looks by expectation" : `looks at the ${settings.look} place`);
