@@ -596,7 +596,8 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
         return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
-    monkeypatch.setattr(pipeline, "BEAMS", (1, 3))
+    monkeypatch.setattr(pipeline, "BEAMS", (1,))
+    monkeypatch.setattr(pipeline, "WIDE", 3)
     monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
     monkeypatch.setattr(pipeline, "AGREEMENTS", (0.0, 32.0, 64.0))
     config = small_config(epochs=1, visual_ngrams=True)

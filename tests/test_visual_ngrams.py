@@ -317,7 +317,7 @@ def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
     with pytest.raises(SatError, match="visual n-grams"):
         VisualNgrams({**tensors, name: torch.ones(2, 3, 4)})
     if tensors[name].is_floating_point():
-        with pytest.raises(SatError, match=f"{name} are damaged"):
+        with pytest.raises(SatError, match=f"{name}: holds values that are not finite"):
             VisualNgrams({**tensors, name: tensors[name] * float("nan")})
 
 

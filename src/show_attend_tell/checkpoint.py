@@ -322,9 +322,9 @@ def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
     for file in (folder / NGRAMS, *SHIPPED.glob(f"*/{NGRAMS}")):
         if file.exists():
             try:
-                ngrams = VisualNgrams(unpack_8bit(read_weights(file)))
+                ngrams = VisualNgrams(read_weights(file))
             except SatError as error:
-                raise SatError(f"{file}: {error}") from error
+                raise SatError(f"{file} is damaged: {error}") from error
             if ngrams.digest == digest:
                 return ngrams
     raise SatError(f"{folder / NGRAMS} is missing or not the model's own: copy the model again")

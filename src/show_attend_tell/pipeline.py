@@ -39,9 +39,11 @@ from show_attend_tell.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.visualize import Exhibit, strip
 from show_attend_tell.vocabulary import Vocabulary
 
-BEAMS = (1, 3, 5, 10, 20)  # tried on validation after training, each with every length normalisation;
-NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)  # each weight of the agreement; the best become the checkpoint's default
-AGREEMENTS = (0.0, 32.0, 64.0, 128.0)
+# Tried on validation after training, each with each; the best become the checkpoint's default.
+BEAMS = (1, 3, 5, 10, 20)
+WIDE = 40  # with visual n-grams too: the more captions there are to choose from, the more they are worth
+NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
+AGREEMENTS = (0.0, 32.0, 64.0, 128.0)  # with visual n-grams
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -283,13 +285,13 @@ def choose_decoding(
 ) -> tuple[Decoding, dict[str, float]]:
     """The beam, length normalisation γ and weight ω of the agreement of the best val BLEU-4 (with penalty, ×100).
 
-    And the best score of each beam and ω, which ranks nothing in a beam of one and without visual n-grams.
+    And the best score of each beam. ω ranks nothing in a beam of one and without visual n-grams.
 
     A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
-    for beam in BEAMS:
+    for beam in BEAMS if ngrams is None else (*BEAMS, WIDE):
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
         found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams)
@@ -298,11 +300,12 @@ def choose_decoding(
             by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
             told = f"{beam}, agreement {weight:g}" if weight else f"{beam}"
             say(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
-            gamma = max(by_gamma, key=lambda gamma: by_gamma[gamma])
-            scores[f"beam {beam}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(by_gamma[gamma], 2)
-            if by_gamma[gamma] > best:
-                chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma, agreement=weight)
-                best = by_gamma[gamma]
+        gamma, weight = max(by_ranking, key=lambda ranking: by_ranking[ranking])
+        score = by_ranking[gamma, weight]
+        scores[f"beam {beam}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(score, 2)
+        if score > best:
+            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma, agreement=weight)
+            best = score
     return chosen, scores
 
 

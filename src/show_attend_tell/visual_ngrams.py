@@ -37,7 +37,10 @@ Ngram = tuple[int, ...]  # how often the same words came before in the caption, 
 
 
 class VisualNgrams(nn.Module):
-    """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams."""
+    """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
+
+    A model knows its own by their ``digest``.
+    """
 
     channels: Tensor  # (C,) int64, of D
     directions: Tensor  # (R, M)
@@ -48,8 +51,14 @@ class VisualNgrams(nn.Module):
     length: Tensor  # (), the mean length of training captions in words
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the tensors listed above; raises `SatError` for ones that are missing or do not fit each other."""
+        """Take the tensors listed above, and round them to 8 bits a weight unless they come so.
+
+        Raises `SatError` for ones that are missing or do not fit each other.
+        """
         super().__init__()
+        packed = pack_8bit(tensors)
+        self.digest = digest(packed)
+        tensors = unpack_8bit(packed)
         try:
             for name in VisualNgrams.__annotations__:
                 self.register_buffer(name, tensors[name])
@@ -66,7 +75,7 @@ class VisualNgrams(nn.Module):
         }
         for name, shape in shapes.items():
             value = getattr(self, name)
-            if tuple(value.shape) != shape or not value.isfinite().all():
+            if tuple(value.shape) != shape:
                 raise SatError(f"the visual n-grams' {name} are damaged: {tuple(value.shape)} numbers, not {shape}")
         if M == 0 or G == 0 or self.channels.min() < 0:
             raise SatError("the visual n-grams are empty or damaged")
@@ -106,14 +115,6 @@ class VisualNgrams(nn.Module):
         """The tensors in 8 bits a weight, which `packing.unpack_8bit` makes these of again to the bit."""
         return pack_8bit({name: tensor.cpu().contiguous() for name, tensor in self.state_dict().items()})
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the tensors in 8 bits, which a model knows its visual n-grams by."""
-        hashed = hashlib.sha256()
-        for name, tensor in sorted(self.packed().items()):
-            hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + tensor.numpy().tobytes())
-        return hashed.hexdigest()
-
     @staticmethod
     @torch.no_grad()
     def fit(
@@ -125,7 +126,7 @@ class VisualNgrams(nn.Module):
     ) -> "VisualNgrams | None":
         """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
-        Its weights are rounded to the 8 bits that a checkpoint has. None when no n-gram is in `LEAST` captions.
+        None when no n-gram is in `LEAST` captions.
         """
         every = [words for each in captions.values() for words in each]
         seen: Counter[Ngram] = Counter(ngram for words in every for ngram in counted(words))
@@ -148,12 +149,13 @@ class VisualNgrams(nn.Module):
         centre = moments.mean(0, dtype=torch.float32)
         prior = shares.mean(0)
         directions, axes = reduced_ridge(moments.sub_(centre), (shares - prior).to(device))
-        rounded = unpack_8bit(pack_8bit({"directions": directions, "shares": axes}))
+        directions = unpack_8bit(pack_8bit({"directions": directions}))["directions"]  # so that the offset is theirs
         return VisualNgrams(
             {
-                **rounded,
                 "channels": channels,
-                "offset": rounded["directions"] @ centre,
+                "directions": directions,
+                "offset": directions @ centre,
+                "shares": axes,
                 "prior": prior.to(device),
                 "ngrams": torch.tensor(
                     [[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known], dtype=torch.int32, device=device
@@ -186,6 +188,14 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     dual = (dual @ axes / scale).to(dtype)  # (N, R)
     directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices])
     return directions.T.contiguous(), axes
+
+
+def digest(packed: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the tensors' names, shapes and bytes."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(packed.items()):
+        hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + tensor.cpu().numpy().tobytes())
+    return hashed.hexdigest()
 
 
 def said(words: Sequence[int]) -> list[int]:

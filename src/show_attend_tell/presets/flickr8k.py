@@ -2,15 +2,16 @@
 
 Departures from the paper: attention of 256; the deep output has a tanh and shares its matrix with the embeddings;
 annotations are layer-normalised; dropout also of channels; label smoothing; mirrored photos; words seen five times or
-more; Adam at 1e-3 with a cosine schedule; averaged weights; λ = 0. Hard: an annotation is the mean over a window of 5×5
-places; photos are cropped at random too; every caption has one expected and one sampled path instead of a coin, the
-expected path's log p is the baseline, rewards are to go, λ_e is below zero and sinks, so that α sharpens, and 0.3 of
-the previous words are the model's own.
+more; Adam at 1e-3 with a cosine schedule; averaged weights; λ = 0; a search's captions are ranked by visual n-grams
+too. Hard: an annotation is the mean over a window of 5×5 places; photos are cropped at random too; every caption has
+one expected and one sampled path instead of a coin, the expected path's log p is the baseline, rewards are to go, λ_e
+is below zero and sinks, so that α sharpens, and 0.3 of the previous words are the model's own.
 
 Reached (val BLEU-4 with brevity penalty, three seeds): soft 19.5 to 20.3 by the best beam after 6 epochs, 13 minutes on
 one core where nothing else runs; 21.1 to 21.3, with the best length normalisation too, after a second stage of 3
 epochs, `--start-from` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``, which ships. Hard, from
-that second stage, in 5 epochs: 19.9 to 20.4 by the likeliest places.
+that second stage, in 5 epochs: 19.9 to 20.4 by the likeliest places. Ranked by visual n-grams too, those that ship:
+soft 23.4, hard 22.7 by the likeliest places.
 """
 
 from dataclasses import replace
