@@ -273,6 +273,7 @@ def test_tuned_weights_that_do_not_fit_are_named(
         ({"beam": 2.5}, r"beam is 2\.5 .*whole numbers"),
         ({"length_normalisation": -0.5}, r"length normalisation -0\.5: give a number from 0"),
         ({"length_normalisation": float("nan")}, "length normalisation nan"),
+        ({"agreement": -1.0}, r"agreement -1\.0: give a number from 0, 0 for none"),
         ({"look": "away"}, "'away' is not known: choose one of expectation, likeliest, sampled"),
     ],
 )

@@ -365,6 +365,7 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     printed = sat(*evaluate, "--json", "-")
     assert json.loads(printed.stdout) == written and len(written["results"]) == 4
     assert written["beam"] == 1 and written["split"] == "test"
+    assert json.loads(sat(*evaluate, "--agreement", 0, "--json", "-").stdout)["agreement"] == 0
     sat(*evaluate, "--json", tmp_path / "scores.json", "--attention")
     lines = (tmp_path / "scores.json").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith('  {"photo": ') for line in lines) == 4  # a caption a line, however long

@@ -11,6 +11,7 @@ from show_attend_tell import Captioner
 from show_attend_tell.checkpoint import SHIPPED, Checkpoint, shipped_models
 from show_attend_tell.datasets import read_dataset
 from show_attend_tell.encoder import load_encoder
+from show_attend_tell.photos import open_photo
 from show_attend_tell.pipeline import evaluate
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.jpg"))
@@ -58,3 +59,20 @@ def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) ->
         assert found[key] == pytest.approx(card[key], abs=0.05), key
     if found["meteor"] is not None:
         assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
+
+
+def test_both_models_share_their_visual_n_grams() -> None:
+    soft, hard = (Checkpoint.load(SHIPPED / name) for name in MODELS)
+    assert soft.ngrams is not None and hard.ngrams is not None
+    assert soft.ngrams.digest == hard.ngrams.digest
+    assert soft.ngrams.digest in (SHIPPED / "flickr8k-ngrams" / "README.md").read_text(encoding="utf-8")
+    assert soft.vocabulary == hard.vocabulary
+    otter = next(photo for photo in EXAMPLES if photo.stem == "otter")
+    captioner = Captioner.from_pretrained("flickr8k-soft")
+    pixels = captioner.encoder.preprocessing(open_photo(otter))
+    expected = soft.ngrams.expected(captioner.encoder.annotate(pixels[None]))[0]
+    share = {
+        words: float(expected[soft.ngrams.numbers[0, *soft.vocabulary.encode(words.split())[:-1]]])
+        for words in ("dog", "in the water", "snow", "basketball")
+    }
+    assert min(share["dog"], share["in the water"]) > 2 * max(share["snow"], share["basketball"])

@@ -44,10 +44,10 @@ class Caption:
     attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
-    agreement: float | None  # with the photo's visual n-grams, 0 to 1; None for a model without them
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
+    agreement: float | None = None  # with the photo's visual n-grams, 0 to 1; None where nothing ranks
     source: str | None = None  # the photo's path, when it came from one
     photo: Image.Image | None = field(default=None, repr=False)
     seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
