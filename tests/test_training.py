@@ -255,6 +255,18 @@ def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
     assert "seed was 1, is 7" in message and "batch_size" not in message and str(state) in message
 
 
+def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path) -> None:
+    state, older = tmp_path / "state.safetensors", tmp_path / "older.safetensors"
+    trainer_of(small_config(visual_ngrams=True), random_data()).save(state)
+    trainer_of(small_config(visual_ngrams=False), random_data()).resume(state)
+    whole = state.read_bytes()
+    header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]
+    config = json.loads(header["config"])
+    del config["visual_ngrams"]  # as a version without it wrote
+    save_file(load_file(state), older, metadata={**header, "config": json.dumps(config)})
+    trainer_of(small_config(visual_ngrams=True), random_data()).resume(older)
+
+
 def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
     """The batches would be others, and a batch that was taken already would come again."""
     state = tmp_path / "state.safetensors"

@@ -17,6 +17,7 @@ from show_attend_tell import visual_ngrams
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint import NGRAMS, Checkpoint, Decoding
 from show_attend_tell.encoder import Encoder
+from show_attend_tell.ensemble import join
 from show_attend_tell.errors import SatError
 from show_attend_tell.search import beam_search
 from show_attend_tell.visual_ngrams import LONGEST, VisualNgrams, counted, second_moments
@@ -37,7 +38,7 @@ def expecting(shares: dict[tuple[int, ...], float], *, length: float, channels: 
             "shares": torch.zeros(len(rows), 1),
             "prior": torch.tensor(list(shares.values())),
             "ngrams": torch.tensor(rows, dtype=torch.int32),
-            "length": torch.tensor(length),
+            "length": torch.tensor(float(length)),
         }
     )
 
@@ -188,7 +189,43 @@ def test_of_many_photos_and_channels_some_are_taken(monkeypatch: pytest.MonkeyPa
     held = Asked({f"photo{n}": torch.randn(6, D, generator=generator) * wide for n in range(40)})
     ngrams = VisualNgrams.fit(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
     assert ngrams is not None and ngrams.channels.tolist() == [1, 3, 6, 10]
-    assert list(dict.fromkeys(asked)) == [f"photo{n}" for n in range(0, 40, 3)]
+    assert asked == 2 * [f"photo{number * 40 // 15}" for number in range(15)]  # which channels vary, and the fit
+
+
+def test_the_most_frequent_n_grams_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visual_ngrams, "MOST", 3)
+    captions = {f"photo{n}": [[2, 3, END] if n % 2 else [2, 3, 4, END]] for n in range(40)}
+    held = Held({name: torch.rand(4, D) for name in captions})
+    ngrams = VisualNgrams.fit(held, captions, device=CPU, show=False)
+    assert ngrams is not None and set(ngrams.numbers) == {(0, 2), (0, 3), (0, 2, 3)}
+
+
+def test_few_photos_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visual_ngrams, "TOGETHER", 4)
+
+    class Few(Held):
+        def __getitem__(self, names: Any) -> Tensor:
+            assert len(names) <= 4
+            return super().__getitem__(names)
+
+    held = Few({f"photo{n}": torch.rand(4, D) for n in range(30)})
+    assert VisualNgrams.fit(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
+
+
+def test_annotations_that_are_no_numbers_are_refused() -> None:
+    held = Held({f"photo{n}": torch.full((4, D), float("nan")) for n in range(20)})
+    with pytest.raises(SatError, match="annotations hold values that are no numbers: train it at a lower rate"):
+        VisualNgrams.fit(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
+
+
+@pytest.mark.parametrize("annotations", ["one photo", "all alike"])
+def test_photos_that_tell_nothing_leave_the_mean(annotations: str) -> None:
+    photos = 1 if annotations == "one photo" else 20
+    alike = torch.rand(4, D)
+    captions = {f"photo{n}": [[2, END], *[[2 + n % 2, END]] * 11] for n in range(photos)}
+    ngrams = VisualNgrams.fit(Held(dict.fromkeys(captions, alike)), captions, device=CPU, show=False)
+    assert ngrams is not None
+    torch.testing.assert_close(ngrams.expected(torch.rand(3, 4, D)), ngrams.prior.expand(3, -1), rtol=0, atol=1e-3)
 
 
 def test_the_random_numbers_of_others_stay_as_they_were() -> None:
@@ -261,6 +298,12 @@ def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
         without(photos[0], agreement=5)
 
 
+def test_an_ensemble_has_those_of_the_first_member_that_has_any(encoder: Encoder) -> None:
+    ranked, plain = ranked_checkpoint(encoder), small_checkpoint(encoder, seed=6)
+    assert join(["a", "b"], [plain, ranked]).ngrams is ranked.ngrams
+    assert join(["a", "b"], [plain, plain]).ngrams is None
+
+
 def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Path) -> None:
     before = ranked_checkpoint(encoder)
     before.save(tmp_path / "model")
@@ -316,6 +359,9 @@ def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
         VisualNgrams({other: tensor for other, tensor in tensors.items() if other != name})
     with pytest.raises(SatError, match="visual n-grams"):
         VisualNgrams({**tensors, name: torch.ones(2, 3, 4)})
+    with pytest.raises(SatError, match="visual n-grams"):
+        wrong = tensors[name].long() if tensors[name].is_floating_point() else tensors[name].bool()
+        VisualNgrams({**tensors, name: wrong})
     if tensors[name].is_floating_point():
         with pytest.raises(SatError, match=f"{name}: holds values that are not finite"):
             VisualNgrams({**tensors, name: tensors[name] * float("nan")})

@@ -47,7 +47,7 @@ class Caption:
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
-    agreement: float | None = None  # with the photo's visual n-grams, 0 to 1; None where nothing ranks
+    agreement: float | None = None  # with the photo's visual n-grams, 0 to about 1; None where nothing ranks
     source: str | None = None  # the photo's path, when it came from one
     photo: Image.Image | None = field(default=None, repr=False)
     seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
@@ -258,8 +258,7 @@ class Captioner:
 
         Raises `SatError` when the decoding weighs an agreement with visual n-grams that the model has not.
         """
-        if decoding.agreement and self.ngrams is None:
-            raise SatError(f"agreement is {decoding.agreement:g}, and {self.name} has no visual n-grams: give 0")
+        self.check(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
         look = look_by_name(
             decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
@@ -283,6 +282,11 @@ class Captioner:
             agreement=decoding.agreement,
             ngrams=self.ngrams,
         )
+
+    def check(self, decoding: Decoding) -> None:
+        """Raise `SatError` when the decoding weighs an agreement with visual n-grams that the model has not."""
+        if decoding.agreement and self.ngrams is None:
+            raise SatError(f"agreement is {decoding.agreement:g}, and {self.name} has no visual n-grams: give 0")
 
     def told(
         self,

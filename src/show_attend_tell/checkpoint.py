@@ -145,11 +145,11 @@ class Checkpoint:
         if self.ngrams is not None:
             packed = self.ngrams.packed()
             replace(folder / NGRAMS, lambda file: save_file(packed, file))
-        else:
-            (folder / NGRAMS).unlink(missing_ok=True)
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")
         self.describe(folder)
+        if self.ngrams is None:  # of a model that was here before
+            (folder / NGRAMS).unlink(missing_ok=True)
 
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write what is not weights or words: the card and the configuration, with the scores."""

@@ -86,7 +86,7 @@ def mean(parts: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def join(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> Checkpoint:
-    """The ensemble of models, with the decoding defaults of the first; the names are for messages.
+    """The ensemble of models, with the decoding defaults of the first and the visual n-grams of the first that has any.
 
     Raises `SatError` naming the first model whose encoder, preprocessing or vocabulary is not the first's.
     """
@@ -106,5 +106,5 @@ def join(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> Checkpoint:
         vocabulary=first.vocabulary,
         encoder=first.encoder,
         decoding=first.decoding,
-        ngrams=first.ngrams,
+        ngrams=next((checkpoint.ngrams for checkpoint in checkpoints if checkpoint.ngrams is not None), None),
     )

@@ -6,8 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +260,9 @@ def train(
         encoder.body.load_state_dict(best.tuned_encoder)
     decoder = best.decoder.to(device)
     if config.visual_ngrams:
-        captions = {name: [words for _, words in each] for name, each in groupby(data.captions, key=itemgetter(0))}
+        captions: dict[str, list[list[int]]] = {}
+        for name, words in data.captions:
+            captions.setdefault(name, []).append(words)
         best.ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
         if best.ngrams is None:
             say(f"no word is in {LEAST} training captions, so there are no visual n-grams to rank captions by")
@@ -391,6 +391,7 @@ def evaluate(
     decoding = captioner.checkpoint.decoding.but(
         beam=beam, look=look, length_normalisation=length_normalisation, agreement=agreement
     )
+    captioner.check(decoding)
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
     with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:

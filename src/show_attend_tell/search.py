@@ -36,7 +36,7 @@ class Hypothesis:
     alpha: Tensor | None  # (T, L)
     beta: Tensor | None  # (T,)
     places: Tensor | None  # (T,)
-    agreement: float | None = None  # with the photo's expected n-grams, 0 to 1; None where nothing expects any
+    agreement: float | None = None  # with the photo's visual n-grams, 0 to about 1; None without them
 
 
 class Trail(NamedTuple):

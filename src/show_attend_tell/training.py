@@ -376,6 +376,7 @@ class Trainer:
                 header = stored.metadata() or {}
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
             ours = json.loads(json.dumps(self.identity()))
+            ours.pop("visual_ngrams")  # made after the training, whatever it was
             # of versions without other kinds, without crops, and without a record of an encoder that is fine-tuned
             before = {"decoder.kind": "attention", "crops": 0, "encoder": ours.get("encoder")}
             theirs = {**before, **json.loads(header["config"])}

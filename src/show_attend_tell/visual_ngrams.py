@@ -26,9 +26,12 @@ from show_attend_tell.vocabulary import Vocabulary
 
 LONGEST = 3  # words of an n-gram
 LEAST = 10  # training captions that an n-gram is in
+MOST = 10_000  # n-grams: the most frequent, where there are more
 DIRECTIONS = 64
 CHANNELS = 512  # those that vary most, where an encoder has more
-PHOTOS = 10_000  # an even choice of the training photos, where there are more: the regression inverts an N × N matrix
+PHOTOS = (
+    10_000  # an even choice of the training photos, where there are more: the regression solves with an N × N matrix
+)
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once
@@ -46,7 +49,7 @@ class VisualNgrams(nn.Module):
     directions: Tensor  # (R, M)
     offset: Tensor  # (R,), what the directions make of the mean training photo
     shares: Tensor  # (G, R)
-    prior: Tensor  # (G,), the shares of all training captions
+    prior: Tensor  # (G,), the mean shares of the training photos
     ngrams: Tensor  # (G, 1 + LONGEST) int32, each an `Ngram` filled up with −1
     length: Tensor  # (), the mean length of training captions in words
 
@@ -62,22 +65,23 @@ class VisualNgrams(nn.Module):
         try:
             for name in VisualNgrams.__annotations__:
                 self.register_buffer(name, tensors[name])
-            C, (R, M), (G, _) = len(self.channels), self.directions.shape, self.shares.shape
+            (C,), (R, _), (G, _) = self.channels.shape, self.directions.shape, self.shares.shape
         except (KeyError, ValueError, TypeError) as error:
             raise SatError(f"these are no visual n-grams ({error!r})") from error
-        shapes = {
-            "directions": (R, C * (C + 1) // 2),
-            "offset": (R,),
-            "shares": (G, R),
-            "prior": (G,),
-            "ngrams": (G, 1 + LONGEST),
-            "length": (),
+        expected = {
+            "channels": ((C,), torch.int64),
+            "directions": ((R, C * (C + 1) // 2), torch.float32),
+            "offset": ((R,), torch.float32),
+            "shares": ((G, R), torch.float32),
+            "prior": ((G,), torch.float32),
+            "ngrams": ((G, 1 + LONGEST), torch.int32),
+            "length": ((), torch.float32),
         }
-        for name, shape in shapes.items():
+        for name, (shape, dtype) in expected.items():
             value = getattr(self, name)
-            if tuple(value.shape) != shape:
-                raise SatError(f"the visual n-grams' {name} are damaged: {tuple(value.shape)} numbers, not {shape}")
-        if M == 0 or G == 0 or self.channels.min() < 0:
+            if tuple(value.shape) != shape or value.dtype != dtype or not value.isfinite().all():
+                raise SatError(f"the visual n-grams' {name} are damaged: {tuple(value.shape)} {value.dtype}")
+        if not (C and R and G) or self.channels.min() < 0 or self.length < 0:
             raise SatError("the visual n-grams are empty or damaged")
         self.numbers: dict[Ngram, int] = {
             tuple(part for part in row if part >= 0): number for number, row in enumerate(self.ngrams.tolist())
@@ -95,7 +99,8 @@ class VisualNgrams(nn.Module):
 
         That is the mean over n = 1, 2, 3 of 2 Σ_g E[g] / (n-grams of the caption + of a training caption of mean
         length), g running over the caption's n-grams: about the share of n-grams (F1) that it would have in common with
-        a caption of the photo. One that is never expected adds nothing; one that a caption has twice counts twice.
+        a caption of the photo, 0 to about 1. One that is never expected adds nothing; an n-gram's second time in a
+        caption is an n-gram of its own, with the share of captions that have it twice.
         """
         shares, usual = expected.tolist(), float(self.length)
         result = []
@@ -126,15 +131,17 @@ class VisualNgrams(nn.Module):
     ) -> "VisualNgrams | None":
         """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
-        None when no n-gram is in `LEAST` captions.
+        None when no n-gram is in `LEAST` captions. Raises `SatError` for annotations that are no numbers.
         """
+        home, device = device, torch.device("cpu") if device.type == "mps" else device  # which cannot solve
         every = [words for each in captions.values() for words in each]
         seen: Counter[Ngram] = Counter(ngram for words in every for ngram in counted(words))
-        known = [ngram for ngram, times in seen.items() if times >= LEAST]
+        frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
+        known = [ngram for ngram in seen if ngram in frequent]
         if not known:
             return None
         number = {ngram: index for index, ngram in enumerate(known)}
-        names = list(captions)[:: -(-len(captions) // PHOTOS)]
+        names = evenly(list(captions), PHOTOS)
         shares = torch.zeros(len(names), len(known))  # (N, G)
         for row, name in enumerate(names):
             for words in captions[name]:
@@ -146,9 +153,12 @@ class VisualNgrams(nn.Module):
         for start in tqdm(range(0, len(names), TOGETHER), desc="visual n-grams", unit="batch", disable=not show):
             batch = annotations[names[start : start + TOGETHER]].to(device)
             moments[start : start + TOGETHER] = second_moments(batch, channels).bfloat16()
-        centre = moments.mean(0, dtype=torch.float32)
+        centre = torch.empty(moments.shape[1], device=device)
+        for part in slices(moments):
+            centre[part] = moments[:, part].float().mean(0)
+            moments[:, part] = (moments[:, part].float() - centre[part]).bfloat16()
         prior = shares.mean(0)
-        directions, axes = reduced_ridge(moments.sub_(centre), (shares - prior).to(device))
+        directions, axes = reduced_ridge(moments, (shares - prior).to(device))
         directions = unpack_8bit(pack_8bit({"directions": directions}))["directions"]  # so that the offset is theirs
         return VisualNgrams(
             {
@@ -162,7 +172,7 @@ class VisualNgrams(nn.Module):
                 ),
                 "length": torch.tensor(sum(map(len, map(said, every))) / len(every), device=device),
             }
-        )
+        ).to(home)
 
 
 def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,11 +182,12 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     coefficients, projected on the main axes of what it says of the inputs themselves.
     """
     dtype = torch.bfloat16 if native_bf16(inputs.device) else torch.float32
-    slices = [slice(start, start + SLICE) for start in range(0, inputs.shape[1], SLICE)]  # to have few in float32
     kernel = torch.zeros(len(inputs), len(inputs), device=inputs.device)
-    for part in slices:
+    for part in slices(inputs):
         factor = inputs[:, part].to(dtype)
         kernel += (factor @ factor.T).float()
+    if not kernel.isfinite().all():
+        raise SatError("the encoder's annotations hold values that are no numbers: train it at a lower rate")
     scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
     kernel /= scale
     ridge = kernel + RIDGE * torch.eye(len(inputs), device=inputs.device)
@@ -186,7 +197,7 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         torch.manual_seed(0)  # of the randomised decomposition
         axes = torch.svd_lowrank(kernel @ dual, q=min(rank + 16, *dual.shape), niter=4)[2][:, :rank].contiguous()
     dual = (dual @ axes / scale).to(dtype)  # (N, R)
-    directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices])
+    directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices(inputs)])
     return directions.T.contiguous(), axes
 
 
@@ -233,8 +244,20 @@ def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
 
 def varied(annotations: Annotations, names: Sequence[str]) -> Tensor:
     """The `CHANNELS` channels that vary most over some of the photos' places, or all where there are no more: (C,)."""
-    few = annotations[names[:: -(-len(names) // 200)]].cpu().float()
-    if few.shape[-1] <= CHANNELS:
-        return torch.arange(few.shape[-1])
-    normal = nn.functional.layer_norm(few, few.shape[-1:]).flatten(0, 1)
+    few = evenly(names, 200)
+    parts = [annotations[few[start : start + TOGETHER]].cpu().float() for start in range(0, len(few), TOGETHER)]
+    D = parts[0].shape[-1]
+    if D <= CHANNELS:
+        return torch.arange(D)
+    normal = nn.functional.layer_norm(torch.cat(parts), (D,)).flatten(0, 1)
     return normal.var(0).topk(CHANNELS).indices.sort().values
+
+
+def evenly(names: Sequence[str], most: int) -> list[str]:
+    """All of the names, or so many of them at even distances."""
+    return [names[index * len(names) // most] for index in range(most)] if len(names) > most else list(names)
+
+
+def slices(moments: Tensor) -> list[slice]:
+    """The columns in parts, so that only one of them at a time is in float32."""
+    return [slice(start, start + SLICE) for start in range(0, moments.shape[1], SLICE)]

@@ -131,7 +131,7 @@ class CaptionAnswer(BaseModel):
     places: Annotated[list[tuple[int, int]] | None, Field(description="The row and column each word looked at.")]
     agreement: Annotated[
         float | None,
-        Field(description="With the words that captions of the photo are expected to have, 0 to 1, or null."),
+        Field(description="With the words that its captions are expected to have, 0 to about 1, or null."),
     ]
     alternatives: Annotated[list[Alternative], Field(description="The beam's other captions, best first.")]
     seen: Annotated[
