@@ -258,7 +258,7 @@ class Captioner:
 
         Raises `SatError` when the decoding weighs an agreement with visual n-grams that the model has not.
         """
-        self.check(decoding)
+        self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
         look = look_by_name(
             decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
@@ -283,7 +283,7 @@ class Captioner:
             ngrams=self.ngrams,
         )
 
-    def check(self, decoding: Decoding) -> None:
+    def check_decoding(self, decoding: Decoding) -> None:
         """Raise `SatError` when the decoding weighs an agreement with visual n-grams that the model has not."""
         if decoding.agreement and self.ngrams is None:
             raise SatError(f"agreement is {decoding.agreement:g}, and {self.name} has no visual n-grams: give 0")

@@ -283,11 +283,11 @@ def choose_decoding(
     ngrams: VisualNgrams | None = None,
     say: Callable[[str], None],
 ) -> tuple[Decoding, dict[str, float]]:
-    """The beam, length normalisation γ and weight ω of the agreement of the best val BLEU-4 (with penalty, ×100).
+    """The beam, length normalisation γ and weight ω of the agreement of the best val BLEU-4 (with penalty, ×100), and
+    each beam's best score.
 
-    And the best score of each beam. ω ranks nothing in a beam of one and without visual n-grams.
-
-    A hard model is judged by its likeliest places, as its epochs are, although it looks by expectation unless told.
+    ω other than 0 is tried where there are visual n-grams and several captions to rank. A hard model is judged by its
+    likeliest places, as its epochs are, although it looks by expectation unless told.
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
@@ -391,7 +391,7 @@ def evaluate(
     decoding = captioner.checkpoint.decoding.but(
         beam=beam, look=look, length_normalisation=length_normalisation, agreement=agreement
     )
-    captioner.check(decoding)
+    captioner.check_decoding(decoding)
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
     with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:

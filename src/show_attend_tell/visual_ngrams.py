@@ -29,9 +29,7 @@ LEAST = 10  # training captions that an n-gram is in
 MOST = 10_000  # n-grams: the most frequent, where there are more
 DIRECTIONS = 64
 CHANNELS = 512  # those that vary most, where an encoder has more
-PHOTOS = (
-    10_000  # an even choice of the training photos, where there are more: the regression solves with an N × N matrix
-)
+PHOTOS = 10_000  # an even choice of the training photos, where there are more: an N × N matrix is solved with
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once

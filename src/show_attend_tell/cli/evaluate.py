@@ -1,6 +1,5 @@
 """`sat evaluate`: a model's scores on a split."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ def evaluate(
             photos=gaze_photos,
             encoded=gaze_encoded,
             seed=seed,
-            decoding=dataclasses.replace(captioner.checkpoint.decoding, **used),
+            decoding=captioner.checkpoint.decoding.but(**used),
         )
     if card:
         left_out = ("results", "variety", "gaze", "model", "split", "meteor_missing", "spice_missing")

@@ -125,8 +125,7 @@ class Service:
 
 def decoding(captioner: Captioner, beam: int | None, look: LookName | None) -> Decoding:
     """The model's defaults with what the request changes of them."""
-    defaults = captioner.checkpoint.decoding
-    return dataclasses.replace(defaults, beam=beam or defaults.beam, look=look or defaults.look)
+    return captioner.checkpoint.decoding.but(beam=beam, look=look)
 
 
 def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *, show: bool) -> Photo:
