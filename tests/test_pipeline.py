@@ -597,7 +597,7 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     monkeypatch.setattr(pipeline, "BEAMS", (1,))
-    monkeypatch.setattr(pipeline, "WIDE", 3)
+    monkeypatch.setattr(pipeline, "WIDE", (3,))
     monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
     monkeypatch.setattr(pipeline, "AGREEMENTS", (0.0, 32.0, 64.0))
     config = small_config(epochs=1, visual_ngrams=True)

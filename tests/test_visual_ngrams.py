@@ -19,6 +19,7 @@ from show_attend_tell.checkpoint import NGRAMS, Checkpoint, Decoding
 from show_attend_tell.encoder import Encoder
 from show_attend_tell.ensemble import join
 from show_attend_tell.errors import SatError
+from show_attend_tell.packing import pack_8bit
 from show_attend_tell.search import beam_search
 from show_attend_tell.visual_ngrams import LONGEST, VisualNgrams, counted, second_moments
 from show_attend_tell.vocabulary import Vocabulary
@@ -117,8 +118,10 @@ def test_places_may_come_in_any_order() -> None:
     torch.testing.assert_close(*found)
 
 
-def test_the_fit_is_numpy_s_ridge_regression() -> None:
-    """With more directions than there are n-grams nothing is cut off, and what is left is rounding."""
+def test_the_fit_is_numpy_s_ridge_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more directions than there are n-grams, none of them rounded to 4 bits, nothing is cut off."""
+    monkeypatch.setattr(visual_ngrams, "pack_4bit", lambda weights: (weights, torch.ones(len(weights))))
+    monkeypatch.setattr(visual_ngrams, "unpack_4bit", lambda packed, scale: packed)
     ngrams, held, captions = fitted()
     names = list(captions)
     X = np.stack([moments_of(held.annotations[name].double().numpy()) for name in names])
@@ -319,6 +322,39 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").ngrams is None
 
 
+def test_fitted_ones_have_two_directions_weights_a_byte(encoder: Encoder, tmp_path: Path) -> None:
+    """An odd number of second moments too; the mean photo is still expected to have the mean shares."""
+    ngrams, held, captions = fitted(words=3)
+    C = len(ngrams.channels)
+    assert C * (C + 1) // 2 % 2 == 0
+    odd = Held({name: each[:, : C - 2] for name, each in held.annotations.items()})
+    for photos in (held, odd):
+        found = VisualNgrams.fit(photos, captions, device=CPU, show=False)
+        assert found is not None
+        R, M = found.directions.shape
+        assert found.packed["directions"].dtype == torch.uint8
+        assert found.packed["directions"].shape == (R, (M + 1) // 2)
+        moments = second_moments(photos[list(captions)], found.channels)
+        told = (moments @ found.directions.T - found.offset) @ found.shares.T
+        assert told.abs().max() > 0.1
+        assert told.mean(0).abs().max() < 0.002
+        model = small_checkpoint(encoder)
+        model.ngrams = found
+        model.save(tmp_path / "model")
+        again = Checkpoint.load(tmp_path / "model").ngrams
+        assert again is not None and torch.equal(again.directions, found.directions)
+
+
+def test_files_with_a_byte_for_every_weight_are_read_too() -> None:
+    """As they were before directions had 4 bits."""
+    ngrams, held, captions = fitted()
+    state = {name: tensor.contiguous() for name, tensor in ngrams.state_dict().items()}
+    older = VisualNgrams(pack_8bit(state))
+    assert older.packed["directions"].dtype == torch.int8
+    photos = held[list(captions)]
+    torch.testing.assert_close(older.expected(photos), ngrams.expected(photos), atol=0.01, rtol=0)
+
+
 def test_models_may_share_those_shipped(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked_checkpoint(encoder).save(tmp_path / "model")
     shipped = tmp_path / "shipped" / "both"
@@ -363,7 +399,7 @@ def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
         wrong = tensors[name].long() if tensors[name].is_floating_point() else tensors[name].bool()
         VisualNgrams({**tensors, name: wrong})
     if tensors[name].is_floating_point():
-        with pytest.raises(SatError, match=f"{name}: holds values that are not finite"):
+        with pytest.raises(SatError, match=f"{name} are damaged"):
             VisualNgrams({**tensors, name: tensors[name] * float("nan")})
 
 

@@ -6,8 +6,8 @@
     vocabulary.json    the words in the order of their ids
     README.md          the card: what it is, what it was trained on, what it scores
     encoder.safetensors  only when the encoder was fine-tuned: its weights
-    ngrams.safetensors  only when captions are ranked by them too: the visual n-grams, in 8 bits a weight; those that
-    the shipped models share are beside them, in a folder of their own
+    ngrams.safetensors  only when captions are ranked by them too: the visual n-grams, in 4 and 8 bits a weight; those
+    that the shipped models share are beside them, in a folder of their own
 
 Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it, so that a reader
 finds an old file or a new one, never half a one.
@@ -143,7 +143,7 @@ class Checkpoint:
         else:  # of a model that was here before
             (folder / "encoder.safetensors").unlink(missing_ok=True)
         if self.ngrams is not None:
-            packed = self.ngrams.packed()
+            packed = self.ngrams.packed
             replace(folder / NGRAMS, lambda file: save_file(packed, file))
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")

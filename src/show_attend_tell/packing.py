@@ -1,18 +1,20 @@
-"""Weights in 8 bits: one byte per weight and one float32 scale per row, a quarter of float32's size.
+"""Weights in 8 bits: one byte per weight and one float32 scale per row, a quarter of float32's size; and in 4 bits.
 
 weight[r, …] ≈ int8[r, …] · scale[r], with scale[r] = max|weight[r, …]| / 127. The largest error of a weight
 is half its row's scale. A row is a slice of the first dimension: an output channel of a convolution, an
-output of a linear map, a word of an embedding.
+output of a linear map, a word of an embedding. In 4 bits there are 15 values instead of 255, so large weights are cut
+off where that makes the whole row's error smallest.
 """
 
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 
 SCALE = ".scale"
+CUTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)  # of a row's largest weight, where 4 bits may end
 
 
 def pack_8bit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -63,6 +65,37 @@ def unpack_8bit(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif not (name.endswith(SCALE) and _is_int8(packed.get(name.removesuffix(SCALE)))):
             state[name] = tensor.float() if tensor.is_floating_point() else tensor
     return state
+
+
+def pack_4bit(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Round finite weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
+
+    weight[r, i] ≈ (four bits − 8) · scale[r], the four bits from 1 to 15, an even i's the lower of its byte. Of seven
+    scales each row has the one with the least squared error.
+    """
+    weights = nn.functional.pad(weights.detach().float(), (0, weights.shape[1] % 2))
+    largest = weights.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny)
+    values = torch.zeros_like(weights, dtype=torch.uint8)
+    scale, least = torch.ones_like(largest), torch.full_like(largest, float("inf"))
+    for cut in CUTS:
+        step = largest * (cut / 7)
+        rounded = (weights / step[:, None]).round().clamp(-7, 7)
+        error = (rounded * step[:, None] - weights).square().sum(1)
+        better = error < least
+        values[better] = (rounded[better] + 8).to(torch.uint8)
+        scale, least = torch.where(better, step, scale), torch.minimum(error, least)
+    return values[:, ::2] | values[:, 1::2] << 4, scale
+
+
+def unpack_4bit(packed: Tensor, scale: Tensor) -> Tensor:
+    """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
+
+    Raises `SatError` for what are no bytes, or no scales of theirs.
+    """
+    if packed.dtype != torch.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
+        raise SatError(f"4-bit weights of {tuple(packed.shape)} {packed.dtype} and {tuple(scale.shape)} scales")
+    values = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1)
+    return (values.float() - 8) * scale.float()[:, None]
 
 
 def _per_row(scale: Tensor, tensor: Tensor) -> Tensor:

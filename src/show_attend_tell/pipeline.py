@@ -39,9 +39,9 @@ from show_attend_tell.vocabulary import Vocabulary
 
 # Tried on validation after training, each with each; the best become the checkpoint's default.
 BEAMS = (1, 3, 5, 10, 20)
-WIDE = 40  # with visual n-grams too: the more captions there are to choose from, the more they are worth
+WIDE = (40, 100)  # with visual n-grams too: the more captions there are to choose from, the more they are worth
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
-AGREEMENTS = (0.0, 32.0, 64.0, 128.0)  # with visual n-grams
+AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
 Say = Callable[[str], None]
 
@@ -291,7 +291,7 @@ def choose_decoding(
     """
     chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
-    for beam in BEAMS if ngrams is None else (*BEAMS, WIDE):
+    for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
         found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams)

@@ -21,13 +21,13 @@ from tqdm import tqdm
 from show_attend_tell.errors import SatError
 from show_attend_tell.features import Annotations
 from show_attend_tell.hardware import native_bf16
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import SCALE, pack_4bit, pack_8bit, unpack_4bit, unpack_8bit
 from show_attend_tell.vocabulary import Vocabulary
 
 LONGEST = 3  # words of an n-gram
 LEAST = 10  # training captions that an n-gram is in
 MOST = 10_000  # n-grams: the most frequent, where there are more
-DIRECTIONS = 64
+DIRECTIONS = 128
 CHANNELS = 512  # those that vary most, where an encoder has more
 PHOTOS = 10_000  # an even choice of the training photos, where there are more: an N × N matrix is solved with
 RIDGE = 0.6  # of the mean squared length of the centred second moments
@@ -40,7 +40,8 @@ Ngram = tuple[int, ...]  # how often the same words came before in the caption, 
 class VisualNgrams(nn.Module):
     """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
 
-    A model knows its own by their ``digest``.
+    A model knows its own by their ``digest``. ``packed`` are the tensors as a file holds them, `fit` rounds the
+    directions to 4 bits a weight and the rest to 8.
     """
 
     channels: Tensor  # (C,) int64, of D
@@ -51,19 +52,23 @@ class VisualNgrams(nn.Module):
     ngrams: Tensor  # (G, 1 + LONGEST) int32, each an `Ngram` filled up with −1
     length: Tensor  # (), the mean length of training captions in words
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the tensors listed above, and round them to 8 bits a weight unless they come so.
+    def __init__(self, packed: Mapping[str, Tensor]) -> None:
+        """Take the tensors listed above, in 4 or 8 bits a weight or as they are.
 
         Raises `SatError` for ones that are missing or do not fit each other.
         """
         super().__init__()
-        packed = pack_8bit(tensors)
-        self.digest = digest(packed)
+        self.packed = {name: tensor.cpu().contiguous() for name, tensor in packed.items()}
+        self.digest = digest(self.packed)
         tensors = unpack_8bit(packed)
         try:
+            (C,) = tensors["channels"].shape
+            if tensors["directions"].dtype == torch.uint8:
+                directions = unpack_4bit(tensors["directions"], tensors["directions" + SCALE])
+                tensors["directions"] = directions[:, : C * (C + 1) // 2]
             for name in VisualNgrams.__annotations__:
                 self.register_buffer(name, tensors[name])
-            (C,), (R, _), (G, _) = self.channels.shape, self.directions.shape, self.shares.shape
+            (R, _), (G, _) = self.directions.shape, self.shares.shape
         except (KeyError, ValueError, TypeError) as error:
             raise SatError(f"these are no visual n-grams ({error!r})") from error
         expected = {
@@ -114,10 +119,6 @@ class VisualNgrams(nn.Module):
     def __str__(self) -> str:
         return f"{len(self.numbers):,} of one to {LONGEST} words, by {len(self.offset)} directions"
 
-    def packed(self) -> dict[str, Tensor]:
-        """The tensors in 8 bits a weight, which `packing.unpack_8bit` makes these of again to the bit."""
-        return pack_8bit({name: tensor.cpu().contiguous() for name, tensor in self.state_dict().items()})
-
     @staticmethod
     @torch.no_grad()
     def fit(
@@ -157,20 +158,17 @@ class VisualNgrams(nn.Module):
             moments[:, part] = (moments[:, part].float() - centre[part]).bfloat16()
         prior = shares.mean(0)
         directions, axes = reduced_ridge(moments, (shares - prior).to(device))
-        directions = unpack_8bit(pack_8bit({"directions": directions}))["directions"]  # so that the offset is theirs
-        return VisualNgrams(
-            {
-                "channels": channels,
-                "directions": directions,
-                "offset": directions @ centre,
-                "shares": axes,
-                "prior": prior.to(device),
-                "ngrams": torch.tensor(
-                    [[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known], dtype=torch.int32, device=device
-                ),
-                "length": torch.tensor(sum(map(len, map(said, every))) / len(every), device=device),
-            }
-        ).to(home)
+        packed, scale = pack_4bit(directions)
+        rounded = unpack_4bit(packed, scale)[:, : len(centre)]
+        small = {
+            "channels": channels,
+            "offset": rounded @ centre,
+            "shares": axes,
+            "prior": prior,
+            "ngrams": torch.tensor([[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known]).int(),
+            "length": torch.tensor(sum(map(len, map(said, every))) / len(every)),
+        }
+        return VisualNgrams({"directions": packed, "directions" + SCALE: scale, **pack_8bit(small)}).to(home)
 
 
 def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
