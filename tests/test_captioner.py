@@ -139,14 +139,18 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 @pytest.mark.usefixtures("float32")
-def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, photos: list[Image.Image]) -> None:
+def test_batched_equals_one_by_one(
+    options: dict[str, Any], attention: Any, photos: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = small_encoder()
     captioner = Captioner(small_checkpoint(encoder, attention=attention, gate=attention == "soft"), encoder)
     alone = [captioner(photo, **options) for photo in photos]
     together = captioner.caption(photos, batch_size=len(photos), **options)
     some = captioner.caption(photos[::-1], batch_size=3, **options)[::-1]
     among_others = captioner.caption([photos[4], photos[9], photos[0]], **options)
-    for found in (together, some):
+    monkeypatch.setattr("show_attend_tell.search.CPU_PATHS", 12)
+    parted = captioner.caption(photos, batch_size=len(photos), **options)
+    for found in (together, some, parted):
         for ours, expected in zip(found, alone, strict=True):
             same(ours, expected, 1e-5)
     for ours, number in zip(among_others, (4, 9, 0), strict=True):
@@ -165,7 +169,8 @@ def test_batched_equals_one_by_one_in_the_precision_of_the_hardware(
 def test_batched_equals_one_by_one_for_the_shipped_models(model: str) -> None:
     captioner = Captioner.from_pretrained(model, device="cpu")
     for ours, photo in zip(captioner(EXAMPLES[:2]), EXAMPLES, strict=False):
-        same(ours, captioner(photo), 1e-3)
+        one = captioner(photo)  # of a hundred captions some are as likely as the next
+        same(dataclasses.replace(ours, alternatives=[]), dataclasses.replace(one, alternatives=[]), 1e-3)
         assert ours.log_probability == pytest.approx(captioner.log_probability(photo, str(ours)), abs=1e-3)
 
 

@@ -71,6 +71,7 @@ def test_unpacking_refuses_missing_and_misshapen_scales() -> None:
 def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns: int) -> None:
     weights = torch.randn(9, columns, generator=torch.Generator().manual_seed(2)) * torch.logspace(-3, 3, 9)[:, None]
     weights[3] = 0
+    weights[4] *= 1e-38  # of which nothing is left
     packed, scale = pack_4bit(weights)
     assert packed.dtype == torch.uint8 and packed.shape == (9, (columns + 1) // 2)
     unpacked = unpack_4bit(packed, scale)
@@ -90,6 +91,17 @@ def test_in_4_bits_a_few_large_weights_are_cut_off() -> None:
     error = (unpack_4bit(packed, scale) - weights) ** 2
     assert error.sum() < ((weights - (weights / 30 * 7).round() / 7 * 30) ** 2).sum() / 2
     assert error[0, 17] > 100
+
+
+def test_4_bits_lie_as_they_did_when_models_were_shipped() -> None:
+    packed, scale = pack_4bit(torch.tensor([[7.0, -7.0, 3.0]]))
+    assert packed.tolist() == [[0x1F, 0x8B]] and scale.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_4_bits_hold_no_weight_that_is_not_finite(value: float) -> None:
+    with pytest.raises(SatError, match="not finite"):
+        pack_4bit(torch.tensor([[1.0, value]]))
 
 
 def test_what_is_not_4_bit_weights_is_refused() -> None:

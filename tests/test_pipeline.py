@@ -597,7 +597,7 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
 
     monkeypatch.setattr(pipeline, "validation_bleu", validation_bleu)
     monkeypatch.setattr(pipeline, "BEAMS", (1,))
-    monkeypatch.setattr(pipeline, "WIDE", (3,))
+    monkeypatch.setattr(pipeline, "WIDE", (3, 4))
     monkeypatch.setattr(pipeline, "NORMALISATIONS", (0.0, 0.5))
     monkeypatch.setattr(pipeline, "AGREEMENTS", (0.0, 32.0, 64.0))
     config = small_config(epochs=1, visual_ngrams=True)
@@ -605,10 +605,11 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     asked: dict[int, Any] = {}
     best_of_all = (0.5, 32.0)
     best, said = run(dataset, config, tmp_path / "ranked")
-    assert asked == {1: [(0.0, 0.0), (0.5, 0.0)], 3: [(g, w) for w in (0.0, 32.0, 64.0) for g in (0.0, 0.5)]}
-    assert (best.decoding.beam, best.decoding.length_normalisation, best.decoding.agreement) == (3, 0.5, 32.0)
+    every = [(g, w) for w in (0.0, 32.0, 64.0) for g in (0.0, 0.5)]
+    assert asked == {1: [(0.0, 0.0), (0.5, 0.0)], 3: every, 4: every}
+    assert (best.decoding.beam, best.decoding.length_normalisation, best.decoding.agreement) == (4, 0.5, 32.0)
     assert best.training["validation_bleu_4"]["beam 3, γ 0.5, ω 32"] == 12.0
-    assert any("beam 3, length normalisation 0.5, agreement 32" in line for line in said)
+    assert any("beam 4, length normalisation 0.5, agreement 32" in line for line in said)
     loaded = Checkpoint.load(tmp_path / "ranked")
     assert loaded.ngrams is not None and best.ngrams is not None and loaded.ngrams.digest == best.ngrams.digest
     assert (0, loaded.vocabulary.encode(["circle"])[0]) in loaded.ngrams.numbers

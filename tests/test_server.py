@@ -368,7 +368,7 @@ def asked(**fields: Any) -> dict[str, Any]:
     ("request_", "status", "words"),
     [
         ({"json": asked(beam=0)}, 422, ["beam", "greater than or equal to 1"]),
-        ({"json": asked(beam=41)}, 422, ["beam", "40"]),
+        ({"json": asked(beam=101)}, 422, ["beam", "100"]),
         ({"json": asked(beam="3")}, 422, ["beam"]),
         ({"json": asked(model="nobody")}, 422, ["nobody", "small-soft, small-hard"]),
         ({"json": asked(model=[])}, 422, ["model"]),

@@ -26,6 +26,7 @@ from show_attend_tell.vocabulary import Vocabulary
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
+PINNED = "36fb6f2502bab9db1626b29f2dcede9823973b46c6acb179fbc619aeda5031fb"  # digests stand in configurations
 
 
 def expecting(shares: dict[tuple[int, ...], float], *, length: float, channels: int = 3) -> VisualNgrams:
@@ -351,6 +352,7 @@ def test_files_with_a_byte_for_every_weight_are_read_too() -> None:
     state = {name: tensor.contiguous() for name, tensor in ngrams.state_dict().items()}
     older = VisualNgrams(pack_8bit(state))
     assert older.packed["directions"].dtype == torch.int8
+    assert visual_ngrams.digest({"b": torch.tensor([[1, -2]]).char(), "a": torch.tensor(0.5)}) == PINNED
     photos = held[list(captions)]
     torch.testing.assert_close(older.expected(photos), ngrams.expected(photos), atol=0.01, rtol=0)
 
@@ -401,6 +403,22 @@ def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
     if tensors[name].is_floating_point():
         with pytest.raises(SatError, match=f"{name} are damaged"):
             VisualNgrams({**tensors, name: tensors[name] * float("nan")})
+
+
+def test_damaged_directions_in_4_bits_are_refused() -> None:
+    packed = fitted()[0].packed
+    scale = packed["directions.scale"]
+    with pytest.raises(SatError, match=r"no visual n-grams \(KeyError\('directions\.scale'\)\)"):
+        VisualNgrams({name: tensor for name, tensor in packed.items() if name != "directions.scale"})
+    with pytest.raises(SatError, match="4-bit weights of "):
+        VisualNgrams({**packed, "directions.scale": scale[1:]})
+    for damaged in (packed["directions"][:, 1:], packed["directions"].repeat(1, 2)):
+        with pytest.raises(SatError, match="directions are damaged"):
+            VisualNgrams({**packed, "directions": damaged.contiguous()})
+    with pytest.raises(SatError, match="directions are damaged"):
+        VisualNgrams({**packed, "directions.scale": scale * float("nan")})
+    halved = {**packed, "prior": packed["prior"].bfloat16(), "other": torch.ones(2, dtype=torch.bfloat16)}
+    assert VisualNgrams(halved).prior.dtype == torch.float32
 
 
 def test_annotations_of_another_size_are_refused() -> None:

@@ -27,7 +27,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.hardware import pick_device
 from show_attend_tell.objectives import word_log_probabilities
 from show_attend_tell.photos import open_photo
-from show_attend_tell.search import Hypothesis, beam_search, check_sampling, sample
+from show_attend_tell.search import Hypothesis, beam_search, check_sampling, photos_together, sample
 from show_attend_tell.visualize import Exhibit, Style
 from show_attend_tell.vocabulary import tokenise
 from show_attend_tell.writing import replace
@@ -260,6 +260,13 @@ class Captioner:
         """
         self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
+        together = photos_together(paths, annotations.device)
+        if len(annotations) > together:
+            found = []
+            for start in range(0, len(annotations), together):
+                part = slice(start, start + together)
+                found += self.search(annotations[part], decoding, sampling=sampling, seeds=seeds[part])
+            return found
         look = look_by_name(
             decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
         )

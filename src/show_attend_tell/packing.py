@@ -1,9 +1,12 @@
-"""Weights in 8 bits: one byte per weight and one float32 scale per row, a quarter of float32's size; and in 4 bits.
+"""Weights in 8 bits: one byte per weight and one float32 scale per row, a quarter of float32's size; or in 4 bits.
 
 weight[r, …] ≈ int8[r, …] · scale[r], with scale[r] = max|weight[r, …]| / 127. The largest error of a weight
 is half its row's scale. A row is a slice of the first dimension: an output channel of a convolution, an
-output of a linear map, a word of an embedding. In 4 bits there are 15 values instead of 255, so large weights are cut
-off where that makes the whole row's error smallest.
+output of a linear map, a word of an embedding.
+
+In 4 bits, two to a byte, there are 15 values instead of 255, so large weights are cut off where that makes the whole
+row's error smallest. That is fine enough where errors average out, in sums over very many weights: the directions of
+`visual_ngrams`.
 """
 
 from collections.abc import Mapping
@@ -68,17 +71,19 @@ def unpack_8bit(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pack_4bit(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Round finite weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
+    """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
 
     weight[r, i] ≈ (four bits − 8) · scale[r], the four bits from 1 to 15, an even i's the lower of its byte. Of seven
-    scales each row has the one with the least squared error.
+    scales each row has the one with the least squared error. Raises `SatError` for a weight that is not finite.
     """
     weights = nn.functional.pad(weights.detach().float(), (0, weights.shape[1] % 2))
-    largest = weights.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny)
-    values = torch.zeros_like(weights, dtype=torch.uint8)
+    if not weights.isfinite().all():
+        raise SatError("weights that are not finite cannot be stored")
+    largest = weights.abs().amax(1)
+    values = torch.full_like(weights, 8, dtype=torch.uint8)
     scale, least = torch.ones_like(largest), torch.full_like(largest, float("inf"))
     for cut in CUTS:
-        step = largest * (cut / 7)
+        step = (largest * (cut / 7)).clamp_min(torch.finfo(torch.float32).tiny)
         rounded = (weights / step[:, None]).round().clamp(-7, 7)
         error = (rounded * step[:, None] - weights).square().sum(1)
         better = error < least

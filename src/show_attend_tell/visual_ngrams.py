@@ -64,8 +64,8 @@ class VisualNgrams(nn.Module):
         try:
             (C,) = tensors["channels"].shape
             if tensors["directions"].dtype == torch.uint8:
-                directions = unpack_4bit(tensors["directions"], tensors["directions" + SCALE])
-                tensors["directions"] = directions[:, : C * (C + 1) // 2]
+                directions, M = unpack_4bit(tensors["directions"], tensors["directions" + SCALE]), C * (C + 1) // 2
+                tensors["directions"] = directions[:, :M] if directions.shape[1] == M + M % 2 else directions
             for name in VisualNgrams.__annotations__:
                 self.register_buffer(name, tensors[name])
             (R, _), (G, _) = self.directions.shape, self.shares.shape
@@ -201,7 +201,8 @@ def digest(packed: Mapping[str, Tensor]) -> str:
     """SHA-256 of the tensors' names, shapes and bytes."""
     hashed = hashlib.sha256()
     for name, tensor in sorted(packed.items()):
-        hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + tensor.cpu().numpy().tobytes())
+        data = tensor.contiguous().flatten().view(torch.uint8).numpy()
+        hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + data.tobytes())
     return hashed.hexdigest()
 
 
