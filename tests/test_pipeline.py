@@ -117,7 +117,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
     tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
     def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
-        assert rest == {"max_length": 12, "rankings": [(0.0, 0.0), (0.5, 0.0)], "ngrams": None}
+        assert rest == {"max_length": 12, "rankings": [(0.0, 0.0), (0.5, 0.0)], "ngrams": None, "show": False}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)

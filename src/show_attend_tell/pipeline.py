@@ -266,7 +266,7 @@ def train(
         best.ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
         if best.ngrams is None:
             say(f"no word is in {LEAST} training captions, so there are no visual n-grams to rank captions by")
-    best.decoding, scores = choose_decoding(decoder, data, config.max_length, ngrams=best.ngrams, say=say)
+    best.decoding, scores = choose_decoding(decoder, data, config.max_length, ngrams=best.ngrams, say=say, show=show)
     best.training["validation_bleu_4"] = scores
     if not best.decoding.agreement:
         best.ngrams = None
@@ -282,6 +282,7 @@ def choose_decoding(
     *,
     ngrams: VisualNgrams | None = None,
     say: Callable[[str], None],
+    show: bool = False,
 ) -> tuple[Decoding, dict[str, float]]:
     """The beam, length normalisation γ and weight ω of the agreement of the best val BLEU-4 (with penalty, ×100), and
     each beam's best score.
@@ -294,7 +295,9 @@ def choose_decoding(
     for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
-        found = validation_bleu(decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams)
+        found = validation_bleu(
+            decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
+        )
         by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(rankings, found, strict=True)}
         for weight in weights:
             by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
@@ -380,7 +383,7 @@ def evaluate(
     """Caption a whole split, each photo once, and score it.
 
     Returns the metrics ×100, how they were made, and the captions themselves under ``results``: the ``photo``'s name,
-    its ``file``, the caption (with ``attention`` all that `Caption.to_dict` says of it, some 20 kB a photo; otherwise
+    its ``file``, the caption (with ``attention`` all that `Caption.to_dict` says of it, some 30 kB a photo; otherwise
     the sentence, its words, log p and whether it is complete), its references and its own scores. ``tokens`` names
     the convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
     captions. Places that are sampled are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown

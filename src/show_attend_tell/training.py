@@ -450,6 +450,7 @@ def validation_bleu(
     max_length: int,
     rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
     ngrams: VisualNgrams | None = None,
+    show: bool = False,
 ) -> list[dict[str, float]]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
 
@@ -461,12 +462,14 @@ def validation_bleu(
     names = [name for name, _ in data.validation]
     found: list[list[list[str]]] = [[] for _ in rankings]
     together = photos_together(beam, device)
-    for start in range(0, len(names), together):
-        annotations = data.views[0][names[start : start + together]].to(device)
-        searched = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look, ngrams=ngrams)
-        for hypotheses in searched:
-            for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+    with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
+        for start in range(0, len(names), together):
+            annotations = data.views[0][names[start : start + together]].to(device)
+            searched = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look, ngrams=ngrams)
+            for hypotheses in searched:
+                for captions, ranking in zip(found, rankings, strict=True):
+                    captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+            bar.update(len(annotations))
     references = [references for _, references in data.validation]
     scores = [bleu(captions, references).with_penalty for captions in found]
     return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]

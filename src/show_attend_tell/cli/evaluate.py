@@ -50,7 +50,7 @@ Examples:
 @tokens_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
-@click.option("--attention", is_flag=True, help="With --json: also where each word looked, about 20 kB a photo.")
+@click.option("--attention", is_flag=True, help="With --json: also where each word looked, about 30 kB a photo.")
 @click.option(
     "--gaze",
     "with_gaze",
