@@ -25,6 +25,7 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
 from show_attend_tell.cli.serve import listening
 from show_attend_tell.errors import SatError
+from show_attend_tell.pipeline import WIDE
 from show_attend_tell.server import Limits, make_app, schema
 
 SCENES = shape_scenes(7)
@@ -362,6 +363,11 @@ def test_photos_of_other_modes_are_captioned(
 
 def asked(**fields: Any) -> dict[str, Any]:
     return {"photos": [base64.b64encode(RED).decode()], **fields}
+
+
+def test_every_beam_that_a_training_may_choose_can_be_asked_for(client: httpx.Client) -> None:
+    (answer,) = client.post("/v1/captions", json=asked(beam=max(WIDE))).raise_for_status().json()
+    assert answer["settings"]["beam"] == max(WIDE)
 
 
 @pytest.mark.parametrize(
