@@ -52,7 +52,7 @@ proof: $(DEV)
 # Models and evaluations go to table1/, where a second call goes on from; the table goes to docs/table1.md.
 table1: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make table1 FLICKR8K=folder" >&2; exit 1; }
-	$(BIN)/python benchmarks/table1.py "$(FLICKR8K)" table1
+	$(BIN)/python experiments/table1.py "$(FLICKR8K)" table1
 
 clean:
 	rm -rf $(VENV) demo

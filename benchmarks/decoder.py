@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import torch
 
-from show_attend_tell.decoder import AttentionDecoder, DecoderConfig, tell
-from show_attend_tell.objectives import HardObjective, SoftObjective
-from show_attend_tell.search import beam_search
+from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.model.interface import tell
+from show_attend_tell.model.search import beam_search
+from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 BATCH, STEPS, PLACES, WORDS = 64, 12, 196, 2539
 

@@ -13,16 +13,19 @@ import torch
 from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
 from PIL import Image
 
-from show_attend_tell.attention import LOOKS
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.model.search as search_module
+import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner, Sampling
-from show_attend_tell.checkpoint import Decoding
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import LOOKS
 
 
 @pytest.fixture
 def float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """On any hardware."""
-    monkeypatch.setattr("show_attend_tell.encoder.native_bf16", lambda device: False)
+    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
 
 
 @pytest.fixture
@@ -146,7 +149,7 @@ def test_batched_equals_one_by_one(
     together = captioner.caption(photos, batch_size=len(photos), **options)
     some = captioner.caption(photos[::-1], batch_size=3, **options)[::-1]
     among_others = captioner.caption([photos[4], photos[9], photos[0]], **options)
-    monkeypatch.setattr("show_attend_tell.search.CPU_PATHS", 12)
+    monkeypatch.setattr(search_module, "CPU_PATHS", 12)
     parted = captioner.caption(photos, batch_size=len(photos), **options)
     for found in (together, some, parted):
         for ours, expected in zip(found, alone, strict=True):
@@ -365,7 +368,7 @@ def test_a_saved_captioner_is_the_same_captioner(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captioner.save(tmp_path / "saved")
-    monkeypatch.setattr("show_attend_tell.checkpoint.load_encoder", small_load_encoder)
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     again = Captioner.from_pretrained(tmp_path / "saved", device="cpu")
     assert again.name == "saved" and not again.decoder.training and not again.encoder.training
     for ours, expected in zip(again(photos), captioner(photos), strict=True):

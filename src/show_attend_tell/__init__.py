@@ -24,3 +24,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(captioner, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, for `dir` and for editors."""
+    return sorted([*__all__, "__version__"])

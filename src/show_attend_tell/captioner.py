@@ -17,20 +17,21 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from show_attend_tell import viewer, visualize
-from show_attend_tell.attention import LookName, look_by_name
-from show_attend_tell.checkpoint import Bits, Checkpoint, Decoding, find_model
-from show_attend_tell.decoder import tell
-from show_attend_tell.encoder import Encoder
-from show_attend_tell.ensemble import join
+from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, join
+from show_attend_tell.checkpoint.find import find_model
+from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
-from show_attend_tell.hardware import pick_device
-from show_attend_tell.objectives import word_log_probabilities
-from show_attend_tell.photos import open_photo
-from show_attend_tell.search import Hypothesis, beam_search, check_sampling, photos_together, sample
-from show_attend_tell.visualize import Exhibit, Style
-from show_attend_tell.vocabulary import tokenise
-from show_attend_tell.writing import replace
+from show_attend_tell.files import replace
+from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.search import Hypothesis, beam_search, check_sampling, photos_together, ranked, sample
+from show_attend_tell.show import page as viewer
+from show_attend_tell.show import pictures as visualize
+from show_attend_tell.show.pictures import Exhibit, Style
+from show_attend_tell.vision.encoder import Encoder
 
 Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
 
@@ -171,7 +172,7 @@ class Captioner:
         self.device = device or torch.device("cpu")
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
-        self.ngrams = None if checkpoint.ngrams is None else checkpoint.ngrams.to(self.device)
+        self.reranker = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)
 
     @classmethod
     def from_pretrained(
@@ -217,7 +218,7 @@ class Captioner:
         beam: int | None = None,
         look: LookName | None = None,
         length_normalisation: float | None = None,
-        agreement: float | None = None,
+        reranker_weight: float | None = None,
         sampling: "Sampling | None" = None,
         seed: int = 0,
         batch_size: int = 8,
@@ -230,7 +231,7 @@ class Captioner:
         photo that cannot be read.
         """
         decoding = self.checkpoint.decoding.but(
-            beam=beam, look=look, length_normalisation=length_normalisation, agreement=agreement
+            beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
         )
         if batch_size < 1:
             raise SatError(f"batch_size is {batch_size}: give at least 1")
@@ -256,7 +257,7 @@ class Captioner:
     ) -> list[list[Hypothesis]]:
         """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
 
-        Raises `SatError` when the decoding weighs an agreement with visual n-grams that the model has not.
+        Raises `SatError` when the decoding uses a reranker and the model has none.
         """
         self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
@@ -279,21 +280,23 @@ class Captioner:
                 look=look,
                 **dataclasses.asdict(sampling),
             )
-        return beam_search(
+        found = beam_search(
             self.decoder,
             annotations,
             beam=decoding.beam,
             max_length=decoding.max_length,
             look=look,
             length_normalisation=decoding.length_normalisation,
-            agreement=decoding.agreement,
-            ngrams=self.ngrams,
         )
+        if self.reranker is None:
+            return found
+        found = self.reranker.add_agreement(annotations, found)
+        return [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
 
     def check_decoding(self, decoding: Decoding) -> None:
-        """Raise `SatError` when the decoding weighs an agreement with visual n-grams that the model has not."""
-        if decoding.agreement and self.ngrams is None:
-            raise SatError(f"agreement is {decoding.agreement:g}, and {self.name} has no visual n-grams: give 0")
+        """Raise `SatError` when the decoding uses a reranker and the model has none."""
+        if decoding.reranker_weight and self.reranker is None:
+            raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
 
     def told(
         self,
@@ -319,7 +322,7 @@ class Captioner:
         settings: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if sampling is None:
             settings |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
-            settings |= {"agreement": decoding.agreement} if self.ngrams is not None else {}
+            settings |= {"reranker_weight": decoding.reranker_weight} if self.reranker is not None else {}
         else:
             settings |= {"sampling": dataclasses.asdict(sampling)}
         if sampling is not None or decoding.look == "sampled":

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from show_attend_tell.checkpoint.card import card
 from show_attend_tell.cli.shared import (
     Teaching,
     check_targets,
@@ -108,9 +109,9 @@ def caption(
     device: str,
 ) -> None:
     """Caption photos: files, folders or globs."""
-    from show_attend_tell import viewer
     from show_attend_tell.captioner import Captioner, Sampling
-    from show_attend_tell.photos import find_photos
+    from show_attend_tell.data.photos import find_photos
+    from show_attend_tell.show import page as viewer
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
@@ -172,7 +173,7 @@ def caption(
         )
     if html_file and shown:
         title = files[0].name if len(files) == 1 else f"{len(files) - failed} photos"
-        cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
+        cards = {captioner.name: card(captioner.checkpoint, captioner.name) for captioner in captioners}
         write_text(Path(html_file), viewer.page(shown, title=title, cards=cards))
         click.echo(f"a page of where each word looked: {html_file}", err=json_file == "-")
     if failed and len(files) > 1:

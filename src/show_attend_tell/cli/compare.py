@@ -30,8 +30,8 @@ def compare(
     Each system is an evaluation, as sat evaluate --json and sat score --json write it, or several of one system trained
     with several seeds, joined by commas; then trainings are resampled as well as photos.
     """
-    from show_attend_tell.evidence.captionfiles import read_evaluation
-    from show_attend_tell.evidence.comparison import compare as compared
+    from show_attend_tell.scoring.caption_files import read_evaluation
+    from show_attend_tell.scoring.comparison import compare as compared
 
     if json_file == markdown_file == "-":
         raise SatError("only one of --json and --markdown can be standard output: name a file for the other")

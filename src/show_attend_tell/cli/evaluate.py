@@ -42,7 +42,7 @@ Examples:
 @click.option("--look", type=click.Choice(["expectation", "likeliest", "sampled"]), help="[default: the model's]")
 @click.option("--length-normalisation", type=click.FloatRange(0), help="γ of log p / length^γ. [default: the model's]")
 @click.option(
-    "--agreement",
+    "--reranker-weight",
     type=click.FloatRange(0),
     help="ω, the weight of a caption's agreement with the photo's visual n-grams; 0: log p alone. [default: the "
     "model's]",
@@ -76,7 +76,7 @@ def evaluate(
     beam: int | None,
     look: Any,
     length_normalisation: float | None,
-    agreement: float | None,
+    reranker_weight: float | None,
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -90,11 +90,11 @@ def evaluate(
     device: str,
 ) -> None:
     """Score a model on a split: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE, ×100."""
-    from show_attend_tell import pipeline
+    from show_attend_tell.analysis.occlusion import gaze, gaze_table
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.evidence.gaze import gaze, gaze_table
-    from show_attend_tell.features import default_cache
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.scoring import run
+    from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data])
     if attention and not json_file:
@@ -107,7 +107,7 @@ def evaluate(
     if with_gaze and len(dataset.split(split)) < 2:
         raise SatError(f"--gaze draws photos of the split {split}, and it has one: it takes 2 or more")
     captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
-    result = pipeline.evaluate(
+    result = run.evaluate(
         captioner,
         dataset,
         split,
@@ -115,13 +115,13 @@ def evaluate(
         beam=beam,
         look=look,
         length_normalisation=length_normalisation,
-        agreement=agreement,
+        reranker_weight=reranker_weight,
         tokens=tokens,
         attention=attention,
         seed=seed,
     )
     if with_gaze:
-        used = {name: result[name] for name in ("beam", "look", "length_normalisation", "agreement")}
+        used = {name: result[name] for name in ("beam", "look", "length_normalisation", "reranker_weight")}
         result["gaze"] = gaze(
             captioner,
             dataset.split(split),

@@ -67,10 +67,10 @@ def examine(
 
     Figures are nats a word of the first caption of each photo, end tokens counted, with standard errors.
     """
+    from show_attend_tell.analysis.hard_attention import side_by_side
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.evidence.examination import side_by_side
-    from show_attend_tell.features import default_cache
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data])
     dataset = read_dataset(data)

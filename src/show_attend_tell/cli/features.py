@@ -36,12 +36,12 @@ def features(
 ) -> None:
     """Encode a data set's photos once, so that training and evaluating need not wait for it; interrupt and resume at
     will."""
-    from show_attend_tell.datasets import SPLITS, read_dataset
-    from show_attend_tell.encoder import load_encoder
-    from show_attend_tell.features import default_cache
-    from show_attend_tell.hardware import pick_device
-    from show_attend_tell.pipeline import cached
-    from show_attend_tell.training import TrainingConfig
+    from show_attend_tell.data.datasets import SPLITS, read_dataset
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.training.config import TrainingConfig
+    from show_attend_tell.vision.encoder import load_encoder
+    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(data, restval=restval)
     for line in dataset.report.lines():

@@ -14,7 +14,9 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 def models() -> None:
     """The models that come with this package, and their scores."""
-    from show_attend_tell.checkpoint import SHIPPED, Checkpoint, score_lines, shipped_models
+    from show_attend_tell.checkpoint.card import score_lines
+    from show_attend_tell.checkpoint.checkpoint import Checkpoint
+    from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
 
     if not shipped_models():
         click.echo("no model comes with this build; train one with sat train")

@@ -41,8 +41,8 @@ def pointing(
     device: str,
 ) -> None:
     """Measure how much attention falls on the object that a word names, on generated scenes."""
+    from show_attend_tell.analysis import pointing as measured
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.evidence import pointing as measured
 
     check_targets(json_file, read=[data])
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)

@@ -55,10 +55,10 @@ def rank(
 
     Recall is ×100. The last score takes the caption's mean log p over the other photos away.
     """
+    from show_attend_tell.analysis import ranking
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.evidence import ranking
-    from show_attend_tell.features import default_cache
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data] if experts is None else [data, experts])
     dataset = read_dataset(data)

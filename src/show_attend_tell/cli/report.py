@@ -32,9 +32,9 @@ def report(evaluation: Path, other: Path | None, output: Path, link_photos: bool
     EVALUATION, and OTHER of the same photos, are as sat evaluate --json writes them; its --attention keeps where the
     model looked.
     """
-    from show_attend_tell.checkpoint import SHIPPED, shipped_models
-    from show_attend_tell.reading import count, some
-    from show_attend_tell.viewer.report import report as made
+    from show_attend_tell.analysis.report import report as made
+    from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+    from show_attend_tell.files import count, some
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)

@@ -46,11 +46,11 @@ def retrieve(
 
     DATA is a folder as for sat train.
     """
-    from show_attend_tell.comparators import retrieval
-    from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.encoder import load_encoder
-    from show_attend_tell.features import default_cache
-    from show_attend_tell.hardware import pick_device
+    from show_attend_tell.analysis import retrieval
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.vision.encoder import load_encoder
+    from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data])
     dataset = read_dataset(data)

@@ -27,7 +27,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The same seed, the same pictures.")
 def scenes(output: Path, photos: int, seed: int) -> None:
     """Make a data folder of coloured shapes whose boxes are known."""
-    from show_attend_tell.scenes import write_scenes
+    from show_attend_tell.analysis.scenes import write_scenes
 
     write_scenes(output, photos, seed=seed)
     click.echo(f"{photos:,} photos with three sentences each are in {output}")

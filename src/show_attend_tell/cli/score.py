@@ -28,8 +28,8 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     HYPOTHESES is COCO results JSON, an evaluation of sat evaluate, or a text file with a caption a line. REFERENCES is
     Karpathy's split file, COCO's captions JSON, or text files, each with one reference of each photo, a line a photo.
     """
-    from show_attend_tell.evaluation import assess, check_scorers
-    from show_attend_tell.evidence.captionfiles import read_hypotheses, read_references
+    from show_attend_tell.scoring.caption_files import read_hypotheses, read_references
+    from show_attend_tell.scoring.metrics import assess, check_scorers
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()

@@ -47,7 +47,7 @@ def serve(
 
     Photos stay in memory and are not logged. Needs pip install 'show-attend-tell[serve]'.
     """
-    from show_attend_tell.server import make_app  # first, because it says which extra is missing
+    from show_attend_tell.server.app import make_app
     from show_attend_tell.server.guard import is_loopback
 
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
@@ -60,7 +60,7 @@ def serve(
     import uvicorn
 
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.checkpoint import shipped_models
+    from show_attend_tell.checkpoint.find import shipped_models
 
     host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.writing import check_file, replace
+from show_attend_tell.files import check_file, replace
 
 
 class Teaching(click.Command):

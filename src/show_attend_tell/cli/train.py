@@ -102,13 +102,14 @@ def train(
     device: str,
 ) -> None:
     """Train a captioner on a folder of captioned photos."""
-    from show_attend_tell import pipeline
-    from show_attend_tell.checkpoint import Checkpoint, find_model
-    from show_attend_tell.datasets import read_dataset
-    from show_attend_tell.encoder import load_encoder
-    from show_attend_tell.features import default_cache
-    from show_attend_tell.hardware import pick_device
-    from show_attend_tell.presets import comparator_preset, preset
+    from show_attend_tell.checkpoint.checkpoint import Checkpoint
+    from show_attend_tell.checkpoint.find import find_model
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.training import run
+    from show_attend_tell.training.presets import comparator_preset, preset
+    from show_attend_tell.vision.encoder import load_encoder
+    from show_attend_tell.vision.feature_cache import default_cache
 
     if attention is not None and comparator is None:
         config = preset(preset_name, attention)
@@ -130,7 +131,7 @@ def train(
     if start is not None and start.tuned_encoder is not None and start.encoder.name == encoder:
         network.body.load_state_dict(start.tuned_encoder)  # with which its decoder learnt
     try:
-        pipeline.train(
+        run.train(
             dataset,
             config,
             network,

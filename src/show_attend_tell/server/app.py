@@ -13,15 +13,17 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
-from show_attend_tell import __version__, viewer
+from show_attend_tell import __version__
 from show_attend_tell.captioner import Caption, Captioner
+from show_attend_tell.checkpoint.card import card
+from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.manual import manual
 from show_attend_tell.server.service import Photo, Service
-from show_attend_tell.vocabulary import tokenise
+from show_attend_tell.show import page as viewer
 
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -168,7 +170,7 @@ def api(service: Service, token: str | None) -> APIRouter:
                     "decoding": dataclasses.asdict(checkpoint.decoding),
                     "training": checkpoint.training,
                     "scores": checkpoint.scores,
-                    "card": checkpoint.card(name),
+                    "card": card(checkpoint, name),
                 }
             )
         return JSONResponse({"models": told, "limits": dataclasses.asdict(service.limits)})
@@ -202,7 +204,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
         file = io.BytesIO()
         captions[0].picture(beside=captions[1:]).save(file, format="PNG")
         return Response(file.getvalue(), media_type="image/png")
-    cards = {model.name: model.checkpoint.card(model.name) for model in models}
+    cards = {model.name: card(model.checkpoint, model.name) for model in models}
     title = captions[0].source or "Show, Attend and Tell"
     return HTMLResponse(
         viewer.page(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.checkpoint import Decoding
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.server.limits import Limits
 
 BATCH = 8  # photos searched together at most

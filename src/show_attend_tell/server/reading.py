@@ -17,8 +17,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
+from show_attend_tell.data.photos import FORMATS, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.photos import FORMATS, open_photo
 from show_attend_tell.server.limits import Limits, Problem
 
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel

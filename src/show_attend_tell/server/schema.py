@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from show_attend_tell.attention import LookName
+from show_attend_tell.model.attention import LookName
 from show_attend_tell.server.limits import LONGEST_CAPTION, MOST_BEAM, MOST_CAPTIONS, Limits
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from PIL import Image
 from torch import Tensor
 
-from show_attend_tell.attention import LookName
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint import Decoding
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import LookName
 from show_attend_tell.server.batching import Batcher, Full, Job
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.reading import Reader, Upload, opened

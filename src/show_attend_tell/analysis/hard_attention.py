@@ -1,0 +1,444 @@
+"""Hard attention, examined: how likely captions are when places are sampled, how far one expected context is from the
+expectation over places, and how noisy the hard model's gradient is.
+
+B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled sequences.
+
+Everything is in nats and of the true history: each step sees the caption's own words before it. The decoder is in
+evaluation mode, so that places are the only thing drawn. A soft model can be asked all of it too: it is then made to
+look at one sampled place a word, which it was not trained for.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Looked, Sampled, look_at
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.training.data import batches
+from show_attend_tell.training.losses import HardObjective, entropy
+from show_attend_tell.vision.sources import Annotations, cached
+
+SIZES = (1, 5, 50, 500, 5000)  # the N of the log-mean-exp, as far as there are two independent groups of N
+PATHS = 128  # computed at once: more is no faster on a CPU and takes memory
+BATCHES, BATCH_SIZE = 4, 16  # of captions, for the gradient
+WARM_UP = 10  # draws that only start the moving baselines
+
+
+class Estimate(NamedTuple):
+    """An estimate of one caption's log p, and its variance over the places drawn."""
+
+    value: float
+    variance: float = 0.0
+
+
+# ---------------------------------------------------------------- log p(y|a), by sampled places
+
+
+@torch.inference_mode()
+def sampled_log_probabilities(
+    decoder: AttentionDecoder, annotations: Tensor, captions: Tensor, uniforms: Tensor
+) -> tuple[Tensor, Tensor]:
+    """log p(y|s, a) (B, N) and Σ_t H[α_t] (B, N) of captions (B, C) along N sequences of places.
+
+    s_t ~ α_t, given the true words and the places sampled before it; ``uniforms`` (B, N, C) from [0, 1) are its draws.
+    The proposal of s is its own distribution under the model, so that the importance weight p(y, s|a) / q(s) is
+    p(y|s, a).
+    """
+    found: list[tuple[Tensor, Tensor]] = []
+    for start in range(0, uniforms.shape[1], PATHS):
+        part = uniforms[:, start : start + PATHS]
+        told = tell(decoder, annotations, captions, paths=part.shape[1], look=Sampled(part))
+        assert told.alpha is not None  # an attention decoder's
+        found.append((word_log_probabilities(told.logits, captions).sum(-1), entropy(told.alpha).sum(-1)))
+    log_p, uncertainty = zip(*found, strict=True)
+    return torch.cat(log_p, dim=1), torch.cat(uncertainty, dim=1)
+
+
+def log_mean_exp(log_weights: Tensor, size: int) -> Tensor:
+    """log (1/n) Σ_n p(y|s^n, a) over disjoint groups of ``size`` n sequences, (B, N) → (B, N // n).
+
+    Its expectation is L_s of eq. 5 at n = 1, grows with n, and stays below log p(y|a), which is its limit (Burda et
+    al. 2016).
+    """
+    groups = log_weights.shape[1] // size
+    return log_weights[:, : groups * size].reshape(-1, groups, size).logsumexp(-1) - math.log(size)
+
+
+@torch.inference_mode()
+def particle_filter(
+    decoder: AttentionDecoder, annotations: Tensor, captions: Tensor, uniforms: Tensor, redraws: Tensor
+) -> Tensor:
+    """The log of an unbiased estimate of p(y|a) (B,) of captions (B, C), by N paths redrawn after every word.
+
+    Paths that made the word likely are continued more than once, others dropped, each in proportion to p(y_t | the
+    path's places): Σ_t log (1/N) Σ_n p(y_t | s^n) is below log p(y|a) in expectation and mostly far closer to it than
+    N separate sequences. ``uniforms`` (B, N, C) draw the places and ``redraws`` (B, C) the paths (one draw a word, N
+    evenly spaced positions from it).
+    """
+    paths = uniforms.shape[1]
+    first = captions.new_full((len(captions), 1), decoder.vocabulary_size)
+    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))  # (B, C, ·)
+    state, look = decoder.start(annotations, paths=paths), Sampled(uniforms)
+    total = torch.zeros(len(captions), device=annotations.device)
+    evenly = torch.arange(paths, device=annotations.device)
+    for time in range(captions.shape[1]):
+        step = decoder.step(embedded[:, None, time].expand(-1, paths, -1), state, look)
+        logits = decoder.read_out(step.output)[:, :, None]  # (B, N, 1, K)
+        log_p = word_log_probabilities(logits, captions[:, time : time + 1]).squeeze(-1)  # (B, N)
+        total += log_p.logsumexp(1) - math.log(paths)
+        positions = (redraws[:, time : time + 1] + evenly) / paths
+        parents = torch.searchsorted(torch.softmax(log_p, dim=1).cumsum(1), positions).clamp_max(paths - 1)
+        state = step.state.select(parents)
+    return total
+
+
+@torch.inference_mode()
+def likelihoods(
+    decoder: AttentionDecoder, annotations: Tensor, caption: Tensor, *, samples: int, generator: torch.Generator
+) -> tuple[dict[str, Estimate], float]:
+    """One caption's log p by every way of looking, and Σ_t H[α_t] along sampled sequences.
+
+    annotations (1, L, D), caption (1, C). "expectation" is the path of expected contexts; "sampled_n" the log-mean-exp
+    of n sequences, from disjoint groups of ``samples`` in all; "particles_n" the particle filter with the largest
+    such n, run twice.
+    """
+    steps = caption.shape[1]
+
+    def uniforms(*shape: int) -> Tensor:
+        return torch.rand(1, *shape, generator=generator).to(annotations.device)
+
+    expected = word_log_probabilities(tell(decoder, annotations, caption).logits, caption).sum()
+    found = {"expectation": Estimate(float(expected))}
+    log_weights, uncertainty = sampled_log_probabilities(decoder, annotations, caption, uniforms(samples, steps))
+    for size in sizes(samples):
+        found[f"sampled_{size}"] = mean_of(log_mean_exp(log_weights.double(), size)[0])
+    paths = sizes(samples)[-1]
+    twice = [particle_filter(decoder, annotations, caption, uniforms(paths, steps), uniforms(steps)) for _ in range(2)]
+    found[f"particles_{paths}"] = mean_of(torch.cat(twice).double())
+    return found, float(uncertainty.mean())
+
+
+def sizes(samples: int) -> list[int]:
+    """The N of the estimates that so many sampled sequences give at least twice."""
+    return [size for size in SIZES if 2 * size <= samples]
+
+
+def mean_of(values: Tensor) -> Estimate:
+    """The mean of two or more independent values and the variance of that mean."""
+    return Estimate(float(values.mean()), float(values.var()) / len(values))
+
+
+# ---------------------------------------------------------------- NWGM
+
+
+class Everywhere:
+    """Path i looks at place i."""
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+        batch, places, _ = annotations.shape
+        return look_at(torch.arange(places, device=annotations.device).expand(batch, places), annotations)
+
+
+@torch.inference_mode()
+def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -> dict[str, Tensor]:
+    """How far the softmax at the expected context is from the expectation of the softmax over all L places (sec. 4.2).
+
+    At each step of captions (B, C), from the state that the path of expected contexts has reached, every place is
+    looked at, which gives E_s[softmax(n(s))] exactly. Each entry is (B, C), in nats. Against it:
+
+    - ``one_pass``: softmax(n(E[ẑ])), what a soft model computes and a hard one decodes with;
+    - ``nwgm``: softmax(E[n(s)]), the normalised weighted geometric mean that it stands for.
+
+    ``…_kl`` is KL(E_s[softmax] ‖ approximation), ``…_word`` the approximation's log p of the true word less the exact
+    one and ``…_word_absolute`` its size. ``information`` is how much the place tells about the word, H[E_s softmax] −
+    E_s H[softmax]: where it is zero, nothing depends on the place and there is no gap to measure.
+    """
+    batch, places, _ = annotations.shape
+    first = captions.new_full((batch, 1), decoder.vocabulary_size)
+    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))
+    state, everywhere = decoder.start(annotations), Everywhere()
+    same = torch.zeros(batch, places, dtype=torch.long, device=annotations.device)
+    steps: list[dict[str, Tensor]] = []
+    for time in range(captions.shape[1]):
+        word = embedded[:, None, time]  # (B, 1, ·)
+        expected = decoder.step(word, state)
+        looked = decoder.step(word.expand(-1, places, -1), state.select(same), everywhere)
+        assert expected.alpha is not None
+        alpha = expected.alpha.mT  # (B, L, 1)
+        logits = decoder.read_out(looked.output).float()  # (B, L, K)
+        by_place = logits.log_softmax(-1)
+        exact = (alpha.log() + by_place).logsumexp(1)  # (B, K)
+        information = (alpha * by_place.exp() * (by_place - exact[:, None])).sum((1, 2))
+        found = {"information": information}
+        for name, approximation in (
+            ("one_pass", decoder.read_out(expected.output)[:, 0].float().log_softmax(-1)),
+            ("nwgm", (alpha * logits).sum(1).log_softmax(-1)),
+        ):
+            excess = exact - approximation
+            found[f"{name}_kl"] = (exact.exp() * excess).sum(-1)
+            found[f"{name}_word"] = -excess.gather(-1, captions[:, time : time + 1]).squeeze(-1)
+            found[f"{name}_word_absolute"] = found[f"{name}_word"].abs()
+        steps.append(found)
+        state = expected.state
+    return {name: torch.stack([found[name] for found in steps], dim=1) for name in steps[0]}
+
+
+# ---------------------------------------------------------------- the gradient's variance
+
+
+class NoBaseline(HardObjective):
+    """The sampled bound's gradient with b = 0."""
+
+    def advantage(self, reward: Tensor, sampled: Tensor, length: int) -> Tensor:
+        return reward * sampled[..., None]
+
+
+def estimators() -> dict[str, HardObjective]:
+    """The gradient estimators compared, all at λ_r = 1: N, the baseline, λ_e, the reward and the mix vary."""
+    return {
+        "no baseline": NoBaseline(coin="none"),
+        "moving baseline": HardObjective(coin="none", baseline="moving"),
+        "baseline per length": HardObjective(coin="none", baseline="length"),
+        "two samples, no baseline": NoBaseline(samples=2, coin="none"),
+        "two samples, leave one out": HardObjective(samples=2, coin="none", baseline="leave_one_out"),
+        "reward to go, no baseline": NoBaseline(coin="none", reward="to_go"),
+        "reward to go, moving baseline": HardObjective(coin="none", reward="to_go", baseline="moving"),
+        "moving baseline, entropy 0.1": HardObjective(coin="none", baseline="moving", entropy_weight=0.1),
+        "coin per photo, no baseline": NoBaseline(coin="image"),
+        "coin per photo, moving baseline (the paper)": HardObjective(coin="image", baseline="moving"),
+        "coin per batch, moving baseline (its program)": HardObjective(coin="batch", baseline="moving"),
+        "both paths, moving baseline": HardObjective(coin="both", baseline="moving"),
+        "both paths, expected path as baseline": HardObjective(coin="both", baseline="expected"),
+        "the same, reward to go (the preset)": HardObjective(coin="both", baseline="expected", reward="to_go"),
+    }
+
+
+def gradient_noise(
+    decoder: AttentionDecoder,
+    examples: Sequence[tuple[Tensor, Tensor]],
+    objective: HardObjective,
+    *,
+    draws: int,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The variance of an objective's gradient by the attention's weights on fixed batches, over many draws of places.
+
+    ``examples`` are batches of annotations (B, L, D) and captions (B, C). ``variance`` is the trace of the gradient's
+    covariance within a batch, averaged over the batches; ``squared_mean`` the squared norm of its mean, freed of what
+    the noise adds to it; ``noise`` their ratio, None where the mean cannot be told from noise. ``paths`` is the cost
+    of a draw, in runs of the decoder over a caption. Baselines run through the batches in turn, as in training.
+    """
+    weights = list(decoder.attention.parameters())
+    generator = torch.Generator().manual_seed(seed)
+    total = [torch.zeros((), dtype=torch.float64)] * len(examples)
+    squares = [0.0] * len(examples)
+    for draw in range(WARM_UP + draws):
+        for index, (annotations, captions) in enumerate(examples):
+            batch, steps = captions.shape
+            look = objective.look(batch, steps, generator)
+            told = tell(decoder, annotations, captions, paths=objective.paths, look=look)
+            gradients = torch.autograd.grad(objective(told, captions).total, weights)
+            gradient = torch.cat([part.flatten() for part in gradients]).cpu().double()
+            if draw >= WARM_UP:
+                total[index] = total[index] + gradient
+                squares[index] += float(gradient.square().sum())
+    variance = squared_mean = 0.0
+    for gradient, square in zip(total, squares, strict=True):
+        norm = float((gradient / draws).square().sum())
+        trace = (square - draws * norm) / (draws - 1)
+        variance += trace / len(examples)
+        squared_mean += (norm - trace / draws) / len(examples)
+    return {
+        "variance": variance,
+        "squared_mean": squared_mean,
+        "noise": variance / squared_mean if squared_mean > 0 else None,
+        "paths": objective.paths,
+    }
+
+
+def gradient_batches(
+    captioner: Captioner, examples: Sequence[Example], annotations: Annotations, seed: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Four batches of up to 16 of the examples' captions, each of one length, the fullest first.
+
+    Training's batches are larger and their gradients' noise smaller in proportion; ratios of estimators stay.
+    """
+    encode = captioner.checkpoint.vocabulary.encode
+    captions = [(example.name, encode(words)) for example in examples for words in example.captions]
+    chosen = sorted(batches(captions, BATCH_SIZE, seed), key=len, reverse=True)[:BATCHES]
+    return [
+        (
+            annotations[[captions[index][0] for index in batch]].to(captioner.device),
+            torch.tensor([captions[index][1] for index in batch], device=captioner.device),
+        )
+        for batch in chosen
+    ]
+
+
+def gradient_table(
+    decoder: AttentionDecoder,
+    examples: Sequence[tuple[Tensor, Tensor]],
+    *,
+    draws: int,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, dict[str, Any]]:
+    """`gradient_noise` of each of `estimators`, and ``relative``: its variance over that without a baseline."""
+    table: dict[str, dict[str, Any]] = {}
+    for name, objective in tqdm(estimators().items(), desc="gradients", unit="estimator", disable=not show):
+        table[name] = gradient_noise(decoder, examples, objective, draws=draws, seed=seed)
+    plain = table["no baseline"]["variance"]
+    return {name: {**row, "relative": row["variance"] / plain} for name, row in table.items()}
+
+
+# ---------------------------------------------------------------- all of it, for one model and for several
+
+
+def examine(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    *,
+    cache: Path,
+    photos: int = 200,
+    samples: int = 100,
+    draws: int = 50,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Examine a model on the first captions of so many photos of a split, drawn by ``seed`` (all, if there are fewer).
+
+    ``samples`` sequences of places are drawn a caption, and ``draws`` gradients an estimator (0 leaves the gradient
+    out). The result has, in nats and with end tokens counted as words:
+
+    - ``log_loss``: −log p by every estimate of `likelihoods`, ``nats_per_word`` and ``nats_per_caption``, with the
+      ``standard_error`` of the first (captions and draws as the sample) and its ``draw_error`` (of the draws alone).
+      "own" is the model's own: the expectation's for a soft model, which is exact, and the particle filter's for a
+      hard one, which is an upper bound of −log p(y|a) in expectation;
+    - ``entropy``: the mean H[α_t] along sampled sequences;
+    - ``nwgm``: the means of `nwgm_gap` over words, with standard errors;
+    - ``gradient``: `gradient_table` on a few batches of the same photos' captions, or None;
+    - ``captions``: every caption's own figures.
+
+    Raises `SatError` for a decoder without attention, a split that is not there, and too few of anything to tell a
+    spread from.
+    """
+    decoder = captioner.decoder
+    if not isinstance(decoder, AttentionDecoder):
+        raise SatError(f"{captioner.name} has no attention to examine: give a model with soft or hard attention")
+    if min(photos, samples) < 2 or draws < 0 or draws == 1:
+        raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
+    examples = list(dataset.split(split))
+    if len(examples) < 2:
+        raise SatError(f"the split {split!r} has one photo: give a split of 2 or more, for a spread")
+    if len(examples) > photos:
+        examples = [examples[index] for index in sorted(random.Random(seed).sample(range(len(examples)), photos))]
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+
+    captions: list[dict[str, Any]] = []
+    variances: list[dict[str, float]] = []
+    for example in tqdm(examples, desc=captioner.name, unit="caption", disable=not show):
+        photo = annotations[[example.name]].to(captioner.device)
+        ids = torch.tensor([captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.device)
+        generator = torch.Generator().manual_seed(photo_seed(seed, example.name.encode()))
+        found, uncertainty = likelihoods(decoder, photo, ids, samples=samples, generator=generator)
+        gap = nwgm_gap(decoder, photo, ids)
+        captions.append(
+            {
+                "photo": example.name,
+                "words": ids.shape[1],
+                "log_p": {name: estimate.value for name, estimate in found.items()},
+                "entropy": uncertainty,
+                "nwgm": {name: float(values.sum()) for name, values in gap.items()},
+            }
+        )
+        variances.append({name: estimate.variance for name, estimate in found.items()})
+
+    words = [caption["words"] for caption in captions]
+
+    def log_loss(name: str) -> dict[str, Any]:
+        values = [-caption["log_p"][name] for caption in captions]
+        mean, error = per_word(values, words)
+        return {
+            "nats_per_word": mean,
+            "standard_error": error,
+            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
+            "nats_per_caption": sum(values) / len(values),
+        }
+
+    losses = {name: log_loss(name) for name in variances[0]}
+    own = "expectation" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
+    for caption in captions:
+        caption["log_p"]["own"] = caption["log_p"][own]
+    gaps: dict[str, Any] = {}
+    for name in captions[0]["nwgm"]:
+        mean, error = per_word([caption["nwgm"][name] for caption in captions], words)
+        gaps[name] = {"mean": mean, "standard_error": error}
+    table = None
+    if draws:
+        chosen = gradient_batches(captioner, examples, annotations, seed)
+        table = gradient_table(decoder, chosen, draws=draws, seed=seed, show=show)
+    return {
+        "model": captioner.name,
+        "attention": decoder.config.attention,
+        "data": dataset.name,
+        "split": split,
+        "photos": len(examples),
+        "samples": samples,
+        "draws": draws,
+        "seed": seed,
+        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
+        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
+        "nwgm": gaps,
+        "gradient": table,
+        "captions": captions,
+    }
+
+
+def per_word(values: Sequence[float], words: Sequence[int]) -> tuple[float, float]:
+    """Σ values / Σ words over two or more captions, and that ratio's standard error."""
+    mean = sum(values) / sum(words)
+    squares = sum((value - mean * length) ** 2 for value, length in zip(values, words, strict=True))
+    return mean, math.sqrt(squares * len(values) / (len(values) - 1)) / sum(words)
+
+
+def side_by_side(captioners: Sequence[Captioner], dataset: Dataset, split: str, **options: Any) -> dict[str, Any]:
+    """Examine several models on the same captions; the options are `examine`'s.
+
+    ``models`` has the result of each; ``differences``, for each model but the first, what its nats per word are more
+    than the first's: the mean and its standard error, paired by caption, for every estimate. Raises `SatError` for
+    models whose vocabularies differ, since their nats count different words.
+    """
+    first = captioners[0]
+    for other in captioners[1:]:
+        if other.checkpoint.vocabulary != first.checkpoint.vocabulary:
+            raise SatError(
+                f"{first.name} and {other.name} have different vocabularies, so their nats per word cannot be "
+                "compared: examine them apart"
+            )
+    results = [examine(captioner, dataset, split, **options) for captioner in captioners]
+    return {
+        "models": results,
+        "differences": [difference(results[0], other) for other in results[1:]],
+    }
+
+
+def difference(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What ``other`` has more than ``first`` in nats per word, of two results of `examine` on the same captions."""
+    found: dict[str, Any] = {"model": other["model"], "less": first["model"]}
+    for name in first["log_loss"]:
+        pairs = zip(first["captions"], other["captions"], strict=True)
+        values = [mine["log_p"][name] - theirs["log_p"][name] for mine, theirs in pairs]
+        mean, error = per_word(values, [caption["words"] for caption in first["captions"]])
+        found[name] = {"nats_per_word": mean, "standard_error": error}
+    return found

@@ -1,0 +1,139 @@
+"""Does a model look at what it names? Measured where boxes are known (`scenes`).
+
+C words of a sentence, end token included · L places in a grid of rows and columns.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from show_attend_tell.analysis.occlusion import Bootstrap
+from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
+from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.interface import tell
+
+FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
+
+
+@torch.inference_mode()
+def pointing(
+    captioner: Captioner,
+    folder: str | os.PathLike[str],
+    *,
+    split: str = "test",
+    look: LookName | None = None,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, Any]:
+    """How much of a model's attention falls on the object that each colour and shape word names.
+
+    Every sentence of the split is told to the model with its true history, α of each naming word laid on the photo,
+    and its part inside the named object's box added up. ``look`` is the way of looking on the way, by default the
+    soft model's expectation and the hard model's likeliest place; what is measured is α itself.
+
+    Returns, for ``all`` naming words and by kind, ``colour`` and ``shape``, the number of ``words`` and, of each figure
+    below, the ``mean`` over them with ``low`` and ``high``, its 95 % interval by bootstrapping photos:
+
+    - ``share``: α's part on the named object's box, 0 to 1; ``share_chance``: the box's part of the photo, as even
+      attention gives;
+    - ``elsewhere``: α's part on the boxes of the other objects, and ``elsewhere_chance``;
+    - ``hit``: the words whose likeliest place has its centre inside the box; ``hit_chance``: the places that have;
+    - ``right``: the words that the model holds likeliest itself.
+
+    Raises `SatError` for data without boxes, a model without attention and an unknown split.
+    """
+    scenes = read_scenes(folder)
+    examples = read_dataset(folder).split(split)
+    if look is None:
+        look = "likeliest" if captioner.checkpoint.decoder.config.attention == "hard" else "expectation"
+    vocabulary = captioner.checkpoint.vocabulary
+    kinds: list[str] = []  # of every naming word, as the two lists below
+    photos: list[int] = []
+    figures: list[tuple[float, ...]] = []
+    for photo, example in enumerate(tqdm(examples, desc="pointing", unit="photo", disable=not show)):
+        scene = scenes.get(example.name)
+        if scene is None:
+            raise SatError(f"boxes.json says nothing of the photo {example.name}: make the folder again")
+        image = open_photo(example.photo)
+        if image.size != scene.size:
+            width, height = image.size
+            raise SatError(
+                f"boxes.json has boxes in {scene.size[0]} × {scene.size[1]} pixels for the photo {example.name}, which "
+                f"has {width} × {height}: make the folder again"
+            )
+        pixels = captioner.encoder.preprocessing(image)
+        annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
+        cover = Cover(captioner.encoder.preprocessing.seen(*scene.size), captioner.encoder.grid)
+        for sentence in scene.sentences:
+            ids = torch.tensor([vocabulary.encode(sentence.words)], device=captioner.device)
+            seeds = [photo_seed(seed, example.name.encode())]
+            chosen = look_by_name(look, seeds=seeds, paths=1, steps=ids.shape[1], device=captioner.device)
+            told = tell(captioner.decoder, annotations, ids, look=chosen)
+            if told.alpha is None:
+                raise SatError(f"{captioner.name} has no attention: there is nothing to measure")
+            alpha = told.alpha[0, 0].cpu().numpy()  # (C, L)
+            right = (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()  # (C,)
+            for step, number in enumerate(sentence.objects):
+                if number is not None:
+                    kinds.append("colour" if sentence.words[step] == scene.objects[number].colour else "shape")
+                    photos.append(photo)
+                    figures.append((*cover.measure(alpha[step], scene, number), float(right[step])))
+    if not figures:
+        raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
+    values, where, of_kind = np.array(figures), np.array(photos), np.array(kinds)
+    bootstrap = Bootstrap(len(examples), seed)
+    result: dict[str, Any] = {"model": captioner.name, "look": look, "split": split, "photos": len(examples)}
+    for kind in ("all", "colour", "shape"):
+        of_it = np.flatnonzero((of_kind == kind) | (kind == "all"))
+        if len(of_it):
+            means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
+            result[kind] = {"words": len(of_it), **dict(zip(FIGURES, means, strict=True))}
+    return result
+
+
+class Cover:
+    """How boxes of a photo lie on the grid of places, which is spread over the part of the photo that was seen."""
+
+    def __init__(self, seen: Box, grid: tuple[int, int]) -> None:
+        left, top, right, bottom = seen
+        self.rows = np.linspace(top, bottom, grid[0] + 1)  # edges, in pixels
+        self.columns = np.linspace(left, right, grid[1] + 1)
+
+    def share(self, box: Box) -> NDArray[np.float64]:
+        """The part of each place's own area that is inside the box (L,)."""
+        left, top, right, bottom = box
+        return np.outer(_overlap(self.rows, top, bottom), _overlap(self.columns, left, right)).ravel()
+
+    def centred(self, box: Box) -> NDArray[np.bool_]:
+        """Whether each place has its centre inside the box (L,)."""
+        left, top, right, bottom = box
+        down, across = (self.rows[:-1] + self.rows[1:]) / 2, (self.columns[:-1] + self.columns[1:]) / 2
+        return np.outer((top <= down) & (down < bottom), (left <= across) & (across < right)).ravel()
+
+    def measure(self, alpha: NDArray[Any], scene: Scene, number: int) -> tuple[float, ...]:
+        """Share, chance, elsewhere, its chance, hit and its chance, of one word's α (L,) and the object it names."""
+        box = scene.objects[number].box
+        inside, centred = self.share(box), self.centred(box)
+        others = sum((self.share(o.box) for i, o in enumerate(scene.objects) if i != number), np.zeros(len(alpha)))
+        return (
+            float(alpha @ inside),
+            float(inside.mean()),
+            float(alpha @ others),
+            float(others.mean()),
+            float(centred[alpha.argmax()]),
+            float(centred.mean()),
+        )
+
+
+def _overlap(edges: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+    inside = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
+    part: NDArray[np.float64] = np.clip(inside, 0, None) / np.diff(edges)
+    return part

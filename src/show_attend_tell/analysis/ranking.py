@@ -1,0 +1,323 @@
+"""Judging captions that people wrote: which caption belongs to which photo, and how good is it?
+
+A captioner can rank captions by their log p given a photo. Two questions are asked of that: does a photo find its own
+captions among all others, and a caption its photo (Kiros 2014b's task); and does the model agree with experts who
+rated captions of other photos (Hodosh et al. 2013)?
+
+B photos · P paths, here different beginnings of captions · N captions · K vocabulary.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.datasets import REFERENCES, Dataset, Example
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.device import native_bf16
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.interface import Decoder, State
+from show_attend_tell.scoring.metrics import check_scorers, measure
+from show_attend_tell.vision.sources import cached
+
+AT_ONCE = 128  # captions of one tree, so at most as many paths: more is no faster on a CPU and takes memory
+Scores = NDArray[np.float64]
+
+# ---------------------------------------------------------------- log p of many captions for each photo
+
+
+class Level(NamedTuple):
+    """What the captions of a tree say at one step: each word once for every different beginning before it."""
+
+    parents: Tensor  # the beginning that each continues, a path of this step (W,)
+    words: Tensor  # (W,)
+    running: Tensor  # those of the W that are not the end token, the paths of the next step (P′,)
+    captions: Tensor  # the captions that end here, as columns of the scores
+    ends: Tensor  # their end tokens, among the W
+
+
+def grow(captions: Sequence[Sequence[int]]) -> list[list[Level]]:
+    """The captions (ids, each ending with the end token) as trees of their beginnings, some hundred in each.
+
+    A decoder's state depends on the words so far, so a beginning that several captions share is computed once: for
+    Flickr8k's 5,000 test captions that leaves two steps in three.
+    """
+    order = sorted(range(len(captions)), key=lambda i: list(captions[i]))  # neighbours share the longest beginnings
+    trees = []
+    for start in range(0, len(order), AT_ONCE):
+        beginning = dict.fromkeys(order[start : start + AT_ONCE], 0)  # of each caption that still runs
+        levels: list[Level] = []
+        while beginning:
+            time = len(levels)
+            rows: dict[tuple[int, int], int] = {}
+            row = {i: rows.setdefault((path, captions[i][time]), len(rows)) for i, path in beginning.items()}
+            ended = [i for i in row if captions[i][time] == Vocabulary.END]
+            running = [number for (_, word), number in rows.items() if word != Vocabulary.END]
+            parents, words = zip(*rows, strict=True)
+            parts = (parents, words, running, ended, [row[i] for i in ended])
+            levels.append(Level(*(torch.tensor(part, dtype=torch.long) for part in parts)))
+            path_of = {number: path for path, number in enumerate(running)}
+            beginning = {i: path_of[number] for i, number in row.items() if number in path_of}
+        trees.append(levels)
+    return trees
+
+
+@torch.inference_mode()
+def log_probabilities(decoder: Decoder, annotations: Tensor, captions: Sequence[Sequence[int]]) -> Tensor:
+    """log p of every caption for every photo (B, N), end tokens included, by the expected context.
+
+    annotations (B, L, D); captions are N lists of ids, each ending with the end token.
+    """
+    return climb(decoder, annotations, grow(captions), len(captions))
+
+
+def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], captions: int) -> Tensor:
+    """`log_probabilities` of that many captions whose trees are grown already."""
+    batch, device = annotations.shape[0], annotations.device
+    scores = torch.empty(batch, captions, device=device)
+    start = decoder.start(annotations)
+    for levels in trees:
+        state: State = start
+        words = torch.full((batch, 1), decoder.vocabulary_size, device=device)
+        total = torch.zeros(batch, 1, device=device)  # log p of each beginning
+        for level in levels:
+            parents, next_words, running = level.parents.to(device), level.words.to(device), level.running.to(device)
+            step = decoder.step(decoder.embed(words), state)
+            logits = decoder.read_out(step.output).float()  # (B, P, K)
+            total = (total - logits.logsumexp(-1))[:, parents] + logits[:, parents, next_words]  # (B, W)
+            scores[:, level.captions.to(device)] = total[:, level.ends.to(device)]
+            total, words = total[:, running], next_words[running].expand(batch, -1)
+            state = step.state.select(parents[running].expand(batch, -1))
+    return scores
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+def less_mean(scores: Scores, among: int | None = None) -> Scores:
+    """Each score less the mean of the same caption's over the other photos, for scores (photos, captions): what the
+    photo adds to how likely the caption is anyway. The mean is over the first ``among`` photos, two or more, or all."""
+    among = len(scores) if among is None else among
+    inside = (np.arange(len(scores)) < among)[:, None]
+    others: Scores = (scores[:among].sum(0) - np.where(inside, scores, 0.0)) / (among - inside)
+    return scores - others
+
+
+def retrieval(scores: Scores, owners: NDArray[np.int64]) -> dict[str, dict[str, float]]:
+    """How well scores (photos, captions) find the captions of a photo and the photo of a caption.
+
+    ``owners`` (captions,) is each caption's own photo, as a row. ``image_to_caption`` ranks all captions for each photo
+    by the best of its own, the photo's other captions aside; ``caption_to_image`` ranks all photos for each caption.
+    ``recall_1``, ``recall_5`` and ``recall_10`` are the shares ×100 whose rank is at most that; ``median_rank`` 1 is
+    best. What scores as high as the right one counts as ranked before it.
+    """
+    own = owners[None] == np.arange(len(scores))[:, None]
+    best = np.where(own, scores, -np.inf).max(1, keepdims=True)
+    right = scores[owners, np.arange(len(owners))]
+    return {
+        "image_to_caption": ranks(1 + ((scores >= best) & ~own).sum(1)),
+        "caption_to_image": ranks((scores >= right).sum(0)),
+    }
+
+
+def ranks(found: NDArray[np.int64]) -> dict[str, float]:
+    """Recall ×100 at 1, 5 and 10, and the median, of ranks from 1."""
+    recall = {f"recall_{k}": 100 * float((found <= k).mean()) for k in (1, 5, 10)}
+    return {**recall, "median_rank": float(np.median(found)), "queries": len(found)}
+
+
+# ---------------------------------------------------------------- the experts
+
+
+class Judgement(NamedTuple):
+    """What three experts said of a caption as the description of a photo."""
+
+    photo: str
+    source: str  # the photo that the caption was written for
+    number: int  # of the caption among that photo's, from 0
+    ratings: tuple[int, int, int]  # 1 (unrelated) to 4 (describes the photo)
+
+
+def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
+    """Read Flickr8k's ExpertAnnotations.txt: a photo, a caption as PHOTO#NUMBER and three ratings, by tabs.
+
+    ``examples`` are the photos that may occur. Raises `SatError` naming the first line that is of another form or
+    names a photo or caption that is not there.
+    """
+    known = {example.name: len(example.captions) for example in examples}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SatError(f"cannot read the experts' ratings {file}: {error}") from error
+    found = []
+    for place, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        source, _, number = fields[1].rpartition("#") if len(fields) == 5 else ("", "", "")
+        if not number.isdecimal() or any(rating not in ("1", "2", "3", "4") for rating in fields[2:]):
+            raise SatError(
+                f"{file}, line {place}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
+                "with tabs between"
+            )
+        for name in (fields[0], source):
+            if name not in known:
+                raise SatError(f"{file}, line {place}: the photo {name!r} is not among the {len(known)} photos ranked")
+        if int(number) >= known[source]:
+            raise SatError(
+                f"{file}, line {place}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
+            )
+        first, second, third = map(int, fields[2:])
+        found.append(Judgement(fields[0], source, int(number), (first, second, third)))
+    if not found:
+        raise SatError(f"{file} has no ratings in it")
+    return found
+
+
+def kendall_tau_c(scores: Scores, ratings: NDArray[np.int64]) -> float:
+    """Stuart's τ_c = 2m (P − Q) / (n² (m − 1)) of n scores with n ratings, −1 to 1.
+
+    P pairs are ordered alike by both and Q oppositely, those tied in either count for neither; m is the smaller number
+    of different values. Raises `SatError` where all scores or all ratings are equal.
+    """
+    values = np.unique(ratings)
+    m = min(len(values), len(np.unique(scores)))
+    if m < 2:
+        raise SatError("Kendall's tau_c needs scores and ratings that vary, and here all of one are equal")
+    balance = 0  # P − Q
+    for low, high in combinations(values, 2):
+        below, above = np.sort(scores[ratings == low]), scores[ratings == high]
+        balance += int(np.searchsorted(below, above, "left").sum())
+        balance -= int((len(below) - np.searchsorted(below, above, "right")).sum())
+    return 2 * m * balance / (len(scores) ** 2 * (m - 1))
+
+
+def reference_metrics(judgements: Sequence[Judgement], examples: Sequence[Example]) -> dict[str, Scores]:
+    """What the usual metrics, `evaluation.measure`'s, give each judged caption against its photo's own captions."""
+    of = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+    keys = [f"{judged.photo} {judged.source}#{judged.number}" for judged in judgements]
+    told = {key: of[judged.source][judged.number] for key, judged in zip(keys, judgements, strict=True)}
+    references = {key: of[judged.photo] for key, judged in zip(keys, judgements, strict=True)}
+    each = measure(told, references).photos
+    return {name: np.array([each[key][name] for key in keys]) for name in each[keys[0]]}
+
+
+# ---------------------------------------------------------------- all of it
+
+
+def rank(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    *,
+    cache: Path,
+    captions: int = REFERENCES,
+    photos: int | None = None,
+    experts: Path | None = None,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Rank the captions of a split for its photos and the photos for its captions, and compare with the experts.
+
+    Each caption's log p is computed for each photo, by the expected context (also a hard model's), in bfloat16 where
+    that is native. Three scores are made of it: ``log_p``, end token included; ``per_word``, divided by the words,
+    end token included; ``less_mean``, see `less_mean`. The last two order the photos of one caption as the first
+    does, so that they change ``image_to_caption`` alone. ``captions`` is how many of each photo's captions are ranked,
+    the first ones, and ``photos`` how many of the split's photos, the first ones too, or all; the means of
+    ``less_mean`` are over these. The experts' pairs are always all there.
+
+    ``retrieval`` has `retrieval` by score. With ``experts``, a file as `read_experts` reads it, ``experts`` has
+    Kendall's τ_c ×100 (`kendall_tau_c`) of each score with all ratings, three a pair, pairs of a photo with its own
+    caption dropped; beside them, as ``metrics``, what the usual metrics reach on the same pairs against the photo's
+    own captions; and the ``pairs`` with all their scores. Raises `SatError` for fewer than two photos and as
+    `read_experts`.
+    """
+    examples = dataset.split(split)
+    among = examples[:photos]
+    if len(among) < 2:
+        raise SatError(f"{len(among)} of the photos of the split {split!r} to rank among: give 2 or more")
+    if captions < 1:
+        raise SatError(f"{captions} captions of each photo: give at least 1")
+    judgements: list[Judgement] = []
+    own = 0
+    if experts is not None:
+        check_scorers()
+        found = read_experts(experts, examples)
+        judgements = [judged for judged in found if judged.photo != judged.source]
+        own = len(found) - len(judgements)
+        if not judgements:
+            raise SatError(f"{experts}: each photo is rated with its own captions only, which says nothing")
+        if len({rating for judged in judgements for rating in judged.ratings}) < 2:
+            raise SatError(f"{experts}: all ratings are the same, and nothing can agree with them more or less")
+
+    chosen = [(e.name, number) for e in among for number in range(min(captions, len(e.captions)))]
+    ranked = len(chosen)
+    chosen = list(dict.fromkeys([*chosen, *((judged.source, judged.number) for judged in judgements)]))
+    column = {caption: number for number, caption in enumerate(chosen)}
+    row = {example.name: number for number, example in enumerate(examples)}
+    words = [captioner.checkpoint.vocabulary.encode(examples[row[name]].captions[number]) for name, number in chosen]
+    lengths = np.array([len(ids) for ids in words])
+
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    fast = native_bf16(captioner.device)
+    # beyond the photos to rank among, the experts' pairs alone have a score
+    log_p = np.full((len(examples), len(chosen)), np.nan)
+    cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
+    trees = grow(words)
+
+    def told(example: Example, trees: list[list[Level]], captions: int) -> Scores:
+        photo = annotations[[example.name]].to(captioner.device)
+        found: Scores = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
+        return found
+
+    with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
+        for number, example in enumerate(tqdm(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)):
+            log_p[number] = told(example, trees, len(chosen))
+        for number, example in enumerate(examples[len(among) :], start=len(among)):
+            if columns := [cell[1] for cell in cells if cell[0] == number]:
+                log_p[number, columns] = told(example, grow([words[one] for one in columns]), len(columns))
+
+    scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p, len(among))}
+    owners = np.array([row[name] for name, _ in chosen[:ranked]])
+    result: dict[str, Any] = {
+        "model": captioner.name,
+        "data": dataset.name,
+        "split": split,
+        "photos": len(among),
+        "captions": ranked,
+        "look": "expectation",
+        "precision": "bfloat16" if fast else "float32",
+        "retrieval": {name: retrieval(values[: len(among), :ranked], owners) for name, values in scores.items()},
+    }
+    if judgements:
+        ours = {name: np.array([values[cell] for cell in cells]) for name, values in scores.items()}
+        metrics = reference_metrics(judgements, examples)
+        ratings = np.array([judged.ratings for judged in judgements])
+
+        def agreement(values: Scores) -> float | None:
+            if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
+                return None
+            return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())
+
+        result["experts"] = {
+            "own_captions_dropped": own,
+            "ratings": ratings.size,
+            "tau_c": {name: agreement(values) for name, values in ours.items()},
+            "metrics": {name: agreement(values) for name, values in metrics.items()},
+            "pairs": [
+                {
+                    "photo": judged.photo,
+                    "caption": f"{judged.source}#{judged.number}",
+                    "ratings": list(judged.ratings),
+                    **{name: float(values[number]) for name, values in (ours | metrics).items()},
+                }
+                for number, judged in enumerate(judgements)
+            ],
+        }
+    return result

@@ -1,0 +1,211 @@
+"""The report of one evaluation, or of two of the same photos: scores, mistakes, and where the model looked.
+
+T words shown · R rows and C columns of places.
+"""
+
+import base64
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from tqdm import tqdm
+
+from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, read_object, shown, some
+from show_attend_tell.scoring.caption_files import read_evaluation
+from show_attend_tell.show.page import data_uri, document
+
+SIDE = 224  # pixels of a photo's longer side in a report that holds its photos
+BYTES = 7_500  # of its JPEG, which a data: URI makes 10 kB of
+
+CORPUS = [
+    *(f"bleu_{n}{suffix}" for suffix in ("", "_no_brevity") for n in (1, 2, 3, 4)),
+    *("meteor", "rouge_l", "cider", "spice"),
+]
+PER_PHOTO = ("cider", "meteor", "rouge_l", "bleu_4_smoothed")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report as a page, and what could not be put into it."""
+
+    page: str
+    photos: int
+    missing: list[str]  # the photos whose file is not where the evaluation found it, or is damaged
+    attention: bool  # whether any evaluation says where its model looked
+
+
+def report(
+    files: Sequence[Path], *, cards: Mapping[str, str] | None = None, linked_from: Path | None = None, show: bool = True
+) -> Report:
+    """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
+
+    With `sat evaluate --attention` it shows where each word looked. ``cards`` are models' cards by model name, of which
+    the page has those it needs. It holds a small copy of each photo, or with ``linked_from``, the folder that it will
+    be in, links to the photos themselves. Raises `SatError` for a damaged evaluation, and for two that are not of the
+    same photos or not scored on the same tokens.
+    """
+    told = [read_evaluation(file) for file in files]
+    content = [read_object(file, "results") for file in files]
+    for other in told[1:]:
+        named = (*told[0].captions, *other.captions)
+        strangers = [photo for photo in named if photo not in told[0].captions or photo not in other.captions]
+        if strangers:
+            raise SatError(
+                f"{other.file} and {told[0].file} are not of the same photos: only one has {some(strangers)}"
+            )
+        if other.tokens != told[0].tokens:
+            raise SatError(
+                f"{other.file} was scored on {other.tokens} tokens and {told[0].file} on {told[0].tokens} tokens: "
+                "evaluate one again, with --tokens"
+            )
+    entries = [
+        {entry["photo"]: (f"{file}: results[{index}]", entry) for index, entry in enumerate(found["results"])}
+        for file, found in zip(files, content, strict=True)
+    ]
+    photos, missing = [], []
+    for name, references in tqdm(told[0].references.items(), desc="photos", unit="photo", disable=not show):
+        both = [found[name] for found in entries]
+        file = next((entry["file"] for _, entry in both if isinstance(entry.get("file"), str)), None)
+        image, size = _photo(file, linked_from)
+        if image is None:
+            missing.append(name)
+        known = {word for text in references for word in tokenise(text)} | FUNCTION_WORDS
+        photos.append(
+            {
+                "name": name,
+                "image": image,
+                "size": size,
+                "references": references,
+                "told": [_told(where, entry, known) for where, entry in both],
+            }
+        )
+    data = {
+        "title": " ".join(str(content[0][key]) for key in ("data", "split") if content[0].get(key)) or files[0].stem,
+        "tokens": told[0].tokens,
+        "models": _models(files, content),
+        "photos": photos,
+        "cards": {
+            name: card for name, card in (cards or {}).items() if name in {str(found.get("model")) for found in content}
+        },
+    }
+    images = "data:" if linked_from is None else "data: 'self' file:"
+    return Report(
+        page=document(f"Report: {data['title']}", data, script="report.js", style="report.css", images=images),
+        photos=len(photos),
+        missing=missing,
+        attention=any(entry["attention"] for photo in photos for entry in photo["told"]),
+    )
+
+
+def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    names = [str(found.get("model") or file.stem) for file, found in zip(files, content, strict=True)]
+    if len(set(names)) < len(names):  # one model, decoded in two ways
+        names = [f"{name} ({file.stem})" for name, file in zip(names, files, strict=True)]
+    return [
+        {
+            "name": name,
+            "model": found.get("model"),
+            "beam": found.get("beam"),
+            "look": found.get("look"),
+            "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
+            | {key: found.get(key) for key in ("meteor_missing", "spice_missing")},
+        }
+        for name, file, found in zip(names, files, content, strict=True)
+    ]
+
+
+def _photo(file: str | None, linked_from: Path | None) -> tuple[str | None, list[int] | None]:
+    """A photo's small copy, or a link to it, and its size; None for one that is not there any more."""
+    if file is None:
+        return None, None
+    try:
+        photo = open_photo(file)
+    except SatError:
+        return None, None
+    if linked_from is None:
+        return data_uri(photo, SIDE, most=BYTES), list(photo.size)
+    return quote(Path(os.path.relpath(file, linked_from)).as_posix()), list(photo.size)
+
+
+def _told(where: str, entry: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """What the report keeps of a caption; ``known`` are the words that are no mistake, having been said by people."""
+    words = entry["caption"].split()
+    others = entry.get("alternatives") or []
+    if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
+        raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
+    return {
+        "words": words,
+        "unsupported": [index for index, word in enumerate(words) if not known.issuperset(tokenise(word))],
+        "complete": entry.get("complete"),
+        "log_probability": _rounded(where, entry, "log_probability", 3),
+        **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
+        "attention": packed(where, entry.get("attention"), len(words)),
+        "gate": _numbers(where, entry, "gate", (len(words),), 3),
+        "places": _numbers(where, entry, "places", (len(words), 2)),
+        "seen": _numbers(where, entry, "seen", (4,), 3),
+        "alternatives": [
+            {
+                "caption": str(other.get("caption", "")),
+                "log_probability": _rounded(f"{where}: alternatives[{number}]", other, "log_probability", 2),
+            }
+            for number, other in enumerate(others)
+        ],
+    }
+
+
+def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
+    """α (T, R, C) in 8 bits a place, in 255ths of each word's own peak; None for a caption that has none.
+
+    Raises `SatError`, saying ``where``, for what is not one map for each word.
+    """
+    if not attention:
+        return None
+    try:
+        alpha = np.asarray(attention, dtype=np.float64)
+    except (TypeError, ValueError):
+        alpha = np.empty(0)
+    if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
+        raise SatError(
+            f"{where}: 'attention' must be a map for each of {count(words, 'word')}, and is {shown(attention)}"
+        )
+    peaks = alpha.max(axis=(1, 2))
+    levels = (255 * alpha / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
+    return {
+        "rows": alpha.shape[1],
+        "columns": alpha.shape[2],
+        "peaks": [round(float(peak), 5) for peak in peaks],
+        "data": base64.b64encode(levels.tobytes()).decode(),
+    }
+
+
+def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> float | None:
+    """A number of an entry, or None where it has none; raises `SatError`, saying ``where``, for anything else."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
+        raise SatError(f"{where}: {key!r} must be a number, and is {shown(value)}")
+    return round(float(value), digits)
+
+
+def _numbers(where: str, entry: Mapping[str, Any], key: str, shape: tuple[int, ...], digits: int = 0) -> Any:
+    """A list of numbers of that shape, or None where an entry has none; without digits they are whole numbers."""
+    value = entry.get(key)
+    if not value:
+        return None
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty(0)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise SatError(f"{where}: {key!r} must be {' × '.join(map(str, shape))} numbers, and is {shown(value)}")
+    return found.round(digits).tolist() if digits else found.astype(int).tolist()

@@ -1,0 +1,230 @@
+"""Generated scenes: pictures of coloured shapes whose sentences are known word by word, with a box for every object.
+
+Nobody drew boxes on Flickr8k's photos. Here the boxes are known, so that one can see whether a model looks at what it
+names (`pointing`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
+anywhere, and are named from left to right.
+
+`write_scenes` makes a data folder that `datasets.read_dataset` reads as it is, and beside its captions a file
+`boxes.json`:
+
+    {PHOTO: {"size": [W, H],
+             "objects": [{"colour", "shape", "box": [LEFT, TOP, RIGHT, BOTTOM]}],
+             "sentences": [{"words": [WORD, ...], "objects": [NUMBER or null, ...]}]}}
+
+Boxes are in pixels of the photo; a word's number is that of the object that it names, null when it names none.
+"""
+
+import csv
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from tqdm import tqdm
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
+
+SIDE = 64  # pixels of a picture
+COLOURS = {
+    "red": (214, 39, 40),
+    "green": (44, 150, 60),
+    "blue": (40, 80, 220),
+    "yellow": (245, 215, 50),
+    "white": (250, 250, 250),
+    "black": (15, 15, 15),
+}
+SHAPES = ("circle", "square", "triangle", "cross", "ring")
+OBJECTS = (2, 4)  # fewest and most in a picture
+SIZES = (13, 20)  # pixels, of an object's side
+SMOOTHING = 4  # drawn this many times as large, then reduced, for smooth edges
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels of the photo
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object of a scene."""
+
+    colour: str
+    shape: str
+    box: Box
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, and for each of its words the number of the object that it names, or None."""
+
+    words: tuple[str, ...]
+    objects: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture's objects from left to right, and the sentences that tell it."""
+
+    size: tuple[int, int]  # (W, H)
+    objects: tuple[Thing, ...]
+    sentences: tuple[Sentence, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scene as it stands in ``boxes.json``."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Scene":
+        """The scene that `to_dict` described; raises `SatError` for one that contradicts itself."""
+        width, height = values["size"]
+        things = tuple(Thing(one["colour"], one["shape"], tuple(map(float, one["box"]))) for one in values["objects"])  # type: ignore[arg-type]
+        for thing in things:
+            left, top, right, bottom = thing.box
+            if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+                raise SatError(
+                    f"the box {list(thing.box)} of the {thing.colour} {thing.shape} is not left, top, right, bottom "
+                    f"inside {width} × {height} pixels"
+                )
+        sentences = tuple(Sentence(tuple(one["words"]), tuple(one["objects"])) for one in values["sentences"])
+        for sentence in sentences:
+            said = " ".join(sentence.words)
+            if len(sentence.words) != len(sentence.objects):
+                raise SatError(f"{said!r} has {len(sentence.words)} words and {len(sentence.objects)} objects named")
+            for number in sentence.objects:
+                if number is not None and not (isinstance(number, int) and 0 <= number < len(things)):
+                    raise SatError(f"{said!r} names object {number}, and there are {len(things)}, counted from 0")
+        return cls((width, height), things, sentences)
+
+
+def make_scene(seed: int, number: int) -> tuple[Scene, Image.Image]:
+    """The scene of that number and its picture; the same seed and number always give the same.
+
+    No two objects of a scene overlap or share a colour or a shape, so that a word names one object only, and no two
+    stand straight above each other, so that left and right are plain.
+    """
+    random = np.random.default_rng([seed, number])
+    count = int(random.integers(OBJECTS[0], OBJECTS[1] + 1))
+    colours = random.permutation(list(COLOURS))[:count].tolist()
+    shapes = random.permutation(SHAPES)[:count].tolist()
+    boxes = sorted(_place(random, count))
+    things = tuple(Thing(*parts) for parts in zip(colours, shapes, boxes, strict=True))
+    return Scene((SIDE, SIDE), things, _tell(things)), _draw(random, things)
+
+
+def write_scenes(folder: str | os.PathLike[str], photos: int, *, seed: int = 1, show: bool = True) -> None:
+    """Write a data folder of generated scenes: ``images/``, ``boxes.json`` and ``captions.csv``.
+
+    Of ten photos eight are for training, one each for val and test. A scene depends on the seed and its number only,
+    so that more photos are the same and then others. Raises `SatError` for fewer than ten photos and for a folder that
+    is there and not empty.
+    """
+    folder = Path(folder)
+    if photos < 10:
+        raise SatError(f"{photos} photos are too few for the splits train, val and test: make at least 10")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SatError(f"{folder} is there already: name a new folder")
+    (folder / "images").mkdir(parents=True)
+    scenes: dict[str, Scene] = {}
+    for number in tqdm(range(photos), desc="scenes", unit="photo", disable=not show):
+        name = f"scene{number:05}.png"
+        scenes[name], picture = make_scene(seed, number)
+        picture.save(folder / "images" / name)
+    text = json.dumps({name: scene.to_dict() for name, scene in scenes.items()}) + "\n"
+    replace(folder / "boxes.json", lambda file: file.write_text(text, encoding="utf-8"))
+    replace(folder / "captions.csv", lambda file: _write_captions(file, scenes))
+
+
+def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
+    """The scenes of a data folder by photo; raises `SatError` when its ``boxes.json`` is missing or damaged."""
+    file = Path(folder) / "boxes.json"
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError:
+        raise SatError(f"{file} is not there: make a folder with boxes by sat scenes") from None
+    except (ValueError, RecursionError) as error:
+        raise SatError(f"{file} is not valid JSON: {error}") from None
+    scenes = {}
+    try:
+        for photo, values in content.items():
+            scenes[photo] = Scene.from_dict(values)
+    except SatError as error:
+        raise SatError(f"{file}: {photo}: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        where = f"{photo}: " if isinstance(content, dict) else ""
+        raise SatError(f"{file}: {where}not as sat scenes writes it ({error!r})") from None
+    return scenes
+
+
+def _place(random: np.random.Generator, count: int) -> list[Box]:
+    """Boxes apart from each other: by 2 pixels, and their centres by 6 from left to right."""
+    boxes: list[Box] = []
+    while len(boxes) < count:
+        boxes = []
+        for _ in range(50):
+            side = int(random.integers(SIZES[0], SIZES[1] + 1))
+            left, top = random.integers(1, SIDE - side, size=2).tolist()
+            box = (left, top, left + side, top + side)
+            if all(_apart(box, other) for other in boxes):
+                boxes.append(box)
+            if len(boxes) == count:
+                break
+    return boxes
+
+
+def _apart(one: Box, other: Box) -> bool:
+    across = max(one[0], other[0]) - min(one[2], other[2])
+    down = max(one[1], other[1]) - min(one[3], other[3])
+    return max(across, down) >= 2 and abs(one[0] + one[2] - other[0] - other[2]) >= 12
+
+
+def _tell(things: Sequence[Thing]) -> tuple[Sentence, ...]:
+    """Three sentences, each naming the objects from left to right."""
+    told = []
+    for opening, between in (("from left to right", "and"), ("", "then"), ("there is", "left of")):
+        words, objects = opening.split(), [None] * len(opening.split())
+        naming: list[int | None] = [*objects]
+        for number, thing in enumerate(things):
+            joint = between.split() if number else []
+            words += [*joint, "a", thing.colour, thing.shape]
+            naming += [*([None] * len(joint)), None, number, number]
+        told.append(Sentence(tuple(words), tuple(naming)))
+    return tuple(told)
+
+
+def _draw(random: np.random.Generator, things: Sequence[Thing]) -> Image.Image:
+    """The objects, each colour a little off its own, on soft clouds of grey."""
+    large = (SIDE * SMOOTHING, SIDE * SMOOTHING)
+    clouds = random.integers(95, 165, (7, 7, 1)) + random.integers(-15, 16, (7, 7, 3))
+    picture = Image.fromarray(clouds.astype(np.uint8)).resize(large, Image.Resampling.BICUBIC)
+    draw = ImageDraw.Draw(picture)
+    for thing in things:
+        shade: NDArray[Any] = np.clip(np.array(COLOURS[thing.colour]) + random.integers(-20, 21, 3), 0, 255)
+        fill = (int(shade[0]), int(shade[1]), int(shade[2]))
+        left, top, right, bottom = (SMOOTHING * edge for edge in thing.box)
+        right, bottom = right - 1, bottom - 1  # Pillow draws the last pixel too
+        third = (right - left) / 3
+        if thing.shape == "circle":
+            draw.ellipse((left, top, right, bottom), fill=fill)
+        elif thing.shape == "ring":
+            draw.ellipse((left, top, right, bottom), outline=fill, width=round(0.75 * third))
+        elif thing.shape == "square":
+            draw.rectangle((left, top, right, bottom), fill=fill)
+        elif thing.shape == "triangle":
+            draw.polygon([(left, bottom), ((left + right) / 2, top), (right, bottom)], fill=fill)
+        else:
+            draw.rectangle((left + third, top, right - third, bottom), fill=fill)
+            draw.rectangle((left, top + third, right, bottom - third), fill=fill)
+    return picture.resize((SIDE, SIDE), Image.Resampling.BOX)
+
+
+def _write_captions(file: Path, scenes: dict[str, Scene]) -> None:
+    with open(file, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["photo", "caption", "split"])
+        for number, (name, scene) in enumerate(scenes.items()):
+            split = {8: "val", 9: "test"}.get(number % 10, "train")
+            writer.writerows([name, " ".join(sentence.words), split] for sentence in scene.sentences)

@@ -1,0 +1,44 @@
+"""Models by name: those shipped, folders, and the Hugging Face hub."""
+
+import os
+from pathlib import Path
+
+from show_attend_tell.errors import SatError
+
+SHIPPED = Path(__file__).parent / "models"
+
+
+def named(folder: str | os.PathLike[str]) -> Path:
+    """A folder's path that ends in its name, which a model is called by: that of "." does not."""
+    return Path(os.path.abspath(folder))
+
+
+def find_model(name: str) -> Path:
+    """The folder of a model: a path, a shipped name, or (with ``huggingface_hub``) a hub id "owner/name".
+
+    Raises `SatError` naming the shipped models when there is none.
+    """
+    if Path(name).is_dir():
+        return named(name)
+    if name in shipped_models():
+        return SHIPPED / name
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        try:
+            from huggingface_hub import snapshot_download
+            from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+        except ImportError as error:
+            raise SatError(
+                f"{name!r} is no folder here; to fetch it from the hub: pip install 'show-attend-tell[hub]'"
+            ) from error
+        try:
+            return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
+        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+            raise SatError(
+                f"{name!r} is no folder here and could not be fetched from the Hugging Face hub: {error}"
+            ) from error
+    raise SatError(f"there is no model {name!r}: give a folder, or one of {', '.join(shipped_models())}")
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with this package."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))

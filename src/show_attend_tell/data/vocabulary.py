@@ -1,0 +1,145 @@
+"""Words and their numbers: how a caption is cut into words, and how words become ids.
+
+Id 0 is the end of a caption and id 1 an unknown word, as in the authors' program; every other id is one word
+of the training captions, the most frequent first. There is no start id: a caption begins from a zero
+embedding.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
+
+END_TEXT = "<end>"
+UNKNOWN_TEXT = "<unk>"
+
+# What the split files' own tokens show: a hyphen parts two words, these marks vanish, all other signs stay.
+# Typographic dashes and quotes do not occur there; they are treated as their plain forms.
+_DASHES = "-–—"
+_MARKS = ".,;!?'\"‘’“”…"
+_PUNCTUATION = str.maketrans(_DASHES, " " * len(_DASHES), _MARKS)
+
+
+def tokenise(text: str) -> list[str]:
+    """Cut a raw caption into lower-case words without punctuation.
+
+    Reproduces the `tokens` of Karpathy's Flickr8k split file from its `raw` for all 40,000 captions (100 %),
+    so captions read from raw text and captions read from that file are in the same words.
+
+    >>> tokenise("A dark-haired man's dog jumps .")
+    ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
+    """
+    return text.lower().translate(_PUNCTUATION).split()
+
+
+class Vocabulary:
+    """The K words that a captioner knows, each with its id (K counts the end and the unknown word).
+
+    `Vocabulary.build` makes one from training captions. K = 10,000 in the paper (sec. 5.1).
+    """
+
+    END = 0
+    UNKNOWN = 1
+
+    def __init__(self, words: Iterable[str]) -> None:
+        """Make the vocabulary of `words`, in the order of their ids, which start at 2."""
+        self._words = (END_TEXT, UNKNOWN_TEXT, *words)
+        # The two special texts are left out: a caption that spells "<end>" must not end there.
+        self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
+        if len(self._ids) != len(self._words) - 2:
+            twice = next(word for word, count in Counter(self._words).items() if count > 1)
+            raise SatError(f"the vocabulary holds the word {twice!r} twice; build it again")
+
+    @classmethod
+    def build(cls, captions: Iterable[Sequence[str]], *, minimum_count: int = 1, size: int = 10_000) -> "Vocabulary":
+        """Collect the most frequent words of the training captions, ties in alphabetical order.
+
+        `captions` are lists of words, of the training split only (the caller sees to that); words met fewer
+        than `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special
+        ones counted).
+        Raises SatError for a `size` below 3, a `minimum_count` below 1, or when no word is left.
+        """
+        if size < 3:
+            raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
+        if minimum_count < 1:
+            raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
+        counts = Counter(word for caption in captions for word in caption)
+        del counts[END_TEXT], counts[UNKNOWN_TEXT]
+        frequent = [word for word, count in counts.items() if count >= minimum_count]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        if not frequent:
+            raise SatError(
+                f"no word occurs {minimum_count} times or more in the training captions; "
+                "lower minimum_count or give more captions"
+            )
+        return cls(frequent[: size - 2])
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
+        return [*(self._ids.get(token, Vocabulary.UNKNOWN) for token in tokens), Vocabulary.END]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Turn ids into words, up to the first END if there is one; UNKNOWN prints as `<unk>`.
+
+        Raises SatError for an id outside 0 to K - 1.
+        """
+        words = []
+        for i in ids:
+            if i == Vocabulary.END:
+                break
+            if not 0 <= i < len(self._words):
+                raise SatError(f"{i} is not the id of a word; this vocabulary has ids 0 to {len(self._words) - 1}")
+            words.append(self._words[i])
+        return words
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._words == other._words
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words)"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All K words in the order of their ids, `<end>` and `<unk>` first."""
+        return self._words
+
+    def to_list(self) -> list[str]:
+        """Give all K words in the order of their ids, as `from_list` takes them."""
+        return list(self._words)
+
+    @classmethod
+    def from_list(cls, words: object) -> "Vocabulary":
+        """Make the vocabulary that `to_list` described; raises SatError when the list is not such a one."""
+        if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+            raise SatError("a vocabulary is a list of words, and this is not one")
+        if words[:2] != [END_TEXT, UNKNOWN_TEXT]:
+            raise SatError(f"a vocabulary starts with {END_TEXT!r}, {UNKNOWN_TEXT!r}; this one with {words[:2]!r}")
+        return cls(words[2:])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the words to `path` as a JSON list, whole or not at all."""
+        text = json.dumps(self.to_list(), ensure_ascii=False, indent=0)
+        replace(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+        """Read a vocabulary that `save` wrote; raises SatError when the file is missing or damaged."""
+        try:
+            return cls.from_list(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise SatError(f"cannot read the vocabulary {path}: {error}") from error
+        except SatError as error:
+            raise SatError(f"the vocabulary {path} is damaged: {error}") from error

@@ -1,0 +1,113 @@
+"""Files: reading text and JSON with messages that name the file, and writing whole or not at all."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.errors import SatError
+
+
+def read_text(file: Path) -> str:
+    """The text of a file, without the mark that spreadsheets begin one with; raises `SatError` for one that cannot be
+    read or is no text."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
+
+
+def read_lines(file: Path) -> Iterator[str]:
+    """The lines of a file, without the empty ones at its end."""
+    # Not splitlines(), which would also end a line at rarer signs inside a caption.
+    return iter(read_text(file).rstrip("\n").split("\n"))
+
+
+def read_json(file: Path) -> Any:
+    """What a JSON file holds; raises `SatError` for one that is damaged."""
+    try:
+        return json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise SatError(f"{file} is not valid JSON: {error}; get it again") from error
+
+
+def read_object(file: Path, key: str = "images") -> dict[str, Any]:
+    """The JSON object in a file; ``key`` is what it must have, for the message to one who gave another file."""
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {shown(content)}")
+    return content
+
+
+def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """``record[key]`` if it is a list of JSON objects, else a `SatError` that says where."""
+    value = record.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise SatError(f"{where}: {key!r} must be a list of JSON objects, and is {shown(value)}")
+    return value
+
+
+def text_of(record: dict[str, Any], key: str, where: str) -> str:
+    """``record[key]`` if it is a text, else a `SatError` that says where."""
+    value = record.get(key)
+    if not isinstance(value, str):
+        raise SatError(f"{where}: {key!r} must be a text, and is {shown(value)}")
+    return value
+
+
+def number_of(record: dict[str, Any], key: str, where: str) -> int:
+    """``record[key]`` if it is a whole number, else a `SatError` that says where."""
+    value = record.get(key)
+    if not isinstance(value, int):
+        raise SatError(f"{where}: {key!r} must be a whole number, and is {shown(value)}")
+    return value
+
+
+def shown(value: object) -> str:
+    """A damaged value for a message, never a whole file of it."""
+    if value is None:
+        return "missing"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def some(names: Iterable[str]) -> str:
+    """The first three names, and how many more there are."""
+    names = list(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things: 1 photo, 2,000 photos."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def replace(file: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under a temporary name and then rename it into place.
+
+    A link stays one, and the file that it leads to is replaced; a device or a pipe is written to as it is. Raises
+    `SatError` as `check_file` does.
+    """
+    check_file(file)
+    if file.exists() and not file.is_file():
+        write(file)
+        return
+    file = Path(os.path.realpath(file))
+    scratch = file.with_name(f".{file.name}.part")
+    try:
+        write(scratch)
+        mask = os.umask(0)
+        os.umask(mask)
+        scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
+        os.replace(scratch, file)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def check_file(file: Path) -> None:
+    """Raise `SatError` for a file that is a folder, or that there is no folder for."""
+    if not file.parent.is_dir():
+        raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
+    if file.is_dir():
+        raise SatError(f"{file} is a folder: name a file")

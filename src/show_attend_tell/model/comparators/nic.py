@@ -1,0 +1,61 @@
+"""Google NIC (Vinyals et al., *Show and Tell*, 2014): an LSTM that sees the photo once, as the word before the first.
+
+x_{−1} = W_I ā                            (their eq. 10, with CNN(I) the mean annotation ā here)
+x_t = W_e S_t                             (11; S_0 is the start word)
+i, f, o = σ(W_x x_t + W_m m_{t−1} + b)    (4–6)
+c_t = f ⊙ c_{t−1} + i ⊙ tanh(W_x x_t + W_m m_{t−1} + b)    (7)
+m_t = o ⊙ c_t                             (8; there is no tanh)
+p_{t+1} = softmax(W_o m_t + b_o)          (9, 12)
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.model.attention import Look
+from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
+from show_attend_tell.model.decoder import EXPECTATION
+from show_attend_tell.model.interface import State, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class NicConfig(ComparatorConfig):
+    """Google NIC's sizes, its own by default."""
+
+    kind = "nic"
+    system = "Google NIC (Vinyals et al., 2014)"
+    hidden_size: int = 512  # n
+
+
+class Nic(Comparator):
+    """Google NIC's generator; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+
+    config: NicConfig
+
+    def __init__(self, config: NicConfig) -> None:
+        super().__init__(config)
+        n = config.hidden_size
+        self.photo_as_word = nn.Linear(config.annotation_size, config.embedding_size)  # W_I
+        self.gates_from_input = nn.Linear(config.embedding_size, 4 * n)
+        self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
+        self.output = nn.Linear(n, config.vocabulary_size)
+        self.initialise()
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """Nothing in the memory, then one step of the LSTM over the photo, whose output is not read."""
+        photo = self.photo_as_word(self.mean_annotation(annotations))  # x_{−1} (B, 1, m)
+        nothing = zeros(photo, paths, self.config.hidden_size)
+        return self.step(photo.expand(-1, paths, -1), State((), (nothing, nothing))).state
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        hidden, memory = state.memory
+        gates = self.gates_from_input(embedded) + self.gates_from_hidden(hidden)
+        i, f, o, g = gates.float().chunk(4, dim=-1)
+        memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+        hidden = torch.sigmoid(o) * memory
+        return Step(hidden, State((), (hidden, memory)))
+
+    def read_out(self, output: Tensor) -> Tensor:
+        logits: Tensor = self.output(self.dropout(output))
+        return logits

@@ -1,0 +1,250 @@
+"""The decoder: an LSTM that looks at the photo before each word that it says (paper sec. 3.1.2).
+
+B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
+size · m word-embedding size · K vocabulary · C caption length with the end token.
+
+`Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`, and a
+checkpoint by its `Config`. `AttentionDecoder` is the paper's; `kinds` lists the others. A photo's paths share its
+annotations and W_a·a, which are never copied; only the memory has a row per path.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Attention, Expectation, Look
+from show_attend_tell.model.interface import Config, Decoder, State, Step
+
+EXPECTATION = Expectation()
+DROPOUTS = ("dropout", "annotation_dropout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(Config):
+    """What defines the function that a weight file computes, and the dropout that it was trained with.
+
+    Defaults are the paper's, or the authors' program's where the paper is silent. The tanh of the deep output, which
+    eq. 2 has not, is the program's too; the preset `paper` leaves it out. Raises `SatError` for sizes below one, a
+    dropout outside [0, 1) and a choice that does not exist.
+    """
+
+    kind = "attention"
+    retired = ("embedding_dropout", "place_dropout", "word_dropout")
+    attention: Literal["soft", "hard"] = "soft"
+    embedding_size: int = 512  # m
+    hidden_size: int = 512  # n
+    attention_size: int = 512  # A
+    attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
+    initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
+    gate: bool = True  # β
+    first_word: Literal["zero", "learned"] = "zero"  # what stands for E·y_0
+    output_tanh: bool = True  # tanh of the deep output's sum
+    output_word: bool = True  # E·y_{t−1} feeds the deep output
+    output_context: bool = True  # ẑ_t feeds the deep output
+    tied_embeddings: bool = False  # L_o is E
+    annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
+    annotation_window: int = 1  # each annotation is the mean over a window of so many places a side
+    dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
+    annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
+
+    def __post_init__(self) -> None:
+        self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
+        if self.annotation_window < 1 or self.annotation_window % 2 == 0:
+            raise SatError(
+                f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
+            )
+        for name, known in (
+            ("attention", ("soft", "hard")),
+            ("attention_depth", (1, 2)),
+            ("initial_depth", (1, 2)),
+            ("first_word", ("zero", "learned")),
+            ("annotation_norm", ("scale", "layer")),
+        ):
+            if getattr(self, name) not in known:
+                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(map(str, known))}")
+
+    @property
+    def title(self) -> str:
+        return (
+            f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). It gives a "
+            "caption for a photo and, for every word, where in the photo it looked."
+        )
+
+    @property
+    def sizes(self) -> str:
+        wide = f" on windows of {self.annotation_window}×{self.annotation_window} places"
+        attention = f"attention of {self.attention_size}{wide if self.annotation_window > 1 else ''}"
+        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+
+
+class AttentionDecoder(Decoder):
+    """Show, Attend and Tell's decoder, soft or hard: they share every weight's shape and differ in the `Look`."""
+
+    config: DecoderConfig
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary_size = config.vocabulary_size
+        K, m, n, D = config.vocabulary_size, config.embedding_size, config.hidden_size, config.annotation_size
+
+        self.annotation_scale: Tensor  # 1 / root mean square of the training annotations
+        self.register_buffer("annotation_scale", torch.ones(()))
+        # E, with one more row for the word before the first: padding_idx keeps that row zero for ever
+        self.embedding = nn.Embedding(K + 1, m, padding_idx=K if config.first_word == "zero" else None)
+
+        self.attention = Attention(
+            annotation_size=D,
+            hidden_size=n,
+            attention_size=config.attention_size,
+            depth=config.attention_depth,
+        )
+        self.gate = nn.Linear(n, 1) if config.gate else None  # f_β
+
+        self.initial = nn.Linear(D, n) if config.initial_depth == 2 else None
+        self.initial_hidden = nn.Linear(n if config.initial_depth == 2 else D, n)
+        self.initial_memory = nn.Linear(n if config.initial_depth == 2 else D, n)
+
+        # the four gates i, f, o and the modulator g, stacked; their bias is the word's
+        self.gates_from_word = nn.Linear(m, 4 * n)
+        self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
+        self.gates_from_context = nn.Linear(D, 4 * n, bias=False)
+
+        self.output_hidden = nn.Linear(n, m)  # L_h
+        self.output_context = nn.Linear(D, m, bias=False) if config.output_context else None  # L_z
+        self.output_words = None if config.tied_embeddings else nn.Linear(m, K, bias=False)  # L_o; tied: it is E
+        self.output_bias = nn.Parameter(torch.empty(K))
+
+        self.dropout = nn.Dropout(config.dropout)
+        self.annotation_dropout = nn.Dropout1d(config.annotation_dropout)
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Uniform in ±1/√(inputs) for every product, a Gaussian of 0.05 for the words, biases zero.
+
+        The paper says "randomly". The authors' Gaussian of 0.01 with orthogonal squares starts slower here.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.uniform_(module.weight, -(module.in_features**-0.5), module.in_features**-0.5)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        nn.init.normal_(self.attention.energy, std=self.attention.energy.numel() ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=0.05)
+        nn.init.zeros_(self.output_bias)
+        if self.config.first_word == "zero":
+            nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a."""
+        if annotations.dim() != 3 or annotations.shape[-1] != self.config.annotation_size:
+            raise SatError(
+                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with D = "
+                f"{self.config.annotation_size}"
+            )
+        annotations = annotations.to(self.embedding.weight.dtype)
+        if self.config.annotation_norm == "scale":
+            annotations = annotations * self.annotation_scale
+        else:
+            annotations = nn.functional.layer_norm(annotations, annotations.shape[-1:])
+        if self.training and self.config.annotation_dropout:  # whole channels, the same at every place
+            kept = self.annotation_dropout(annotations.new_ones(annotations.shape[0], annotations.shape[2], 1))
+            annotations = annotations * kept.mT  # (B, 1, D)
+        mean = annotations.mean(1)  # (B, D)
+        if self.config.annotation_window > 1:
+            annotations = windowed(annotations, self.config.annotation_window)
+        if self.initial is not None:
+            mean = self.dropout(torch.relu(self.initial(mean)))
+        hidden, memory = torch.tanh(self.initial_hidden(mean)), torch.tanh(self.initial_memory(mean))
+        keys = self.attention.keys(annotations)
+        return State(
+            source=(annotations.to(keys.dtype), keys),
+            memory=tuple(part[:, None].expand(-1, paths, -1).float() for part in (hidden, memory)),
+        )
+
+    def embed(self, words: Tensor) -> Tensor:
+        """E·y and its share of the gates, (...) → (..., m + 4n)."""
+        embedding = self.embedding(words)
+        gates = self.gates_from_word(embedding)
+        return torch.cat([embedding.to(gates.dtype), gates], dim=-1)
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        """Look, then advance the LSTM: the only place where the recurrence is written."""
+        annotations, keys = state.source
+        hidden, memory = state.memory
+        embedding, gates = embedded.split_with_sizes([self.config.embedding_size, 4 * self.config.hidden_size], dim=-1)
+
+        alpha = self.attention(keys, hidden)  # (B, P, L)
+        context, places = look(alpha, annotations)  # ẑ_t (B, P, D)
+        beta = None
+        if self.gate is not None:
+            beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
+            context = beta * context
+
+        gates = gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
+        i, f, o, g = gates.float().chunk(4, dim=-1)  # the memory stays in float32, also under autocast
+        memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+        hidden = torch.sigmoid(o) * torch.tanh(memory)
+        return Step(
+            output=torch.cat([embedding, hidden.to(embedding.dtype), context.to(embedding.dtype)], dim=-1),
+            state=State(state.source, (hidden, memory)),
+            alpha=alpha,
+            beta=None if beta is None else beta.squeeze(-1).float(),
+            places=places,
+        )
+
+    def read_out(self, output: Tensor) -> Tensor:
+        """The deep output's logits L_o(E·y_{t−1} + L_h·h_t + L_z·ẑ_t) (eq. 2), by default with a tanh around the
+        sum."""
+        config = self.config
+        embedding, hidden, context = output.split_with_sizes(
+            [config.embedding_size, config.hidden_size, config.annotation_size], dim=-1
+        )
+        total = self.output_hidden(self.dropout(hidden))
+        if config.output_word:
+            total = total + embedding
+        if self.output_context is not None:
+            total = total + self.output_context(context)
+        if config.output_tanh:
+            total = torch.tanh(total)
+        total = self.dropout(total)
+        words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
+        return nn.functional.linear(total, words, self.output_bias)
+
+
+def check_window(window: int, rows: int, columns: int) -> None:
+    """Raise `SatError` for a window on a grid of places that is no square, for a decoder is not told its sides."""
+    if window > 1 and rows != columns:
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are no square grid: give 1")
+
+
+def windowed(annotations: Tensor, window: int) -> Tensor:
+    """Each annotation (B, L, D) of a square grid replaced by the mean over the window around it, cut off at the border.
+
+    What one place tells is then less a matter of luck, and hard attention, which sees one place a word, loses less.
+    Raises `SatError` for places that are no square grid.
+    """
+    batch, places, size = annotations.shape
+    side = math.isqrt(places)
+    if side * side != places:
+        raise SatError(f"annotation_window is {window}, and {places} places are no square grid: give 1")
+    grid = annotations.mT.reshape(batch, size, side, side)
+    means = nn.functional.avg_pool2d(grid, window, stride=1, padding=window // 2, count_include_pad=False)
+    return means.flatten(2).mT.contiguous()
+
+
+def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
+    """The weights of an `AttentionDecoder` without its gate, which is replaced by a constant β.
+
+    The paper's hard model has no gate; one that starts from a soft model so sees contexts of the size that it is used
+    to.
+    """
+    kept = {name: value for name, value in weights.items() if not name.startswith("gate.")}
+    for name in ("gates_from_context.weight", "output_context.weight"):
+        if name in kept:
+            kept[name] = beta * kept[name]
+    return kept

@@ -1,0 +1,277 @@
+"""Visual n-grams: which words, pairs and triples of words a photo's captions are expected to have, told at a glance.
+
+A linear map tells them (n-grams from photos: Li et al. 2017; words from photos, to rank captions by: Fang et al. 2015)
+from the second moments of the photo's annotations, Σ_i a_i a_iᵀ, their signed square roots scaled to length one
+(Carreira et al. 2012, Perronnin et al. 2010): which channels of the encoder fire at the same places. It is a ridge
+regression in closed form on the photos and captions of the training split, cut to its R main directions. The decoder
+never sees it: a search's captions are its own, and ranked by how well they agree with what is expected.
+
+N training photos · B photos · L places · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments ·
+R directions · G n-grams.
+"""
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.device import native_bf16
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.search import Hypothesis
+from show_attend_tell.packing import SCALE, pack_4bit, pack_8bit, unpack_4bit, unpack_8bit
+from show_attend_tell.vision.sources import Annotations
+
+LONGEST = 3  # words of an n-gram
+LEAST = 10  # training captions that an n-gram is in
+MOST = 10_000  # n-grams: the most frequent, where there are more
+DIRECTIONS = 128
+CHANNELS = 512  # those that vary most, where an encoder has more
+PHOTOS = 10_000  # an even choice of the training photos, where there are more: an N × N matrix is solved with
+RIDGE = 0.6  # of the mean squared length of the centred second moments
+TOGETHER = 32  # photos whose second moments are made at once
+SLICE = 8192  # second moments multiplied at once
+
+Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
+
+
+class VisualNgrams(nn.Module):
+    """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
+
+    A model knows its own by their ``digest``. ``packed`` are the tensors as a file holds them, `fit` rounds the
+    directions to 4 bits a weight and the rest to 8.
+    """
+
+    channels: Tensor  # (C,) int64, of D
+    directions: Tensor  # (R, M)
+    offset: Tensor  # (R,), what the directions make of the mean training photo
+    shares: Tensor  # (G, R)
+    prior: Tensor  # (G,), the mean shares of the training photos
+    ngrams: Tensor  # (G, 1 + LONGEST) int32, each an `Ngram` filled up with −1
+    length: Tensor  # (), the mean length of training captions in words
+
+    def __init__(self, packed: Mapping[str, Tensor]) -> None:
+        """Take the tensors listed above, in 4 or 8 bits a weight or as they are.
+
+        Raises `SatError` for ones that are missing or do not fit each other.
+        """
+        super().__init__()
+        self.packed = {name: tensor.cpu().contiguous() for name, tensor in packed.items()}
+        self.digest = digest(self.packed)
+        tensors = unpack_8bit(packed)
+        try:
+            (C,) = tensors["channels"].shape
+            if tensors["directions"].dtype == torch.uint8:
+                directions, M = unpack_4bit(tensors["directions"], tensors["directions" + SCALE]), C * (C + 1) // 2
+                tensors["directions"] = directions[:, :M] if directions.shape[1] == M + M % 2 else directions
+            for name in VisualNgrams.__annotations__:
+                self.register_buffer(name, tensors[name])
+            (R, _), (G, _) = self.directions.shape, self.shares.shape
+        except (KeyError, ValueError, TypeError) as error:
+            raise SatError(f"these are no visual n-grams ({error!r})") from error
+        expected = {
+            "channels": ((C,), torch.int64),
+            "directions": ((R, C * (C + 1) // 2), torch.float32),
+            "offset": ((R,), torch.float32),
+            "shares": ((G, R), torch.float32),
+            "prior": ((G,), torch.float32),
+            "ngrams": ((G, 1 + LONGEST), torch.int32),
+            "length": ((), torch.float32),
+        }
+        for name, (shape, dtype) in expected.items():
+            value = getattr(self, name)
+            if tuple(value.shape) != shape or value.dtype != dtype or not value.isfinite().all():
+                raise SatError(f"the visual n-grams' {name} are damaged: {tuple(value.shape)} {value.dtype}")
+        if not (C and R and G) or self.channels.min() < 0 or self.length < 0:
+            raise SatError("the visual n-grams are empty or damaged")
+        self.numbers: dict[Ngram, int] = {
+            tuple(part for part in row if part >= 0): number for number, row in enumerate(self.ngrams.tolist())
+        }
+
+    def expected(self, annotations: Tensor) -> Tensor:
+        """The shares of captions that are expected to have each n-gram, (B, G), of annotations (B, L, D)."""
+        if int(self.channels.max()) >= annotations.shape[-1]:
+            raise SatError(f"the visual n-grams read annotations of another size than {annotations.shape[-1]}")
+        moments = second_moments(annotations, self.channels)
+        return (self.prior + (moments @ self.directions.T - self.offset) @ self.shares.T).clamp_min(0)
+
+    def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]]) -> list[float]:
+        """How well captions, as word ids without the end token, agree with what is ``expected`` (G,) of their photo.
+
+        That is the mean over n = 1, 2, 3 of 2 Σ_g E[g] / (n-grams of the caption + of a training caption of mean
+        length), g running over the caption's n-grams: about the share of n-grams (F1) that it would have in common with
+        a caption of the photo, 0 to about 1. One that is never expected adds nothing; an n-gram's second time in a
+        caption is an n-gram of its own, with the share of captions that have it twice.
+        """
+        shares, usual = expected.tolist(), float(self.length)
+        result = []
+        for words in captions:
+            found = [0.0] * LONGEST
+            for ngram in counted(words):
+                if (number := self.numbers.get(ngram)) is not None:
+                    found[len(ngram) - 2] += shares[number]
+            both = [max(1.0, (len(words) + usual) / 2 - n) for n in range(LONGEST)]
+            result.append(sum(have / of for have, of in zip(found, both, strict=True)) / LONGEST)
+        return result
+
+    def add_agreement(self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The hypotheses found for each photo, each with its agreement with the photo's annotations (B, L, D).
+
+        `search.ranked` then orders them by it.
+        """
+        return [
+            [
+                dataclasses.replace(hypothesis, agreement=agreement)
+                for hypothesis, agreement in zip(
+                    hypotheses, self.agreements(expected, [each.words for each in hypotheses]), strict=True
+                )
+            ]
+            for expected, hypotheses in zip(self.expected(annotations), found, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        return f"{len(self.numbers):,} of one to {LONGEST} words, by {len(self.offset)} directions"
+
+    @staticmethod
+    @torch.no_grad()
+    def fit(
+        annotations: Annotations,
+        captions: Mapping[str, Sequence[Sequence[int]]],
+        *,
+        device: torch.device,
+        show: bool = True,
+    ) -> "VisualNgrams | None":
+        """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
+
+        None when no n-gram is in `LEAST` captions. Raises `SatError` for annotations that are no numbers.
+        """
+        home, device = device, torch.device("cpu") if device.type == "mps" else device  # which cannot solve
+        every = [words for each in captions.values() for words in each]
+        seen: Counter[Ngram] = Counter(ngram for words in every for ngram in counted(words))
+        frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
+        known = [ngram for ngram in seen if ngram in frequent]
+        if not known:
+            return None
+        number = {ngram: index for index, ngram in enumerate(known)}
+        names = evenly(list(captions), PHOTOS)
+        shares = torch.zeros(len(names), len(known))  # (N, G)
+        for row, name in enumerate(names):
+            for words in captions[name]:
+                for ngram in counted(words):
+                    if ngram in number:
+                        shares[row, number[ngram]] += 1 / len(captions[name])
+        channels = varied(annotations, names).to(device)
+        moments = torch.empty(len(names), len(channels) * (len(channels) + 1) // 2, dtype=torch.bfloat16, device=device)
+        for start in tqdm(range(0, len(names), TOGETHER), desc="visual n-grams", unit="batch", disable=not show):
+            batch = annotations[names[start : start + TOGETHER]].to(device)
+            moments[start : start + TOGETHER] = second_moments(batch, channels).bfloat16()
+        centre = torch.empty(moments.shape[1], device=device)
+        for part in slices(moments):
+            centre[part] = moments[:, part].float().mean(0)
+            moments[:, part] = (moments[:, part].float() - centre[part]).bfloat16()
+        prior = shares.mean(0)
+        directions, axes = reduced_ridge(moments, (shares - prior).to(device))
+        packed, scale = pack_4bit(directions)
+        rounded = unpack_4bit(packed, scale)[:, : len(centre)]
+        small = {
+            "channels": channels,
+            "offset": rounded @ centre,
+            "shares": axes,
+            "prior": prior,
+            "ngrams": torch.tensor([[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known]).int(),
+            "length": torch.tensor(sum(map(len, map(said, every))) / len(every)),
+        }
+        return VisualNgrams({"directions": packed, "directions" + SCALE: scale, **pack_8bit(small)}).to(home)
+
+
+def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The ridge regression of centred targets (N, G) on centred inputs (N, M), cut to R = `DIRECTIONS` or fewer.
+
+    Returns the directions (R, M) and the axes (G, R) whose product maps inputs to targets: the regression's
+    coefficients, projected on the main axes of what it says of the inputs themselves.
+    """
+    dtype = torch.bfloat16 if native_bf16(inputs.device) else torch.float32
+    kernel = torch.zeros(len(inputs), len(inputs), device=inputs.device)
+    for part in slices(inputs):
+        factor = inputs[:, part].to(dtype)
+        kernel += (factor @ factor.T).float()
+    if not kernel.isfinite().all():
+        raise SatError("the encoder's annotations hold values that are no numbers: train it at a lower rate")
+    scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
+    kernel /= scale
+    ridge = kernel + RIDGE * torch.eye(len(inputs), device=inputs.device)
+    dual = torch.cholesky_solve(targets, torch.linalg.cholesky(ridge))  # (N, G)
+    rank = min(DIRECTIONS, *dual.shape)
+    with torch.random.fork_rng(devices=[inputs.device] if inputs.device.type == "cuda" else []):
+        torch.manual_seed(0)  # of the randomised decomposition
+        axes = torch.svd_lowrank(kernel @ dual, q=min(rank + 16, *dual.shape), niter=4)[2][:, :rank].contiguous()
+    dual = (dual @ axes / scale).to(dtype)  # (N, R)
+    directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices(inputs)])
+    return directions.T.contiguous(), axes
+
+
+def digest(packed: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the tensors' names, shapes and bytes."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(packed.items()):
+        data = tensor.contiguous().flatten().view(torch.uint8).numpy()
+        hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + data.tobytes())
+    return hashed.hexdigest()
+
+
+def said(words: Sequence[int]) -> list[int]:
+    """The words of a caption, without the end token."""
+    return [word for word in words if word != Vocabulary.END]
+
+
+def counted(words: Sequence[int]) -> list[Ngram]:
+    """The n-grams of a caption, of 1 to `LONGEST` words, each with how often the caption had it before.
+
+    The end token counts as no word, and n-grams with an unknown one are left out.
+    """
+    words = said(words)
+    before: Counter[Ngram] = Counter()
+    result = []
+    for n in range(1, LONGEST + 1):
+        for start in range(len(words) - n + 1):
+            ngram = tuple(words[start : start + n])
+            if Vocabulary.UNKNOWN not in ngram:
+                result.append((before[ngram], *ngram))
+                before[ngram] += 1
+    return result
+
+
+def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
+    """Signed square roots of Σ_i a_i a_iᵀ's upper triangle, scaled to length one: (B, M), of annotations (B, L, D).
+
+    Each annotation a_i is first made to have mean 0 and variance 1 over all of its channels.
+    """
+    normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:])[..., channels]
+    rows, columns = torch.triu_indices(len(channels), len(channels), device=annotations.device)
+    moments = (normal.mT @ normal)[:, rows, columns]
+    return nn.functional.normalize(moments.sign() * moments.abs().sqrt(), dim=-1)
+
+
+def varied(annotations: Annotations, names: Sequence[str]) -> Tensor:
+    """The `CHANNELS` channels that vary most over some of the photos' places, or all where there are no more: (C,)."""
+    few = evenly(names, 200)
+    parts = [annotations[few[start : start + TOGETHER]].cpu().float() for start in range(0, len(few), TOGETHER)]
+    D = parts[0].shape[-1]
+    if D <= CHANNELS:
+        return torch.arange(D)
+    normal = nn.functional.layer_norm(torch.cat(parts), (D,)).flatten(0, 1)
+    return normal.var(0).topk(CHANNELS).indices.sort().values
+
+
+def evenly(names: Sequence[str], most: int) -> list[str]:
+    """All of the names, or so many of them at even distances."""
+    return [names[index * len(names) // most] for index in range(most)] if len(names) > most else list(names)
+
+
+def slices(moments: Tensor) -> list[slice]:
+    """The columns in parts, so that only one of them at a time is in float32."""
+    return [slice(start, start + SLICE) for start in range(0, moments.shape[1], SLICE)]

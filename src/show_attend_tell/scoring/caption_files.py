@@ -1,0 +1,183 @@
+"""Files of captions and of references: those of any system, to be scored, and our own evaluations, to be compared.
+
+Captions to score (`read_hypotheses`) are
+
+1. COCO results: a JSON list of `{"image_id": NUMBER or file name, "caption": TEXT}`;
+2. an evaluation, as `sat evaluate --json` and `sat score --json` write it;
+3. any file that does not end in `.json`: a caption a line, in the order of the references.
+
+References (`read_references`) are
+
+1. Karpathy's split file, of which one split counts;
+2. a file of COCO's captions, such as `captions_val2014.json`;
+3. one or several files that do not end in `.json`: a photo a line, each file one reference of each photo, in the
+   same order. An empty line is no reference.
+
+COCO's numbers name a photo by its `id`, in Karpathy's file by `cocoid` or, where there is none, by `imgid`; lines
+are named by their number, from 1. Of the JSON files at most five references a photo count, as in the paper.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from show_attend_tell.data.datasets import REFERENCES, coco_photos, karpathy_photos
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, list_of_objects, read_json, read_object, read_text, shown, some, text_of
+from show_attend_tell.scoring.metrics import Tokens
+
+
+@dataclass(frozen=True)
+class References:
+    """What captions of photos are scored against."""
+
+    name: str  # of the data set, or the first file's
+    source: Path  # the file to name in messages
+    texts: dict[str, list[str]]  # by photo, in the file's order
+    numbers: dict[str, str] = field(default_factory=dict)  # what else a photo is called, and its name
+    split: str | None = None
+    training: list[tuple[str, ...]] | None = None  # the words of the training captions, where the file has them
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The captions of an evaluation file, and what they were scored against."""
+
+    file: Path
+    tokens: Tokens
+    captions: dict[str, str]  # by photo
+    references: dict[str, list[str]]  # by photo
+
+
+def read_references(files: Sequence[Path], *, split: str = "test", tokens: Tokens = "split") -> References:
+    """Read what captions are scored against; ``split`` is that of Karpathy's file.
+
+    With the tokens "split" the references are in the split file's form: its own tokens, or raw text made so
+    (`vocabulary.tokenise`); with "ptb" they are raw. Raises `SatError` for a file of no known form, a damaged one, one
+    without references, an unknown split, and files of lines of different lengths.
+    """
+    if not files:
+        raise SatError("there are no references: name a file")
+    texts: dict[str, list[str]] = {}
+    if files[0].suffix != ".json":
+        columns = [_lines(file) for file in files]
+        for file, lines in zip(files, columns, strict=True):
+            if len(lines) != len(columns[0]):
+                raise SatError(
+                    f"{file} has {count(len(lines), 'line')} and {files[0]} {len(columns[0])}; they must be of the "
+                    "same photos in the same order"
+                )
+        for number, row in enumerate(zip(*columns, strict=True), start=1):
+            texts[str(number)] = [_in_form(text, tokens) for text in row if text.strip()]
+        return References(files[0].stem, files[0], texts)
+    if len(files) > 1:
+        raise SatError(f"{files[1]} comes after {files[0]}: give one JSON file, or several files of lines")
+    file = files[0]
+    content = read_object(file)
+    if "annotations" in content:
+        (listed, _), name, known = coco_photos(file), file.stem, None
+        chosen = listed
+    else:
+        listed, name = karpathy_photos(file)
+        chosen, known = [photo for photo in listed if photo.split == split], split
+        if not chosen:
+            splits = sorted({photo.split for photo in listed})
+            raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
+    for photo in chosen:
+        spoken = [caption for caption in photo.captions if caption[0]][:REFERENCES]
+        if spoken:
+            texts.setdefault(photo.name, [raw if tokens == "ptb" else " ".join(words) for words, raw in spoken])
+    if not texts:
+        raise SatError(f"{file} lists {count(len(chosen), 'photo')} and no reference of any")
+    return References(
+        name,
+        file,
+        texts,
+        numbers={str(photo.number): photo.name for photo in chosen if photo.number is not None},
+        split=known,
+        training=[words for photo in listed if photo.split == "train" for words, _ in photo.captions] or None,
+    )
+
+
+def read_hypotheses(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
+    """Read a system's captions, by the photos' names in ``references``, in their order in the file.
+
+    With the tokens "split" captions are put into the split file's form (`vocabulary.tokenise`), which leaves those that
+    are in it as they are. Raises `SatError`, naming the first offender, for a file of no known form, an empty or
+    damaged one, a photo that has no references or two captions, and another number of lines than of photos.
+    """
+    told: list[tuple[str, str, str]] = []  # where, photo, caption
+    if file.suffix == ".json":
+        content = read_json(file)
+        key = "photo" if isinstance(content, dict) else "image_id"
+        record = content if isinstance(content, dict) else {"results": content}
+        for index, entry in enumerate(list_of_objects(record, "results", str(file))):
+            where, photo = f"{file}: caption {index + 1}", entry.get(key)
+            if not isinstance(photo, (str, int)):
+                raise SatError(f"{where}: {key!r} must be a number or a file name, and is {shown(photo)}")
+            told.append((where, str(photo), text_of(entry, "caption", where)))
+    else:
+        lines = _lines(file)
+        if len(lines) != len(references.texts):
+            raise SatError(
+                f"{file} has {count(len(lines), 'caption')} and {references.source} references of "
+                f"{count(len(references.texts), 'photo')}; give a caption a line, in that order"
+            )
+        told = [
+            (f"{file}: line {number}", photo, line)
+            for number, (photo, line) in enumerate(zip(references.texts, lines, strict=True), start=1)
+        ]
+    if not told:
+        raise SatError(f"{file} holds no captions")
+    captions: dict[str, str] = {}
+    for where, photo, caption in told:
+        name = photo if photo in references.texts else references.numbers.get(photo, photo)
+        if name not in references.texts:
+            split = f", split {references.split}" if references.split else ""
+            raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
+        if name in captions:
+            raise SatError(f"{where}: the photo {photo!r} has a caption already; keep one")
+        captions[name] = _in_form(caption, tokens)
+    if missing := [photo for photo in references.texts if photo not in captions]:
+        raise SatError(
+            f"{file} has no caption of {count(len(missing), 'photo')} with references in {references.source}: "
+            f"{some(missing)}; score the photos of one split"
+        )
+    return captions
+
+
+def read_evaluation(file: Path) -> Evaluation:
+    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
+
+    Raises `SatError` for a file that is no evaluation, a damaged one, or one without captions or references.
+    """
+    content = read_object(file, "results")
+    tokens = text_of(content, "tokens", str(file))
+    if tokens not in get_args(Tokens):
+        raise SatError(f"{file}: 'tokens' must be 'split' or 'ptb', and is {tokens!r}")
+    captions: dict[str, str] = {}
+    references: dict[str, list[str]] = {}
+    for index, entry in enumerate(list_of_objects(content, "results", str(file))):
+        where = f"{file}: results[{index}]"
+        photo, texts = text_of(entry, "photo", where), entry.get("references")
+        if photo in captions:
+            raise SatError(f"{where}: the photo {photo!r} is there twice; keep one")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise SatError(f"{where}: 'references' must be a list of texts, and is {shown(texts)}; evaluate again")
+        captions[photo], references[photo] = text_of(entry, "caption", where), texts
+    if not captions:
+        raise SatError(f"{file} holds no captions")
+    return Evaluation(file, "ptb" if tokens == "ptb" else "split", captions, references)
+
+
+def _lines(file: Path) -> list[str]:
+    text = read_text(file)
+    if not text.strip():
+        raise SatError(f"{file} is empty")
+    return text.removesuffix("\n").split("\n")  # also the empty ones at its end: captions without a word
+
+
+def _in_form(text: str, tokens: Tokens) -> str:
+    return text.strip() if tokens == "ptb" else " ".join(tokenise(text))

@@ -1,0 +1,103 @@
+"""From a model to its scores on a split: caption every photo once, then score the captions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.model.attention import LookName
+from show_attend_tell.model.search import photos_together
+from show_attend_tell.scoring.metrics import Tokens, assess, check_scorers
+from show_attend_tell.vision.sources import cached
+
+BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
+
+
+def evaluate(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    *,
+    cache: Path,
+    beam: int | None = None,
+    look: LookName | None = None,
+    length_normalisation: float | None = None,
+    reranker_weight: float | None = None,
+    tokens: Tokens = "split",
+    attention: bool = False,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Caption a whole split, each photo once, and score it.
+
+    Returns the metrics ×100, how they were made, and the captions themselves under ``results``: the ``photo``'s name,
+    its ``file``, the caption (with ``attention`` all that `Caption.to_dict` says of it, some 30 kB a photo; otherwise
+    the sentence, its words, log p and whether it is complete), its references and its own scores. ``tokens`` names
+    the convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
+    captions. Places that are sampled are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown
+    split.
+    """
+    check_scorers()
+    examples = dataset.split(split)
+    decoding = captioner.checkpoint.decoding.but(
+        beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
+    )
+    captioner.check_decoding(decoding)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    entries = []
+    with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
+        together = photos_together(decoding.beam, captioner.device)
+        for start in range(0, len(examples), together):
+            batch = examples[start : start + together]
+            names = [example.name for example in batch]
+            found = captioner.search(
+                annotations[names].to(captioner.device),
+                decoding,
+                seeds=[photo_seed(seed, name.encode()) for name in names],
+            )
+            for example, hypotheses in zip(batch, found, strict=True):
+                size = open_photo(example.photo).size if attention else None
+                file = str(example.photo.resolve())
+                caption = captioner.told(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
+                kept = caption if attention else {name: caption[name] for name in BRIEFLY}
+                entries.append({"photo": example.name, "file": file, **kept})
+            bar.update(len(batch))
+    return {
+        **scored(dataset, split, entries, tokens=tokens, show=show),
+        "model": captioner.name,
+        "beam": decoding.beam,
+        "look": decoding.look,
+        "length_normalisation": decoding.length_normalisation,
+        "reranker_weight": decoding.reranker_weight,
+        "seed": seed,
+    }
+
+
+def scored(
+    dataset: Dataset,
+    split: str,
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    tokens: Tokens = "split",
+    show: bool = True,
+) -> dict[str, Any]:
+    """The evaluation (`evaluation.assess`) of captions of a whole split, however they were made.
+
+    ``entries`` have a ``photo`` and its ``caption``, and may have more. Raises `SatError` when they are not one for
+    each photo of the split.
+    """
+    examples = dataset.split(split)
+    if tokens == "ptb":
+        references = {example.name: list(example.raw) for example in examples}
+    else:
+        references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+    training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
+    return {
+        **assess(entries, references, tokens=tokens, training=training or None, show=show),
+        "data": dataset.name,
+        "split": split,
+    }

@@ -1,0 +1,114 @@
+"""A moving picture: the photo, lit word by word where each looked, and the sentence under it as it grows.
+
+Several captions stand side by side and say their words in step; the shorter waits for the longer.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
+from show_attend_tell.show.pictures.raster import lit
+from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, wrapped
+from show_attend_tell.show.pictures.style import MARK, Style, font
+
+SIDE, SIDE_BESIDE = 400, 340  # of a square photo, alone and beside another caption
+SENTENCE, NOTE = 24, 15  # sizes of letters
+LINE = SENTENCE + 14
+
+FIRST, WORD, LAST = 700, 900, 2400  # milliseconds that the photo, each word and the whole sentence stand
+FADES, FADE = 2, 60  # frames from one to the next in a WebP, and the milliseconds of each
+
+Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
+
+
+def save_webp(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
+    """Write a moving WebP that fades from word to word, of some 30 kB a word."""
+    _save(file, faded(frames(exhibits, style)), "WEBP", quality=80, method=4)
+
+
+def save_gif(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
+    """Write a GIF that jumps from word to word; its frames have 256 colours each and yet some 100 kB."""
+    _save(file, [(_of_256_colours(frame), stand) for frame, stand in frames(exhibits, style)], "GIF")
+
+
+def _of_256_colours(frame: Image.Image) -> Image.Image:
+    """The colours are chosen on every fourth pixel each way, for speed, and so that rare ones are kept: the marks'."""
+    sample = frame.resize((frame.width // 4, frame.height // 4), Image.Resampling.NEAREST)
+    palette = sample.quantize(256, Image.Quantize.MAXCOVERAGE)
+    return frame.quantize(palette=palette, dither=Image.Dither.NONE)
+
+
+def _save(file: Path, told: Sequence[Frame], form: str, **options: Any) -> None:
+    pictures, stands = [picture for picture, _ in told], [stand for _, stand in told]
+    pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
+
+
+def frames(exhibits: Sequence[Exhibit], style: Style) -> list[Frame]:
+    """Draw the photo, then each word's look, then the whole sentence."""
+    side = SIDE if len(exhibits) == 1 else SIDE_BESIDE
+    scenes = [_Scene(Panels(exhibit, style, area=side * side, widest=1.4 * side)) for exhibit in exhibits]
+    words = max(len(exhibit.words) for exhibit in exhibits)
+    stands = [FIRST, *[WORD] * words, LAST]
+    return [
+        (_together([scene.at(step) for scene in scenes], style), stand) for step, stand in enumerate(stands, start=-1)
+    ]
+
+
+def faded(told: Sequence[Frame]) -> list[Frame]:
+    """Put frames between frames, so that one fades into the next."""
+    full = [told[0]]
+    for (before, _), (after, stand) in pairwise(told):
+        full += [(Image.blend(before, after, number / (FADES + 1)), FADE) for number in range(1, FADES + 1)]
+        full.append((after, stand))
+    return full
+
+
+class _Scene:
+    """One caption's part of every frame."""
+
+    def __init__(self, panels: Panels) -> None:
+        words = panels.exhibit.words
+        self.panels, self.style = panels, panels.style
+        self.width = max(panels.size[0], 280, *(math.ceil(font(SENTENCE).getlength(word)) for word in words))
+        self.lines = wrapped(words, " ", SENTENCE, self.width)
+        self.note = wrapped(panels.exhibit.note.split(), " ", NOTE, self.width)
+        self.height = panels.size[1] + 12 + len(self.lines) * LINE + (1 + len(self.note)) * (NOTE + 9) + SENTENCE - NOTE
+
+    def at(self, step: int) -> Image.Image:
+        """The scene at a word; at -1 the photo alone, and after the last word the whole sentence."""
+        exhibit, style = self.panels.exhibit, self.style
+        now = 0 <= step < len(exhibit.words)
+        scene = Image.new("RGB", (self.width, self.height), style.page)
+        scene.paste(lit(self.panels, step if now else None), (0, 0))
+        draw = ImageDraw.Draw(scene)
+        letters, small, y, number = font(SENTENCE), font(NOTE), self.panels.size[1] + 12 + SENTENCE, 0
+        for line in self.lines:
+            x = 0.0
+            for word in line.split(" "):
+                draw.text((x, y), word, style.ink if number <= step else style.faint, letters, anchor="ls")
+                if number == step:
+                    beta = 1.0 if exhibit.gate is None else float(exhibit.gate[step])
+                    draw.rectangle((x, y + 7, x + letters.getlength(word), y + 8 + round(3 * beta)), fill=MARK)
+                x += letters.getlength(f"{word} ")
+                number += 1
+            y += LINE
+        for line in [exhibit.numbers(step) if now else "", *self.note]:
+            draw.text((0, y), line, style.pale_ink, small, anchor="ls")
+            y += NOTE + 9
+        return scene
+
+
+def _together(scenes: Sequence[Image.Image], style: Style) -> Image.Image:
+    """Scenes side by side on a page."""
+    width = sum(scene.width for scene in scenes) + COLUMN_GAP * (len(scenes) - 1)
+    page = Image.new("RGB", (width + 2 * MARGIN, max(scene.height for scene in scenes) + 2 * MARGIN), style.page)
+    x = MARGIN
+    for scene in scenes:
+        page.paste(scene, (x, MARGIN))
+        x += scene.width + COLUMN_GAP
+    return page

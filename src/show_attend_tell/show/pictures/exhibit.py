@@ -1,0 +1,118 @@
+"""What there is to show: a caption with its photo, and that photo as the panels of a picture.
+
+Letters in shapes: T words shown, H height and W width of a panel in pixels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.show.pictures.maps import Rectangle, attention_map
+from show_attend_tell.show.pictures.style import Style
+
+# The brightest colour stands for at least this many times the even share of attention, so that a caption whose every
+# map is flat is shown grey, and not white.
+FLAT = 4.0
+
+FRAME = 1.5  # pixels between a place and the middle of the line that frames it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """A caption as pictures show it.
+
+    Raises `SatError` when the shapes disagree and for a place outside the grid.
+    """
+
+    photo: Image.Image  # the original
+    words: Sequence[str]  # T
+    attention: NDArray[Any]  # α (T, rows, columns)
+    gate: NDArray[Any] | None  # β (T,); None for a model without it
+    seen: Rectangle  # the part of the photo, in its pixels, that the encoder saw
+    places: NDArray[Any] | None = None  # (T, 2) row and column of the places that a hard model looked at
+    title: str = ""  # over the panels
+    note: str = ""  # small, under the title: the model, the score
+
+    def __post_init__(self) -> None:
+        steps = len(self.words)
+        if self.attention.ndim != 3 or len(self.attention) != steps:
+            raise SatError(f"attention of shape {self.attention.shape} for {steps} words: it is (words, rows, columns)")
+        if self.gate is not None and self.gate.shape != (steps,):
+            raise SatError(f"gate of shape {self.gate.shape} for {steps} words: one number a word")
+        if self.places is None:
+            return
+        if self.places.shape != (steps, 2):
+            raise SatError(f"places of shape {self.places.shape} for {steps} words: a row and a column a word")
+        grid = self.attention.shape[1:]
+        if steps and not ((self.places >= 0) & (self.places < grid)).all():
+            raise SatError(f"places outside the grid of {grid[0]} rows and {grid[1]} columns")
+
+    @property
+    def even(self) -> float:
+        """The share of each place when attention is even."""
+        return 1 / int(np.prod(self.attention.shape[1:]))
+
+    def numbers(self, step: int) -> str:
+        """What is told of a word's look: its β, and the peak of its α before smoothing."""
+        beta = "" if self.gate is None else f"β {float(self.gate[step]):.2f} · "
+        return f"{beta}peak α {float(self.attention[step].max()):.3f}"
+
+
+class Panels:
+    """An exhibit's photo at the size of a panel, and what lies on it for each word."""
+
+    def __init__(self, exhibit: Exhibit, style: Style, *, area: float, widest: float) -> None:
+        width, height = exhibit.photo.size
+        scale = min(math.sqrt(area / (width * height)), widest / width, 1.75 * math.sqrt(area) / height)
+        self.exhibit, self.style = exhibit, style
+        self.size = max(1, int(width * scale)), max(1, int(height * scale))  # (W, H)
+        self.photo = self.photo_at(self.size)
+        self.seen = self._scaled(exhibit.seen)
+        peaks = [float(attention_map(alpha, self.size, self.seen).max()) for alpha in exhibit.attention]
+        self.white = max([FLAT * exhibit.even, *peaks])  # the smoothed α that is brightest, without per_word_scale
+        self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
+
+    def photo_at(self, size: tuple[int, int]) -> Image.Image:
+        """The photo in RGB, stretched to a size (W, H)."""
+        return self.exhibit.photo.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+
+    def _scaled(self, seen: Rectangle) -> Rectangle:
+        x, y = self.size[0] / self.exhibit.photo.width, self.size[1] / self.exhibit.photo.height
+        return seen[0] * x, seen[1] * y, seen[2] * x, seen[3] * y
+
+    @property
+    def cropped(self) -> bool:
+        """Whether a pixel of the panel was never seen."""
+        left, top, right, bottom = self.seen
+        return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
+
+    def strength(self, step: int) -> NDArray[np.float64]:
+        """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
+        return attention_map(self.exhibit.attention[step], self.size, self.seen) / self.scales[step]
+
+    def strength_seen(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
+        """The same of the part that the encoder saw alone, at another ``size`` (W, H)."""
+        whole = (0.0, 0.0, float(size[0]), float(size[1]))
+        return attention_map(self.exhibit.attention[step], size, whole) / self.scales[step]
+
+    def frame(self, step: int) -> Rectangle | None:
+        """Around the place that a hard model looked at for a word, in pixels of the panel and within it."""
+        if self.exhibit.places is None:
+            return None
+        left, top, right, bottom = self.seen
+        _, rows, columns = self.exhibit.attention.shape
+        width, height = (right - left) / columns, (bottom - top) / rows
+        row, column = (int(number) for number in self.exhibit.places[step])
+        x, y = left + column * width, top + row * height
+        return (
+            max(x - FRAME, FRAME),
+            max(y - FRAME, FRAME),
+            min(x + width + FRAME, self.size[0] - FRAME),
+            min(y + height + FRAME, self.size[1] - FRAME),
+        )

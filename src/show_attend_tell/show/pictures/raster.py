@@ -1,0 +1,70 @@
+"""A sheet in pixels."""
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from show_attend_tell.show.pictures.exhibit import Panels
+from show_attend_tell.show.pictures.maps import Rectangle
+from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Scale, Sheet
+from show_attend_tell.show.pictures.style import EDGE, MARK, Style, font, laid
+
+
+def drawn(sheet: Sheet) -> Image.Image:
+    """Draw a sheet."""
+    style = sheet.style
+    page = Image.new("RGB", (sheet.width, sheet.height), style.page)
+    draw = ImageDraw.Draw(page)
+    for panel in sheet.panels:
+        page.paste(lit(sheet.captions[panel.caption], panel.step), (panel.x, panel.y))
+    for text in sheet.texts:
+        ink = style.pale_ink if text.pale else style.ink
+        draw.text((text.x, text.y), text.text, ink, font(text.size), anchor="ls")
+    for scale in sheet.scales:
+        _draw_scale(page, scale, style)
+    return page
+
+
+def lit(panels: Panels, step: int | None) -> Image.Image:
+    """A panel: the photo as it is, or where a word looked; what the encoder never saw is faded and hatched."""
+    photo = panels.photo.copy()
+    if step is not None:
+        photo = laid(panels.style.veil(panels.strength(step)), panels.style.ground(photo))
+    if panels.cropped:
+        photo.paste(_hatched(photo, panels.style), mask=_unseen(panels))
+    frame = None if step is None else panels.frame(step)
+    if frame is not None:
+        _draw_frame(photo, frame)
+    return photo
+
+
+def _unseen(panels: Panels) -> Image.Image:
+    """A mask, white where the encoder saw nothing."""
+    left, top, right, bottom = panels.seen
+    x, y = np.arange(panels.size[0]) + 0.5, np.arange(panels.size[1]) + 0.5
+    inside = ((top <= y) & (y <= bottom))[:, None] & ((left <= x) & (x <= right))[None, :]
+    return Image.fromarray(np.where(inside, 0, 255).astype(np.uint8))
+
+
+def _hatched(photo: Image.Image, style: Style) -> Image.Image:
+    rows, columns = np.indices((photo.height, photo.width))
+    faded = 0.15 * np.asarray(photo) + 0.85 * np.array(style.page)
+    stripes = ((rows + columns) % 10 < 2)[..., None]
+    return Image.fromarray(np.where(stripes, style.faint, faded).round().astype(np.uint8))
+
+
+def _draw_frame(photo: Image.Image, frame: Rectangle) -> None:
+    left, top, right, bottom = frame
+    draw = ImageDraw.Draw(photo)
+    for outset, colour, thickness in ((2.5, EDGE, 5), (1.5, MARK, 3)):  # the line's outer half
+        box = (left - outset, top - outset, right + outset - 1, bottom + outset - 1)
+        draw.rounded_rectangle(box, radius=3 + outset, outline=colour, width=thickness)
+
+
+def _draw_scale(page: Image.Image, scale: Scale, style: Style) -> None:
+    x, y = scale.x, scale.y
+    page.paste(Image.fromarray(np.repeat(style.scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
+    draw = ImageDraw.Draw(page)
+    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=style.pale_ink)
+    if scale.even is not None:
+        tick = x + round(scale.even * (SCALE_WIDTH - 1))
+        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), style.ink, 2)

@@ -1,0 +1,146 @@
+"""A sheet as SVG: letters stay letters, and a photo is in the file once, however many words it is shown for.
+
+On the photo lies, for each word, a small veil that the viewer of the file enlarges: the map is smooth, so that a pixel
+of it for each `VEIL` of the panel is enough.
+"""
+
+import base64
+import io
+from xml.sax.saxutils import escape
+
+import numpy as np
+from PIL import Image
+
+from show_attend_tell.show.pictures.exhibit import Panels
+from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, Sheet
+from show_attend_tell.show.pictures.style import EDGE, MARK, Colour, Style
+
+DENSITY = 2  # pixels of the embedded photo for each of the panel, along a side: for print
+VEIL = 4  # pixels of the panel for each of a veil, along a side
+FAMILIES = "Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif"
+
+
+def svg(sheet: Sheet) -> str:
+    """Write a sheet as an SVG document; its title, which tabs and screen readers tell, is that of its captions."""
+    style, photos = sheet.style, _Photos()
+    body = [f'<rect width="{sheet.width}" height="{sheet.height}" fill="{_hex(style.page)}"/>']
+    used = [photos.use(panels) for panels in sheet.captions]
+    for panel in sheet.panels:
+        plain, ground = used[panel.caption]
+        body += _panel(panel, sheet.captions[panel.caption], plain if panel.step is None else ground)
+    body.append(f'<g font-family="{FAMILIES}" fill="{_hex(style.ink)}">')
+    for text in sheet.texts:
+        fill = f' fill="{_hex(style.pale_ink)}"' if text.pale else ""
+        body.append(f'<text x="{text.x:g}" y="{text.y:g}" font-size="{text.size}"{fill}>{escape(text.text)}</text>')
+    body.append("</g>")
+    for scale in sheet.scales:
+        body += _scale(scale, style)
+
+    title = " / ".join(panels.exhibit.title or " ".join(panels.exhibit.words) for panels in sheet.captions)
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{sheet.width}" '
+        f'height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}">',
+        f"<title>{escape(title)}</title>",
+        "<defs>",
+        *photos.definitions,
+        *(_seen(number, panels) for number, panels in enumerate(sheet.captions)),
+        *_hatching(style),
+        *_gradient(style),
+        "</defs>",
+    ]
+    return "\n".join([*head, *body, "</svg>", ""])
+
+
+class _Photos:
+    """The photos that a document holds, each once, even when several captions are of one."""
+
+    def __init__(self) -> None:
+        self.definitions: list[str] = []
+        self.names: dict[str, str] = {}  # by content
+
+    def use(self, panels: Panels) -> tuple[str, str]:
+        """What shows an exhibit's photo, as it is and as it lies under a veil."""
+        shrunk = min(1.0, panels.exhibit.photo.width / (DENSITY * panels.size[0]))  # never beyond the pixels it has
+        width, height = (max(1, round(DENSITY * shrunk * side)) for side in panels.size)
+        photo = panels.photo_at((width, height))
+        return self._use(photo, panels.size), self._use(panels.style.ground(photo), panels.size)
+
+    def _use(self, photo: Image.Image, size: tuple[int, int]) -> str:
+        image = f'width="{size[0]}" height="{size[1]}" preserveAspectRatio="none" xlink:href="{_data(photo, "JPEG")}"/>'
+        if image not in self.names:
+            self.names[image] = f"photo{len(self.names)}"
+            self.definitions.append(f'<image id="{self.names[image]}" {image}')
+        return f'<use xlink:href="#{self.names[image]}"/>'
+
+
+def _panel(panel: Panel, panels: Panels, photo: str) -> list[str]:
+    style = panels.style
+    left, top, right, bottom = panels.seen
+    lines = [f'<g transform="translate({panel.x} {panel.y})">', photo]
+    if panel.step is not None:
+        across, down = max(2, round((right - left) / VEIL)), max(2, round((bottom - top) / VEIL))
+        strength = np.pad(panels.strength_seen(panel.step, (across, down)), 1, mode="edge")  # for renderers that fade
+        x, y = (right - left) / across, (bottom - top) / down  # an image's border: it lies outside what is shown
+        lines.append(
+            f'<image x="{left - x:g}" y="{top - y:g}" width="{right - left + 2 * x:g}" '
+            f'height="{bottom - top + 2 * y:g}" preserveAspectRatio="none" clip-path="url(#seen{panel.caption})" '
+            f'xlink:href="{_data(style.veil(strength), "PNG")}"/>'
+        )
+    if panels.cropped:
+        width, height = panels.size
+        outside = f"M0 0H{width}V{height}H0ZM{left:g} {top:g}H{right:g}V{bottom:g}H{left:g}Z"
+        for fill in (f'fill="{_hex(style.page)}" fill-opacity="0.85"', 'fill="url(#hatching)"'):
+            lines.append(f'<path d="{outside}" fill-rule="evenodd" {fill}/>')
+    frame = None if panel.step is None else panels.frame(panel.step)
+    if frame is not None:
+        x, y = frame[:2]
+        box = f'<rect x="{x:g}" y="{y:g}" width="{frame[2] - x:g}" height="{frame[3] - y:g}" rx="3" fill="none"'
+        lines.append(f'{box} stroke="{_hex(EDGE)}" stroke-width="5"/>')
+        lines.append(f'{box} stroke="{_hex(MARK)}" stroke-width="3"/>')
+    return [*lines, "</g>"]
+
+
+def _seen(number: int, panels: Panels) -> str:
+    left, top, right, bottom = panels.seen
+    rectangle = f'x="{left:g}" y="{top:g}" width="{right - left:g}" height="{bottom - top:g}"'
+    return f'<clipPath id="seen{number}"><rect {rectangle}/></clipPath>'
+
+
+def _hatching(style: Style) -> list[str]:
+    return [
+        '<pattern id="hatching" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">',
+        f'<rect width="1.4" height="7" fill="{_hex(style.faint)}"/>',
+        "</pattern>",
+    ]
+
+
+def _gradient(style: Style) -> list[str]:
+    colours = style.scale(17)
+    stops = [
+        f'<stop offset="{number / (len(colours) - 1):g}" stop-color="{_hex((int(red), int(green), int(blue)))}"/>'
+        for number, (red, green, blue) in enumerate(colours)
+    ]
+    return ['<linearGradient id="scale">', *stops, "</linearGradient>"]
+
+
+def _scale(scale: Scale, style: Style) -> list[str]:
+    x, y = scale.x, scale.y
+    lines = [
+        f'<rect x="{x - 0.5}" y="{y - 0.5}" width="{SCALE_WIDTH + 1}" height="{SCALE_HEIGHT + 1}" '
+        f'fill="url(#scale)" stroke="{_hex(style.pale_ink)}"/>'
+    ]
+    if scale.even is not None:
+        tick = x + scale.even * SCALE_WIDTH
+        lines.append(f'<path d="M{tick:g} {y + SCALE_HEIGHT}v5" stroke="{_hex(style.ink)}" stroke-width="2"/>')
+    return lines
+
+
+def _data(image: Image.Image, form: str) -> str:
+    """An image as a data: URI."""
+    held = io.BytesIO()
+    image.save(held, form, quality=90, optimize=True)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(held.getvalue()).decode()}"
+
+
+def _hex(colour: Colour) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)

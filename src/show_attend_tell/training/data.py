@@ -1,0 +1,94 @@
+"""What a training learns from: vocabulary, captions as word ids, annotations, and mini-batches of one length."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, cached
+
+
+@dataclass(kw_only=True)
+class TrainingData:
+    """What a training learns from and is selected by."""
+
+    vocabulary: Vocabulary
+    captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
+    validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
+    views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
+    encoder: nn.Module | None = None  # only when it is to be fine-tuned
+    encoder_learning_rate: float = 1e-5
+    encoder_record: dict[str, Any] | None = None  # its name and preprocessing, when it is to be fine-tuned
+
+
+def prepare(
+    dataset: Dataset,
+    config: TrainingConfig,
+    encoder: Encoder,
+    cache: Path,
+    *,
+    vocabulary: Vocabulary | None = None,
+    fine_tune: float | None = None,
+    show: bool = True,
+) -> TrainingData:
+    """Vocabulary, captions and annotations for a training; raises `SatError` without train or val photos.
+
+    ``vocabulary`` is that of the model to start from, None to make one of the training captions; ``fine_tune`` is the
+    encoder's own learning rate, None to keep it frozen.
+    """
+    train, validation = dataset.split("train"), dataset.split("val")
+    vocabulary = vocabulary or Vocabulary.build(
+        (caption for example in train for caption in example.captions),
+        minimum_count=config.minimum_count,
+        size=config.vocabulary_size,
+    )
+    views: list[Annotations]
+    if fine_tune is None:
+        views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
+        views += [cached(dataset, encoder, cache, splits=("train",), view=view, show=show) for view in config.views]
+        if config.decoder.attention == "none":  # nothing tells the places apart
+            views = [MeanAnnotations(view) for view in views]
+    else:
+        encoder.unfreeze()
+        views = [LivePhotos((*train, *validation), encoder)]
+        views += [LivePhotos(train, encoder, view) for view in config.views]
+    return TrainingData(
+        vocabulary=vocabulary,
+        captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
+        validation=[(example.name, example.captions) for example in validation],
+        views=views,
+        encoder=None if fine_tune is None else encoder,
+        encoder_learning_rate=fine_tune or 0.0,
+        encoder_record=None if fine_tune is None else {"name": encoder.name, **encoder.preprocessing.to_dict()},
+    )
+
+
+def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> list[list[int]]:
+    """One epoch's mini-batches: each of one length, the lengths in random order, every caption once (sec. 4.3)."""
+    order = random.Random(seed)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for index, (_, words) in enumerate(captions):
+        by_length[len(words)].append(index)
+    result = []
+    for _, indices in sorted(by_length.items()):
+        order.shuffle(indices)
+        result += [indices[i : i + size] for i in range(0, len(indices), size)]
+    order.shuffle(result)
+    return result
+
+
+@torch.no_grad()
+def annotation_scale(data: TrainingData, photos: int = 500) -> float:
+    """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
+    names = sorted({name for name, _ in data.captions})
+    squares = [data.views[0][[name]].float().square().mean() for name in names[:: max(1, len(names) // photos)]]
+    return float(1 / torch.stack(squares).mean().sqrt())

@@ -1,0 +1,31 @@
+"""Settings to train with, one module each; the module's docstring says how it departs from the paper and what it
+reached.
+
+Each module has ``SOFT`` and ``HARD``, a `TrainingConfig` for each kind of attention; `comparators` has those of the
+systems that attention is compared with.
+"""
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.registry import COMPARATORS
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.presets import coco, comparators, flickr8k, flickr30k, paper, scenes
+
+PRESETS = {"paper": paper, "flickr8k": flickr8k, "flickr30k": flickr30k, "coco": coco, "scenes": scenes}
+
+
+def preset(name: str, attention: str) -> TrainingConfig:
+    """The settings of that name for "soft" or "hard" attention; raises `SatError` naming the known ones."""
+    if name not in PRESETS:
+        raise SatError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+    if attention not in ("soft", "hard"):
+        raise SatError(f"there is no {attention!r} attention: choose soft or hard")
+    config: TrainingConfig = getattr(PRESETS[name], attention.upper())
+    return config
+
+
+def comparator_preset(name: str, kind: str) -> TrainingConfig:
+    """The settings of that name for a comparator; raises `SatError` for a kind or a name that is not there."""
+    if kind not in COMPARATORS or name != "flickr8k":
+        raise SatError(f"there is no preset {name!r} for {kind!r}: choose flickr8k and one of {', '.join(COMPARATORS)}")
+    config: TrainingConfig = comparators.settings(kind)
+    return config

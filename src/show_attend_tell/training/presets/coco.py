@@ -1,0 +1,12 @@
+"""COCO: the `flickr8k` settings with the LSTM of 1,800 units that the authors used for COCO, and without
+cropped photos: there are enough whole ones.
+
+Reached: not yet run here.
+"""
+
+from dataclasses import replace
+
+from show_attend_tell.training.presets import flickr8k
+
+SOFT = replace(flickr8k.SOFT, decoder=replace(flickr8k.SOFT_DECODER, hidden_size=1800))
+HARD = replace(flickr8k.HARD, decoder=replace(flickr8k.HARD_DECODER, hidden_size=1800), crops=0)

@@ -1,0 +1,94 @@
+"""Choosing on val: the epoch by BLEU-4 of free-running captions, and after training the decoding."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import torch
+from tqdm import tqdm
+
+from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.search import beam_search, photos_together, ranked
+from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+from show_attend_tell.scoring.metrics import bleu
+from show_attend_tell.training.data import TrainingData
+
+# Tried on validation after training, each with each; the best become the checkpoint's default.
+BEAMS = (1, 3, 5, 10, 20)
+WIDE = (40, 100)  # with visual n-grams too: the more captions there are to choose from, the more they are worth
+NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
+AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
+
+
+@torch.no_grad()
+def validation_bleu(
+    decoder: Decoder,
+    data: TrainingData,
+    *,
+    beam: int,
+    max_length: int,
+    rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
+    ngrams: VisualNgrams | None = None,
+    show: bool = False,
+) -> list[dict[str, float]]:
+    """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
+
+    One search serves all of the ``rankings``, γ and ω of `search.ranked`, and each has its scores. A hard model is
+    judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
+    """
+    look = look_by_name("likeliest" if decoder.config.attention == "hard" else "expectation")
+    device = next(decoder.parameters()).device
+    names = [name for name, _ in data.validation]
+    found: list[list[list[str]]] = [[] for _ in rankings]
+    together = photos_together(beam, device)
+    with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
+        for start in range(0, len(names), together):
+            annotations = data.views[0][names[start : start + together]].to(device)
+            searched = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look)
+            if ngrams is not None:
+                searched = ngrams.add_agreement(annotations, searched)
+            for hypotheses in searched:
+                for captions, ranking in zip(found, rankings, strict=True):
+                    captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+            bar.update(len(annotations))
+    references = [references for _, references in data.validation]
+    scores = [bleu(captions, references).with_penalty for captions in found]
+    return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]
+
+
+def choose_decoding(
+    decoder: Decoder,
+    data: TrainingData,
+    max_length: int,
+    *,
+    ngrams: VisualNgrams | None = None,
+    say: Callable[[str], None],
+    show: bool = False,
+) -> tuple[Decoding, dict[str, float]]:
+    """The beam, length normalisation γ and reranker weight ω of the best val BLEU-4 (with penalty, ×100), and
+    each beam's best score.
+
+    ω other than 0 is tried where there are visual n-grams and several captions to rank. A hard model is judged by its
+    likeliest places, as its epochs are, although it looks by expectation unless told.
+    """
+    chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
+    say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
+    for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
+        weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
+        rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
+        found = validation_bleu(
+            decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
+        )
+        by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(rankings, found, strict=True)}
+        for weight in weights:
+            by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
+            told = f"{beam}, reranker weight {weight:g}" if weight else f"{beam}"
+            say(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
+        gamma, weight = max(by_ranking, key=lambda ranking: by_ranking[ranking])
+        score = by_ranking[gamma, weight]
+        scores[f"beam {beam}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(score, 2)
+        if score > best:
+            chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma, reranker_weight=weight)
+            best = score
+    return chosen, scores

@@ -1,0 +1,56 @@
+"""TensorBoard (an extra): the scalars of every epoch, and the attention of a few validation photos."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.search import beam_search
+from show_attend_tell.show.pictures import Exhibit, strip
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.vision.encoder import Encoder
+
+
+def summary_writer() -> Any:
+    """TensorBoard's writer; raises `SatError` naming the extra when it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise SatError("TensorBoard is not installed: pip install 'show-attend-tell[tensorboard]'") from error
+    return SummaryWriter
+
+
+class TensorBoard:
+    """Scalars of every epoch and the attention of a few validation photos, for TensorBoard (an extra)."""
+
+    def __init__(self, folder: Path, dataset: Dataset, data: TrainingData, trainer: Trainer, encoder: Encoder) -> None:
+        self.writer = summary_writer()(str(folder))
+        self.examples = dataset.split("val")[:4]
+        self.data, self.trainer, self.encoder = data, trainer, encoder
+
+    def epoch(self, epoch: Epoch) -> None:
+        """Write one epoch."""
+        for name, value in {**epoch.scores, **epoch.watch}.items():
+            self.writer.add_scalar(name, value, epoch.number)
+        with torch.no_grad():
+            annotations = self.data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
+        for example, found in zip(self.examples, beam_search(self.trainer.average, annotations), strict=True):
+            image = open_photo(example.photo)
+            best = found[0]
+            if best.alpha is None or not best.words:
+                continue
+            exhibit = Exhibit(
+                photo=image,
+                words=self.data.vocabulary.decode(best.words),
+                attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
+                gate=None if best.beta is None else best.beta.cpu().numpy(),
+                seen=self.encoder.preprocessing.seen(*image.size),
+            )
+            picture = np.array(strip([exhibit]))
+            self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
+        self.writer.flush()

@@ -1,0 +1,350 @@
+"""Hard attention, examined: every estimate against the exact value of a decoder small enough to enumerate."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from builders import shape_folder, small_checkpoint, small_encoder, small_load_encoder
+from click.testing import CliRunner
+from decoders import LookAt, small_annotations, small_captions, small_decoder
+from torch import Tensor
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.analysis import hard_attention as examination
+from show_attend_tell.analysis.hard_attention import (
+    NoBaseline,
+    difference,
+    examine,
+    gradient_noise,
+    gradient_table,
+    likelihoods,
+    log_mean_exp,
+    nwgm_gap,
+    particle_filter,
+    per_word,
+    sampled_log_probabilities,
+    side_by_side,
+)
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.cli import main
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Expectation, Looked
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.training.losses import HardObjective, SoftObjective
+
+PLACES, STEPS = 3, 4
+
+
+class Tiny(NamedTuple):
+    """One caption of one photo, and its log p in every way, from all 81 sequences of places."""
+
+    decoder: AttentionDecoder
+    annotations: Tensor
+    caption: Tensor
+    bound: float  # L_s
+    log_p: float  # log p(y|a)
+
+
+@pytest.fixture
+def tiny(float64: None) -> Tiny:
+    decoder = small_decoder(spread=0.9, seed=3)
+    annotations, caption = 3 * small_annotations(1, PLACES), small_captions(1, STEPS)
+    sequences = torch.tensor(list(itertools.product(range(PLACES), repeat=STEPS)))[None]
+    with torch.no_grad():
+        told = tell(decoder, annotations, caption, paths=sequences.shape[1], look=LookAt(sequences))
+    assert told.alpha is not None and told.places is not None
+    log_words = word_log_probabilities(told.logits, caption).sum(-1)
+    log_places = told.alpha.gather(-1, told.places[..., None]).squeeze(-1).log().sum(-1)
+    bound, log_p = float((log_places.exp() * log_words).sum()), float((log_places + log_words).logsumexp(1))
+    assert log_p - bound > 0.3  # or there would be nothing to tell apart
+    return Tiny(decoder, annotations, caption, bound, log_p)
+
+
+def uniforms(*shape: int, seed: int = 1) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def mean(values: Tensor) -> tuple[float, float]:
+    """The mean and what is five times its standard error."""
+    return float(values.mean()), 5 * float(values.std()) / len(values) ** 0.5
+
+
+# ---------------------------------------------------------------- log p
+
+
+def test_sampled_sequences_give_the_bound_and_in_the_limit_the_marginal(tiny: Tiny) -> None:
+    log_weights, uncertainty = sampled_log_probabilities(
+        tiny.decoder, tiny.annotations, tiny.caption, uniforms(1, 4001, STEPS)
+    )
+    assert log_weights.shape == uncertainty.shape == (1, 4001)
+    assert uncertainty.min() > 0 and uncertainty.max() < STEPS * math.log(PLACES)
+    by_size = {size: mean(log_mean_exp(log_weights, size)[0]) for size in (1, 5, 50)}
+    assert by_size[1][0] == pytest.approx(tiny.bound, abs=by_size[1][1])
+    assert by_size[1][0] + 0.1 < by_size[5][0] < by_size[50][0] < tiny.log_p + by_size[50][1]
+    assert mean(log_weights[0].exp())[0] == pytest.approx(math.exp(tiny.log_p), abs=mean(log_weights[0].exp())[1])
+    assert float(log_mean_exp(log_weights, 4001)) == pytest.approx(tiny.log_p, abs=0.1)
+
+
+def test_log_mean_exp_is_of_disjoint_groups() -> None:
+    log_weights = torch.tensor([[1.0, 3.0, 2.0, 8.0, 100.0]]).log()
+    torch.testing.assert_close(log_mean_exp(log_weights, 2).exp(), torch.tensor([[2.0, 5.0]]))
+    torch.testing.assert_close(log_mean_exp(log_weights, 1), log_weights)
+
+
+def test_particles_estimate_the_marginal_without_bias_and_closer(tiny: Tiny) -> None:
+    copies = 2000
+    annotations, captions = tiny.annotations.expand(copies, -1, -1), tiny.caption.expand(copies, -1)
+    found = particle_filter(
+        tiny.decoder, annotations, captions, uniforms(copies, 5, STEPS), uniforms(copies, STEPS, seed=2)
+    )
+    average, error = mean(found.exp())
+    assert average == pytest.approx(math.exp(tiny.log_p), abs=error) and error < 0.2 * average
+    separate, _ = sampled_log_probabilities(tiny.decoder, annotations, captions, uniforms(copies, 5, STEPS, seed=3))
+    assert log_mean_exp(separate, 5).mean() < found.mean() < tiny.log_p
+
+
+def test_estimates_come_from_halves_at_least_with_their_variance(tiny: Tiny) -> None:
+    found, uncertainty = likelihoods(
+        tiny.decoder, tiny.annotations, tiny.caption, samples=101, generator=torch.Generator().manual_seed(5)
+    )
+    assert list(found) == ["expectation", "sampled_1", "sampled_5", "sampled_50", "particles_50"]
+    told = tell(tiny.decoder, tiny.annotations, tiny.caption)
+    exact = float(word_log_probabilities(told.logits, tiny.caption).sum().detach())
+    assert found["expectation"] == (pytest.approx(exact), 0.0)
+    generator = torch.Generator().manual_seed(5)
+    first = torch.rand(1, 101, STEPS, generator=generator)
+    log_weights, entropy = sampled_log_probabilities(tiny.decoder, tiny.annotations, tiny.caption, first)
+    assert uncertainty == pytest.approx(float(entropy.mean()))
+    fives = log_weights[0, :100].reshape(20, 5).exp().mean(1).log()
+    assert found["sampled_5"] == (pytest.approx(float(fives.mean())), pytest.approx(float(fives.var()) / 20))
+
+
+# ---------------------------------------------------------------- NWGM
+
+
+class AtOnce:
+    """Expectation until a step, then path i at place i."""
+
+    def __init__(self, time: int) -> None:
+        self.left = time
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+        self.left -= 1
+        if self.left >= 0:
+            return Expectation()(alpha, annotations)
+        return Looked(annotations, torch.arange(annotations.shape[1])[None])
+
+
+def test_nwgms_gap_is_that_of_all_places_at_the_expected_state(tiny: Tiny) -> None:
+    annotations, captions = 3 * small_annotations(2, PLACES), small_captions(2, STEPS)
+    found = nwgm_gap(tiny.decoder, annotations, captions)
+    with torch.no_grad():
+        expected = tell(tiny.decoder, annotations, captions)
+        assert expected.alpha is not None
+        for b, time in itertools.product(range(2), range(STEPS)):
+            looked = tell(
+                tiny.decoder, annotations[b : b + 1], captions[b : b + 1], paths=PLACES, look=AtOnce(time)
+            ).logits[0, :, time]  # (L, K)
+            alpha = expected.alpha[b, 0, time]
+            exact = alpha @ torch.softmax(looked, -1)
+            entropies = [-(p * p.log()).sum() for p in (exact, *torch.softmax(looked, -1))]
+            information = entropies[0] - alpha @ torch.stack(entropies[1:])
+            assert float(found["information"][b, time]) == pytest.approx(float(information))
+            word = captions[b, time]
+            for name, logits in (("one_pass", expected.logits[b, 0, time]), ("nwgm", alpha @ looked)):
+                ours = torch.softmax(logits, -1)
+                divergence = (exact * (exact / ours).log()).sum()
+                assert float(found[f"{name}_kl"][b, time]) == pytest.approx(float(divergence)) != 0
+                off = float((ours[word] / exact[word]).log())
+                assert float(found[f"{name}_word"][b, time]) == pytest.approx(off)
+                assert float(found[f"{name}_word_absolute"][b, time]) == pytest.approx(abs(off))
+
+
+def test_there_is_no_gap_where_all_places_are_equal(tiny: Tiny) -> None:
+    annotations = small_annotations(2, 1).expand(-1, PLACES, -1)
+    for name, values in nwgm_gap(tiny.decoder, annotations, small_captions(2, STEPS)).items():
+        assert values.abs().max() < 1e-9, name
+
+
+# ---------------------------------------------------------------- the gradient
+
+
+def test_noise_is_the_trace_of_the_covariance_over_the_squared_mean(tiny: Tiny) -> None:
+    batches = [(small_annotations(2, PLACES, seed=seed), small_captions(2, STEPS, seed=seed)) for seed in (1, 2)]
+    found = gradient_noise(tiny.decoder, batches, NoBaseline(samples=2, coin="none"), draws=7, seed=4)
+
+    generator = torch.Generator().manual_seed(4)
+    gradients: list[list[Tensor]] = [[], []]
+    for _ in range(examination.WARM_UP + 7):
+        for k, (annotations, captions) in enumerate(batches):
+            objective = HardObjective(samples=2, coin="none")
+            objective.baselines = {0: torch.zeros(1)}
+            look = objective.look(2, STEPS, generator)
+            tiny.decoder.zero_grad()
+            objective(tell(tiny.decoder, annotations, captions, paths=2, look=look), captions).total.backward()
+            parts = [p.grad for name, p in tiny.decoder.named_parameters() if name.startswith("attention.")]
+            gradients[k].append(torch.cat([part.flatten() for part in parts if part is not None]))
+    variance = squared = 0.0
+    for one in gradients:
+        drawn = torch.stack(one[-7:])
+        trace = drawn.var(0).sum()
+        variance += float(trace) / 2
+        squared += float(drawn.mean(0).square().sum() - trace / 7) / 2
+    assert found["variance"] == pytest.approx(variance) and found["squared_mean"] == pytest.approx(squared)
+    assert found["noise"] == (pytest.approx(variance / squared) if squared > 0 else None)
+    assert found["paths"] == 2
+
+
+def test_an_exact_gradient_has_no_noise(tiny: Tiny) -> None:
+    """And a soft objective's, given for a hard one's, is exact."""
+    objective = SoftObjective()
+    found = gradient_noise(tiny.decoder, [(tiny.annotations, tiny.caption)], objective, draws=3)  # type: ignore[arg-type]
+    total = objective(tell(tiny.decoder, tiny.annotations, tiny.caption), tiny.caption).total
+    exact = torch.autograd.grad(total, list(tiny.decoder.attention.parameters()))
+    assert found["squared_mean"] == pytest.approx(sum(float(part.square().sum()) for part in exact))
+    assert abs(found["noise"]) < 1e-9
+
+
+def test_a_baseline_calms_the_gradient(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("no baseline", "moving baseline")
+    chosen = {name: made for name, made in examination.estimators().items() if name in names}
+    monkeypatch.setattr(examination, "estimators", lambda: chosen)
+    table = gradient_table(tiny.decoder, [(tiny.annotations, tiny.caption)], draws=100, show=False)
+    assert table["no baseline"]["relative"] == 1 and table["moving baseline"]["relative"] < 0.7
+
+
+def test_estimators_are_what_their_names_say() -> None:
+    for name, objective in examination.estimators().items():
+        assert isinstance(objective, NoBaseline) == ("no baseline" in name or name == "no baseline"), name
+        assert ("moving" in name) == (objective.baseline == "moving" and not isinstance(objective, NoBaseline)), name
+        assert ("two samples" in name) == (objective.samples == 2) and objective.reward_weight == 1, name
+        assert ("reward to go" in name) == (objective.reward == "to_go"), name
+        assert ("entropy" in name) == (objective.entropy_weight > 0), name
+        coins = {"coin per photo": "image", "coin per batch": "batch", "both": "both", "the same": "both"}
+        assert objective.coin == next((coin for begin, coin in coins.items() if name.startswith(begin)), "none"), name
+
+
+# ---------------------------------------------------------------- a model
+
+
+def test_the_mean_per_word_weighs_captions_by_their_words() -> None:
+    average, error = per_word([4.0, 6.0, 2.0], [2, 3, 1])
+    assert (average, error) == (2, 0)
+    average, error = per_word([3.0, 7.0], [2, 2])
+    assert (average, error) == (2.5, pytest.approx((2 * (4 + 4)) ** 0.5 / 4))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small encoder in float32 on any hardware, and few gradients."""
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
+    monkeypatch.setattr(examination, "WARM_UP", 1)
+
+
+def captioner(name: str, **decoder: object) -> Captioner:
+    encoder = small_encoder()
+    return Captioner(small_checkpoint(encoder, **decoder), encoder, name=name)  # type: ignore[arg-type]
+
+
+def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path) -> None:
+    model = captioner("soft")
+    found = examine(model, dataset, "val", cache=tmp_path, samples=40, draws=0, show=False)
+    assert (found["model"], found["attention"], found["photos"], found["gradient"]) == ("soft", "soft", 3, None)
+    words, totals = 0, {"expectation": 0.0, "sampled_1": 0.0}
+    for example, caption in zip(dataset.split("val"), found["captions"], strict=True):
+        text = " ".join(example.captions[0])
+        words += len(example.captions[0]) + 1
+        assert (caption["photo"], caption["words"]) == (example.name, len(example.captions[0]) + 1)
+        drawn = [model.log_probability(example.photo, text, look="sampled", seed=seed) for seed in range(40)]
+        totals["sampled_1"] -= sum(drawn) / 40
+        exact = model.log_probability(example.photo, text, look="expectation")
+        totals["expectation"] -= exact
+        assert caption["log_p"]["expectation"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
+    for name, total in totals.items():
+        assert found["log_loss"][name]["nats_per_word"] == pytest.approx(total / words, rel=0.02), name
+        assert found["log_loss"][name]["nats_per_caption"] == pytest.approx(total / 3, rel=0.02), name
+    assert found["log_loss"]["own"] == {"by": "expectation", **found["log_loss"]["expectation"]}
+    assert found["log_loss"]["expectation"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
+    assert 0 < found["entropy"] < math.log(15)
+    assert found["nwgm"]["one_pass_kl"]["mean"] > 0 and found["nwgm"]["information"]["mean"] > 0
+
+
+def test_fewer_photos_are_drawn_by_the_seed(dataset: Dataset, tmp_path: Path) -> None:
+    drawn = [
+        [caption["photo"] for caption in found["captions"]]
+        for seed in range(4)
+        for found in [
+            examine(
+                captioner("m"), dataset, "test", cache=tmp_path, photos=2, samples=2, draws=0, seed=seed, show=False
+            )
+        ]
+    ]
+    assert all(len(set(names)) == 2 for names in drawn) and len({tuple(names) for names in drawn}) > 1
+
+
+def test_models_are_compared_caption_by_caption(dataset: Dataset, tmp_path: Path) -> None:
+    models = [captioner("soft"), captioner("hard", attention="hard", seed=6)]
+    result = side_by_side(models, dataset, "val", cache=tmp_path, samples=10, draws=2, show=False)
+    soft, hard = result["models"]
+    assert hard["log_loss"]["own"]["by"] == "particles_5" and set(soft["gradient"]) == set(examination.estimators())
+    (less,) = result["differences"]
+    assert (less["model"], less["less"]) == ("hard", "soft")
+    for name in ("own", "sampled_5"):
+        losses = [found["log_loss"][name]["nats_per_word"] for found in (soft, hard)]
+        assert less[name]["nats_per_word"] == pytest.approx(losses[1] - losses[0])
+    same = difference(soft, soft)["own"]
+    assert same == {"nats_per_word": 0, "standard_error": 0}
+    json.dumps(result, allow_nan=False)
+
+
+def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    model = captioner("m")
+    words = list(model.checkpoint.vocabulary.words[2:])
+    other = captioner("other")
+    other.checkpoint.vocabulary = Vocabulary([*words[:-1], "zebra"])
+    with pytest.raises(SatError, match="m and other have different vocabularies"):
+        side_by_side([model, other], dataset, "val", cache=tmp_path)
+    with pytest.raises(SatError, match="1 samples"):
+        examine(model, dataset, "val", cache=tmp_path, samples=1)
+    with pytest.raises(SatError, match="no split 'dev'"):
+        examine(model, dataset, "dev", cache=tmp_path)
+    alone = replace(dataset, examples=dataset.split("val")[:1])
+    with pytest.raises(SatError, match="'val' has one photo"):
+        examine(model, alone, "val", cache=tmp_path)
+    model.decoder = torch.nn.Identity()  # type: ignore[assignment]
+    with pytest.raises(SatError, match="m has no attention to examine"):
+        examine(model, dataset, "val", cache=tmp_path)
+
+
+def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
+    for name in ("soft", "hard"):
+        small_checkpoint(small_encoder(), attention=name).save(tmp_path / name)
+    command = ["examine", "--data", dataset.folder, "--cache", tmp_path / "cache", "--samples", 10, "--draws", 2]
+    command += ["--device", "cpu", "--model", tmp_path / "soft", "--model", tmp_path / "hard"]
+    command += ["--json", tmp_path / "found.json"]
+    result = CliRunner().invoke(main, [str(part) for part in command])
+    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+    written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    loss = written["models"][1]["log_loss"]["sampled_1"]
+    lines = result.stdout.splitlines()
+    assert lines[0] == "soft (soft) on shapes val, first captions of 3 photos, nats a word"
+    (bound,) = [line for line in lines[len(lines) // 2 :] if "N = 1 (-L_s)" in line]
+    assert f"{loss['nats_per_word']:.3f} ± {loss['standard_error']:.3f}" in bound
+    assert sum("the model's own" in line for line in lines) == 2
+    assert any("coin per photo, moving baseline (the paper)" in line for line in lines)
+    assert lines[-1].startswith("hard less soft, each by its own log p: ")

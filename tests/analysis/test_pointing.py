@@ -1,0 +1,180 @@
+"""Whether a model looks at what it names: the measure against hand-made attention, and the commands end to end."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from torch import Tensor
+
+import show_attend_tell.analysis.pointing as pointing_module
+from show_attend_tell.analysis.pointing import Cover, pointing
+from show_attend_tell.analysis.scenes import COLOURS, SHAPES, Scene, read_scenes, write_scenes
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import EncoderRecord
+from show_attend_tell.cli import main
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Told
+from show_attend_tell.training.presets import preset
+from show_attend_tell.vision.encoder import load_encoder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "scenes"
+    write_scenes(folder, 30, seed=5, show=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def captioner() -> Captioner:
+    """An untrained model on the small encoder."""
+    vocabulary = Vocabulary([*COLOURS, *SHAPES, *"a and from left to right then there is of".split()])
+    encoder = load_encoder("small", geometry="squash")
+    config = replace(preset("scenes", "soft").decoder, annotation_size=64, vocabulary_size=len(vocabulary))
+    torch.manual_seed(1)
+    return Captioner(
+        Checkpoint(decoder=AttentionDecoder(config), vocabulary=vocabulary, encoder=EncoderRecord.of(encoder)), encoder
+    )
+
+
+def test_a_box_covers_the_places_that_it_overlaps() -> None:
+    cover = Cover((10, 0, 60, 30), (3, 5))  # places of 10 × 10 pixels, from 10 on
+    share = cover.share((15, 12, 40, 20)).reshape(3, 5)
+    np.testing.assert_allclose(share, [[0, 0, 0, 0, 0], [0.4, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0]])
+    assert cover.share((0, 0, 70, 40)).tolist() == [1.0] * 15 and not cover.share((0, 0, 10, 30)).any()
+    centred = cover.centred((15, 6, 35, 25)).reshape(3, 5)  # the edge at 15 counts, those at 35 and 25 do not
+    assert centred.tolist() == [[False] * 5, [True, True, False, False, False], [False] * 5]
+
+
+def told_by(maps: Callable[[Scene, int | None], NDArray[Any]], folder: Path, split: str, right: bool) -> Any:
+    """Stands in for `decoder.tell`: sentence after sentence of the split, with the attention that ``maps`` gives."""
+    scenes = [
+        scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == (9, 8)[split == "val"]
+    ]
+    sentences: Iterator[Any] = iter([(scene, sentence) for scene in scenes for sentence in scene.sentences])
+
+    def tell(decoder: Any, annotations: Tensor, captions: Tensor, *, look: Any) -> Told:
+        scene, sentence = next(sentences)
+        alpha = torch.stack([torch.from_numpy(maps(scene, number)) for number in (*sentence.objects, None)])
+        logits = torch.nn.functional.one_hot(captions[0] if right else captions[0] + 1, 99).float()
+        return Told(logits[None, None], alpha[None, None], None, None)
+
+    return tell
+
+
+def centre(scene: Scene, number: int | None) -> NDArray[Any]:
+    """All attention on the place of 8 × 8 pixels under the middle of an object's box."""
+    alpha = np.zeros((8, 8))
+    left, top, right, bottom = scene.objects[number or 0].box
+    alpha[int((top + bottom) // 16), int((left + right) // 16)] = 1
+    return alpha.ravel()
+
+
+def test_attention_on_the_object_even_and_on_another(
+    folder: Path, captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(maps: Any, split: str = "test", right: bool = True) -> dict[str, Any]:
+        monkeypatch.setattr(pointing_module, "tell", told_by(maps, folder, split, right))
+        found = pointing(captioner, folder, split=split, show=False)
+        for kind in ("all", "colour", "shape"):
+            figures = {name: figure for name, figure in found[kind].items() if name != "words"}
+            assert all(figure["low"] <= figure["mean"] <= figure["high"] for figure in figures.values())
+            found[kind] |= {name: figure["mean"] for name, figure in figures.items()}
+        return found
+
+    on_it = measured(centre)
+    scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
+    objects = sum(len(scene.objects) for scene in scenes)
+    area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
+    assert on_it["photos"] == 3 and on_it["look"] == "expectation" and on_it["split"] == "test"
+    assert (
+        on_it["all"]["words"] == 2 * 3 * objects and on_it["colour"]["words"] == on_it["shape"]["words"] == 3 * objects
+    )
+    assert on_it["all"]["share"] > 0.9 and on_it["all"]["elsewhere"] < 0.1
+    assert on_it["all"]["share_chance"] == pytest.approx(area) and on_it["all"]["hit"] > 5 * on_it["all"]["hit_chance"]
+    assert on_it["all"]["right"] == 1
+
+    even = measured(lambda scene, number: np.full(64, 1 / 64), split="val", right=False)
+    for kind in ("all", "colour", "shape"):
+        assert even[kind]["share"] == pytest.approx(even[kind]["share_chance"])
+        assert even[kind]["elsewhere"] == pytest.approx(even[kind]["elsewhere_chance"])
+        assert even[kind]["right"] == 0
+    assert even["all"]["elsewhere_chance"] > even["all"]["share_chance"]
+
+    on_another = measured(lambda scene, number: centre(scene, ((number or 0) + 1) % len(scene.objects)))
+    assert on_another["all"]["share"] < 0.1 and on_another["all"]["elsewhere"] > 0.9 and on_another["all"]["hit"] < 0.2
+
+
+def test_a_hard_model_is_measured_by_its_likeliest_places(folder: Path, captioner: Captioner) -> None:
+    checkpoint = captioner.checkpoint
+    hard = AttentionDecoder(replace(checkpoint.decoder.config, attention="hard"))
+    hard.load_state_dict(checkpoint.decoder.state_dict())
+    other = Captioner(replace(checkpoint, decoder=hard), captioner.encoder)
+    found = pointing(other, folder, show=False)
+    assert found["look"] == "likeliest"
+    assert found["all"] == pointing(captioner, folder, look="likeliest", show=False)["all"]
+    assert found["all"] != pointing(captioner, folder, show=False)["all"]
+    sampled = [pointing(captioner, folder, look="sampled", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
+    assert sampled[0] == sampled[1] != sampled[2]
+
+
+def test_what_cannot_be_measured_is_refused(
+    folder: Path, captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "images").symlink_to(folder / "images")
+    (tmp_path / "captions.csv").write_bytes((folder / "captions.csv").read_bytes())
+    with pytest.raises(SatError, match=r"boxes\.json is not there"):
+        pointing(captioner, tmp_path, show=False)
+    (tmp_path / "boxes.json").write_text("{}")
+    with pytest.raises(SatError, match=r"nothing of the photo scene00009\.png"):
+        pointing(captioner, tmp_path, show=False)
+    silent = {name: replace(scene, sentences=()).to_dict() for name, scene in read_scenes(folder).items()}
+    (tmp_path / "boxes.json").write_text(json.dumps(silent))
+    with pytest.raises(SatError, match="no word of the split 'val' names an object"):
+        pointing(captioner, tmp_path, split="val", show=False)
+    smaller = {name: {**scene.to_dict(), "size": (128, 128)} for name, scene in read_scenes(folder).items()}
+    (tmp_path / "boxes.json").write_text(json.dumps(smaller))
+    with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
+        pointing(captioner, tmp_path, show=False)
+    monkeypatch.setattr(
+        pointing_module,
+        "tell",
+        lambda *args, **kwargs: Told(torch.zeros(1, 1, 2, 3), None, None, None),
+    )
+    with pytest.raises(SatError, match="has no attention"):
+        pointing(captioner, folder, show=False)
+
+
+def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
+    def sat(*arguments: object) -> str:
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    data, model = tmp_path / "scenes", tmp_path / "model"
+    assert "20 photos with three sentences each" in sat("scenes", data, "--photos", 20, "--seed", 2)
+    trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--geometry", "squash"]
+    sat("train", *trained, "--fine-tune-encoder", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
+    untouched = load_encoder("small", geometry="squash")
+    assert Checkpoint.load(model).load_encoder("model").digest != untouched.digest  # it learnt, and was kept
+
+    # what begins with it begins with its encoder, which stays with the model also when it is not trained further
+    sat("train", *trained, "--start-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
+    assert sat("pointing", "--model", tmp_path / "next", "--data", data)
+    assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
+
+    table = sat("pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
+    assert "look by likeliest: 2 photos" in table and "chance" in table
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert f"all     alpha on the object {100 * figures['all']['share']['mean']:.1f} % [" in table
+    assert json.loads(sat("pointing", "--model", model, "--data", data, "--json", "-")) == figures

@@ -1,0 +1,80 @@
+"""The models in the box: they load, agree with their cards, and (proof) make their cards' figures again."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from show_attend_tell import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.scoring.run import evaluate
+from show_attend_tell.vision.encoder import load_encoder
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.jpg"))
+MODELS = ["flickr8k-soft", "flickr8k-hard"]
+
+
+def test_both_models_are_in_the_box_and_it_is_light() -> None:
+    assert shipped_models() == sorted(MODELS)
+    total = sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file())
+    assert total <= 55_000_000, f"{total / 1e6:.1f} MB"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
+    checkpoint = Checkpoint.load(SHIPPED / name)
+    assert checkpoint.encoder.digest == load_encoder("vgg19").digest
+    assert checkpoint.decoder.config.attention == name.removeprefix("flickr8k-")
+    assert {"bleu_4", "bleu_4_no_brevity", "meteor", "cider"} <= set(checkpoint.scores["test"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_captions_of_the_examples_alone_and_together(name: str) -> None:
+    captioner = Captioner.from_pretrained(name)
+    photos = EXAMPLES[:2]
+    together = captioner(photos)
+    for photo, caption in zip(photos, together, strict=True):
+        alone = captioner(photo)
+        assert alone.words == caption.words and len(alone.words) > 3
+        assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
+        assert caption.attention is not None and alone.attention is not None
+        assert np.allclose(caption.attention, alone.attention, atol=1e-3)
+        assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
+        assert captioner.log_probability(photo, str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", MODELS)
+def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) -> None:
+    """Set FLICKR8K to the data's folder: `FLICKR8K=flickr8k/ make proof` (a quarter of an hour)."""
+    folder = os.environ.get("FLICKR8K")
+    if not folder:
+        pytest.skip("FLICKR8K does not name the data set's folder")
+    found = evaluate(Captioner.from_pretrained(name), read_dataset(folder), "test", cache=tmp_path, show=False)
+    card = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
+    for key in ("bleu_1", "bleu_4", "bleu_1_no_brevity", "bleu_4_no_brevity", "cider"):
+        assert found[key] == pytest.approx(card[key], abs=0.05), key
+    if found["meteor"] is not None:
+        assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
+
+
+def test_both_models_share_their_visual_n_grams() -> None:
+    soft, hard = (Checkpoint.load(SHIPPED / name) for name in MODELS)
+    assert soft.reranker is not None and hard.reranker is not None
+    assert soft.reranker.digest == hard.reranker.digest
+    assert soft.reranker.digest in (SHIPPED / "flickr8k-ngrams" / "README.md").read_text(encoding="utf-8")
+    assert soft.vocabulary == hard.vocabulary
+    otter = next(photo for photo in EXAMPLES if photo.stem == "otter")
+    captioner = Captioner.from_pretrained("flickr8k-soft")
+    pixels = captioner.encoder.preprocessing(open_photo(otter))
+    expected = soft.reranker.expected(captioner.encoder.annotate(pixels[None]))[0]
+    share = {
+        words: float(expected[soft.reranker.numbers[0, *soft.vocabulary.encode(words.split())[:-1]]])
+        for words in ("dog", "in the water", "snow", "basketball")
+    }
+    assert min(share["dog"], share["in the water"]) > 2 * max(share["snow"], share["basketball"])

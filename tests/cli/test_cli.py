@@ -1,0 +1,555 @@
+"""The command `sat`: what it prints and writes, and that a mistake costs the user one line and no traceback."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+import torch
+from builders import (
+    COLUMNS,
+    ROWS,
+    SIZES,
+    shape_folder,
+    shape_photo,
+    shape_scenes,
+    small_checkpoint,
+    small_encoder,
+)
+from click.testing import CliRunner
+from commands import refused, sat
+from PIL import Image
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.checkpoint.find as find_module
+import show_attend_tell.training.run as run_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.cli import main
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.vision.encoder import load_encoder
+
+SETTINGS = {
+    **{f"decoder.{name}": size for name, size in SIZES.items()},
+    "minimum_count": 1,
+    "batch_size": 4,
+    "warmup": 0,
+    "averaging": 0,  # a whole number where a float is wanted
+    "learning_rate": 0.01,
+    "decoder.gate": "true",  # as the configuration's JSON has it, for True
+}
+SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the small encoder's places are no square
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", [None, *main.commands])
+def test_help_has_examples(command: str | None) -> None:
+    for flag in ("--help", "-h"):
+        text = sat(*([command] if command else []), flag).stdout
+        assert text.startswith("Usage: ")
+        assert f"sat {command or 'caption'}" in text.split("Options:")[0 if command is None else 1]
+
+
+@pytest.mark.parametrize("command", main.commands.values(), ids=lambda command: command.name)
+def test_every_option_is_explained(command: click.Command) -> None:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.opts
+
+
+def test_examples_name_options_that_exist() -> None:
+    for name, command in main.commands.items():
+        known = {option for parameter in command.params for option in parameter.opts}
+        for line in sat(name, "--help").stdout.splitlines():
+            if line.strip().startswith(f"sat {name}"):
+                example = line.strip().split("  ")[0]  # what comes after two spaces is said of it
+                assert {word for word in example.split() if word.startswith("--")} <= known, line
+
+
+def test_version_is_the_package_s() -> None:
+    import show_attend_tell
+
+    assert sat("--version").stdout.split()[-1] == show_attend_tell.__version__
+    try:
+        installed = metadata.version("show-attend-tell")
+    except metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed")
+    assert installed == show_attend_tell.__version__
+
+
+# sat caption
+
+
+def test_caption_prints_a_line_for_every_photo(photos: Path, model: Path) -> None:
+    lines = sat("caption", photos, "--model", model).stdout.splitlines()
+    captioner = Captioner.from_pretrained(model, device="cpu")
+    assert len(lines) == 3
+    for number, line in enumerate(lines):
+        file = photos / f"photo{number}.png"
+        caption = captioner(file)
+        ending = "" if caption.complete else " …"
+        assert line == f"{file}: {caption}{ending}  (log p {caption.log_probability:.2f})"
+
+
+def test_caption_takes_files_folders_and_globs(photos: Path, model: Path) -> None:
+    def named(*arguments: object) -> list[str]:
+        return [
+            Path(line.split(": ")[0]).name
+            for line in sat("caption", "--model", model, *arguments).stdout.split("\n")[:-1]
+        ]
+
+    everything = ["photo0.png", "photo1.png", "photo2.png"]
+    assert named(photos / "photo1.png") == ["photo1.png"]
+    assert named(photos) == named(photos / "*.png") == named(photos / "photo?.png") == everything
+    assert named(photos / "photo2.png", photos) == ["photo2.png", "photo0.png", "photo1.png"]  # each once
+
+
+def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, tmp_path: Path) -> None:
+    options = ("--model", model, "--json", "-", "--picture", tmp_path / "pictures", "--look", "likeliest")
+    result = sat("caption", photos, *options)
+    found = json.loads(result.stdout)
+    assert [Path(caption["source"]).name for caption in found] == ["photo0.png", "photo1.png", "photo2.png"]
+    for caption in found:
+        words = caption["words"]
+        assert caption["caption"] == " ".join(words) and caption["settings"]["look"] == "likeliest"
+        assert np.shape(caption["attention"]) == (len(words), ROWS, COLUMNS)
+        assert np.shape(caption["places"]) == (len(words), 2) and np.shape(caption["gate"]) == (len(words),)
+    assert "3 pictures" in result.stderr
+
+
+def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_path: Path) -> None:
+    (photos / "more").mkdir()
+    Image.open(photos / "photo0.png").save(photos / "more" / "photo0.png")  # a second photo of that name
+    file, pictures = tmp_path / "captions.json", tmp_path / "new" / "pictures"
+    result = sat("caption", photos, photos / "more", "--model", model, "--json", file, "--picture", pictures)
+    assert len(json.loads(file.read_text(encoding="utf-8"))) == 4
+    lines = result.stdout.splitlines()
+    assert len(lines) == 5 and str(pictures) in lines[-1] and lines[-1].startswith("4 pictures")
+    names = ["photo0-2.png", "photo0.png", "photo1.png", "photo2.png"]
+    assert sorted(path.name for path in pictures.iterdir()) == names
+    for path in pictures.iterdir():
+        with Image.open(path) as picture:
+            assert picture.format == "PNG" and picture.width > 300
+    assert (pictures / "photo0.png").read_bytes() == (pictures / "photo0-2.png").read_bytes()
+
+
+def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
+    hard = tmp_path / "hard"
+    small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
+    folder, photo = tmp_path / "pictures", photos / "photo1.png"
+    options = ("--model", model, "--beside", hard, "--look", "likeliest", "--format", "svg", "--heat", "--dark")
+    result = sat("caption", photo, *options, "--picture", folder, "--json", tmp_path / "both.json")
+    first, second, last = result.stdout.splitlines()
+    assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
+    assert last.startswith("1 picture ") and "note:" not in result.stderr
+    captions = json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))
+    told = [(caption["settings"]["model"], caption["settings"]["look"]) for caption in captions]
+    assert told == [("beach", "expectation"), ("hard", "likeliest")]  # soft attention keeps to the mean
+    (picture,) = folder.iterdir()
+    text = picture.read_text(encoding="utf-8")
+    title = text.split("</title>")[0]
+    assert picture.name == "photo1.svg" and all(caption["caption"] in title for caption in captions)
+    assert "yellow is α" in text and 'fill="#121316"' in text
+    alone = sat("caption", photo, "--model", hard, "--look", "likeliest").stdout.splitlines()[0]
+    assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
+
+
+def test_sampling_is_seeded(photos: Path, model: Path) -> None:
+    def drawn(*options: object) -> str:
+        return sat("caption", photos, "--model", model, *options).stdout
+
+    assert drawn("--sample", "--seed", 7) == drawn("--sample", "--seed", 7) != drawn("--sample", "--seed", 8)
+    assert drawn("--sample", "--temperature", 0.001) == drawn("--sample", "--top-k", 1) == drawn("--beam", 1)
+    hard = ("--look", "sampled", "--beam", 1)
+    assert drawn(*hard, "--seed", 7) == drawn(*hard, "--seed", 7) != drawn(*hard, "--seed", 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.png"], r"absent.png: no such photo"),
+        (["*.gif"], r"\*.gif: no such photo"),
+        (["PHOTOS/notes.txt"], "notes.txt: not a photo"),
+        (["EMPTY"], "no photo in this folder"),
+        ([], "PHOTO"),
+        (["PHOTOS", "--model", "beech"], "no model 'beech'"),
+        (["PHOTOS", "--model", "EMPTY"], "no config.json"),
+        (["PHOTOS", "--beam", "0"], "--beam"),
+        (["PHOTOS", "--beam", "wide"], "--beam"),
+        (["PHOTOS", "--look", "away"], "'away' .*expectation"),
+        (["PHOTOS", "--seed", "-1"], "--seed"),
+        (["PHOTOS", "--seed", "one"], "--seed"),
+        (["PHOTOS", "--sample", "--beam", "3"], "one of the two"),
+        (["PHOTOS", "--temperature", "0.5"], "add --sample"),
+        (["PHOTOS", "--top-k", "3"], "add --sample"),
+        (["PHOTOS", "--sample", "--temperature", "0"], "temperature 0"),
+        (["PHOTOS", "--sample", "--top-p", "2"], "top_p 2"),
+        (["PHOTOS", "--json", "absent/captions.json"], "absent is not a folder"),
+        (["PHOTOS", "--json", "PHOTOS"], "PHOTOS"),
+        (["PHOTOS", "--json", "PHOTOS/photo0.png"], r"photo0\.png is read by this command, and would be overwritten"),
+        (["PHOTOS", "--html", "./PHOTOS/photo1.png"], r"photo1\.png is read by this command"),
+        (["PHOTOS", "--json", "both", "--html", "./both"], "both is named for two outputs"),
+        (["PHOTOS", "--sample", "--temperature", "nan"], "temperature nan"),
+        (["PHOTOS", "--sample", "--temperature", "inf"], "temperature inf"),
+        (["PHOTOS", "--picture", "PHOTOS/notes.txt"], "--picture"),
+        (["PHOTOS", "--picture", "PHOTOS"], r"photo0\.png would overwrite a photo"),
+        (["PHOTOS", "--dark"], "add --picture FOLDER"),
+        (["PHOTOS", "--format", "gif"], "add --picture FOLDER"),
+        (["PHOTOS", "--picture", "pictures", "--format", "bmp"], "'bmp' .*svg"),
+        (["PHOTOS", "--beside", "beech"], "no model 'beech'"),
+        (["PHOTOS", "--device", "gpu"], "device 'gpu'"),
+        (["PHOTOS", "--device", "cuda"], "device 'cuda'"),
+        (["PHOTOS", "--encoder-weights", "weights1"], "SHA-256"),
+        (["PHOTOS", "--wide"], "--wide"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_with_caption(
+    arguments: list[str], message: str, photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos.parent)
+    photos.rename("PHOTOS")
+    Path("EMPTY").mkdir()
+    given = [*arguments] if "--model" in arguments else [*arguments, "--model", str(model)]
+    line = refused("caption", *given)
+    assert re.search(message, line), line
+    assert not list(Path.cwd().glob("**/*.part"))
+    for number, scene in enumerate(shape_scenes(3)):
+        with Image.open(f"PHOTOS/photo{number}.png") as photo:
+            assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
+
+
+def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
+    try:
+        odd = (photos / "photo0.png").rename(os.fsdecode(os.fsencode(photos) + b"/p\xff.png"))
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    file = tmp_path / "captions.json"
+    sat("caption", odd, "--model", model, "--json", file)
+    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
+        assert json.loads(text)[0]["source"] == str(odd)
+
+
+def test_links_and_pipes_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:
+    def told(target: Path) -> list[str]:
+        sat("caption", photos, "--model", model, "--json", target)
+        return [Path(caption["source"]).name for caption in json.loads(target.read_text(encoding="utf-8"))]
+
+    names = ["photo0.png", "photo1.png", "photo2.png"]
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old", encoding="utf-8")
+    link.symlink_to(target.name)
+    assert told(link) == names and link.is_symlink() and target.read_text(encoding="utf-8") != "old"
+
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    sat("caption", photos, "--model", model, "--json", pipe)
+    reader.join(timeout=30)
+    assert received == [target.read_text(encoding="utf-8")] and pipe.is_fifo()
+    sat("caption", photos, "--model", model, "--json", os.devnull)
+    assert Path(os.devnull).is_char_device()
+
+
+def test_an_unreadable_photo_is_named(photos: Path, model: Path) -> None:
+    whole = (photos / "photo1.png").read_bytes()
+    (photos / "photo1.png").write_bytes(whole[: len(whole) // 2])
+    assert "photo1.png" in refused("caption", photos / "photo1.png", "--model", model)
+    result = CliRunner().invoke(
+        main, ["caption", str(photos), "--model", str(model), "--json", str(photos / "all.json")]
+    )
+    problem, count = result.stderr.splitlines()
+    assert result.exit_code == 1 and "photo1.png" in problem and count.startswith("sat: 1 of 3 photos")
+    others = [Path(told["source"]).name for told in json.loads((photos / "all.json").read_text())]
+    assert others == ["photo0.png", "photo2.png"]  # which are not lost
+
+
+def test_unknown_commands_are_one_line_too() -> None:
+    assert "captoin" in refused("captoin", "photo.jpg")
+    assert "--wide" in refused("--wide")
+
+
+# sat features, sat train, sat evaluate
+
+
+def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: Path) -> None:
+    output = tmp_path / "model"
+    train = ("train", data, "--attention", "soft", "--output", output, "--geometry", "squash", "--epochs", 2, *SMALL)
+    told = sat(*train).stdout
+    assert told.startswith("train: 10 photos, 10 captions") and "epoch 2: val BLEU-4" in told
+    assert f"sat evaluate --model {output} --data {data} --split test" in told.splitlines()[-1]
+    trained = Checkpoint.load(output)
+    assert trained.training["preset"] == "flickr8k" and trained.training["settings"]["batch_size"] == 4
+    assert trained.encoder.preprocessing.geometry == "squash"
+    assert "holds a model already" in refused(*train)
+    resumed = sat(*train, "--resume").stdout  # finished, so there is nothing left to do
+    assert "resumed after 2 epochs" in resumed and "epoch 3" not in resumed
+    assert "had other settings (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
+
+    assert len(sat("caption", photos, "--model", output).stdout.splitlines()) == 3
+
+    pytest.importorskip("pycocoevalcap")
+    evaluate = ("evaluate", "--model", output, "--data", data, "--beam", 1)
+    lines = sat(*evaluate, "--json", tmp_path / "scores.json").stdout.splitlines()
+    assert lines[0] == "model on shapes test: 4 captions, beam 1, look by expectation, split tokens"
+    assert "BLEU with brevity penalty" in lines[1] and "without" in lines[2] and "CIDEr" in lines[3]
+    assert "no Java in this test" in lines[3] and "different words" in lines[5]
+    written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    printed = sat(*evaluate, "--json", "-")
+    assert json.loads(printed.stdout) == written and len(written["results"]) == 4
+    assert written["beam"] == 1 and written["split"] == "test"
+    assert json.loads(sat(*evaluate, "--reranker-weight", 0, "--json", "-").stdout)["reranker_weight"] == 0
+    sat(*evaluate, "--json", tmp_path / "scores.json", "--attention")
+    lines = (tmp_path / "scores.json").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith('  {"photo": ') for line in lines) == 4  # a caption a line, however long
+    assert [len(found["attention"]) for found in json.loads("\n".join(lines))["results"]] == [
+        len(found["words"]) for found in written["results"]
+    ]
+    assert "give --json FILE too" in refused(*evaluate, "--attention")
+    assert "no split 'dev'" in refused(*evaluate, "--split", "dev")
+    result = CliRunner().invoke(main, [str(part) for part in (*evaluate, "--json", tmp_path / "absent" / "s.json")])
+    assert result.stderr.startswith("sat: ") and "absent is not a folder" in result.stderr  # before anything is decoded
+
+
+def test_an_interrupted_training_is_resumed_by_the_same_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(output: Path, *options: object) -> tuple[object, ...]:
+        common = ("--attention", "hard", "--epochs", 2, "--seed", 3, *SMALL, *NO_WINDOW, "--bits", 32)
+        return ("train", data, "--output", output, *common, *options)
+
+    sat(*train(tmp_path / "whole"))
+    batch, taken = Trainer.one_batch, 0
+
+    def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
+        nonlocal taken
+        taken += 1
+        if taken == 5:
+            signal.raise_signal(signal.SIGINT)
+        return batch(self, indices)
+
+    monkeypatch.setattr(Trainer, "one_batch", interrupted)
+    result = CliRunner().invoke(main, [str(part) for part in train(tmp_path / "model")])
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1].startswith("sat: interrupted; the same command with --resume goes on")
+    assert "--resume" in refused(*train(tmp_path / "model"))
+    assert "resumed after 1 epochs" in sat(*train(tmp_path / "model", "--resume")).stdout
+    whole, resumed = (Checkpoint.load(tmp_path / name).decoder.state_dict() for name in ("whole", "model"))
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+
+
+def test_an_interrupted_encoding_is_gone_on_with_by_the_same_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "model"
+    train = ("train", data, "--attention", "soft", "--output", output, "--geometry", "squash", "--epochs", 1, *SMALL)
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "prepare", interrupt)
+        line = refused(*train, code=130)
+    assert "the same command goes on" in line and "--resume" not in line
+    assert "epoch 1: val BLEU-4" in sat(*train).stdout
+
+
+def test_what_training_suggests_exists(tmp_path: Path) -> None:
+    data, output = shape_folder(tmp_path / "shapes", test=0), tmp_path / "model"
+    told = sat("train", data, "--attention", "soft", "--output", output, "--epochs", 1, *SMALL).stdout
+    assert told.splitlines()[-1].endswith("--split val")
+
+
+def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
+    train = ("train", data, "--epochs", 1, "--geometry", "squash", *SMALL)
+    sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--fine-tune-encoder", 0.001)
+    assert (tmp_path / "soft" / "encoder.safetensors").exists()
+    assert len(sat("caption", data / "images" / "photo1.png", "--model", tmp_path / "soft").stdout.splitlines()) == 1
+    hard = (*train, "--attention", "hard", *NO_WINDOW, "--output", tmp_path / "hard", "--start-from")
+    assert "SHA-256" in refused(*hard, tmp_path / "soft")  # its encoder was tuned, this one is not
+    sat(*train, "--attention", "soft", "--output", tmp_path / "frozen")
+    sat(*hard, tmp_path / "frozen")
+    found = Checkpoint.load(tmp_path / "hard")
+    assert found.decoder.config.attention == "hard" and found.training["started_from"] == str(tmp_path / "frozen")
+
+
+def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
+    lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
+    assert lines[0] == "train: 10 photos, 10 captions" and lines[-1].startswith("17 photos are encoded in ")
+    assert str(tmp_path / "cache") in lines[-1]
+    stores = sorted((tmp_path / "cache").glob("**/annotations.npy"))
+    assert [np.load(store).shape[0] for store in stores] == [10, 10, 17]  # crop-1, flipped, original
+    before = [store.stat().st_mtime_ns for store in stores]
+    sat("features", data, "--flipped", "--cache", tmp_path / "cache")
+    twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
+    sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
+    assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("**/annotations.npy"))] == before
+
+
+def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
+    for target in (data / "captions.csv", data / "images" / "photo1.png"):
+        for command in ("evaluate", "examine", "rank"):
+            line = refused(command, "--model", model, "--data", data, "--json", target)
+            assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
+    assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
+
+
+def test_gaze_on_one_photo_is_refused_before_anything_is_captioned(model: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "shapes", test=1)
+    assert "takes 2 or more" in refused("evaluate", "--model", model, "--data", data, "--gaze")
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["EMPTY"], "holds no captions that can be read"),
+        (["absent"], "absent is not a folder"),
+        (["DATA", "--preset", "imagenet"], "no preset 'imagenet'"),
+        (["DATA", "--set", "hidden_size=3"], "give NAME=VALUE .*decoder.hidden_size"),
+        (["DATA", "--set", "epochs"], "give NAME=VALUE"),
+        (["DATA", "--set", "epochs=many"], "epochs is a int .*'many'"),
+        (["DATA", "--set", "decoder.gate=1"], "decoder.gate is a bool"),
+        (["DATA", "--set", "decoder.hidden_size=0"], "hidden_size is 0"),
+        (["DATA", "--set", "optimiser=sgd"], "optimiser is 'sgd': choose one of adam, rmsprop"),
+        (["DATA", "--set", "schedule=linear"], "schedule"),
+        (["DATA", "--set", "batch_size=0"], "batch_size is 0"),
+        (["DATA", "--set", "learning_rate=-1"], "learning_rate"),
+        (["DATA", "--set", "entropy_weight_end=low"], "entropy_weight_end"),
+        (["DATA", "--set", "entropy_weight_end=1e999"], "entropy_weight_end is inf"),
+        (["DATA", "--set", "hard.coin=heads"], "coin is 'heads'"),
+        (["DATA", "--attention", "soft", "--set", "minimum_count=999"], "minimum_count"),
+        (["DATA", "--set", "decoder.attention=hard"], "--attention"),
+        (["DATA", "--set", "decoder.vocabulary_size=9"], "vocabulary_size"),
+        (["DATA", "--epochs", "0"], "--epochs"),
+        (["DATA", "--seed", "-2"], "--seed"),
+        (["DATA", "--attention", "harder"], "--attention"),
+        (["DATA", "--bits", "4"], "--bits"),
+        (["DATA", "--fine-tune-encoder", "0"], "--fine-tune-encoder"),
+        (["DATA", "--fine-tune-encoder", "nan"], "--fine-tune-encoder nan: give a rate"),
+        (["DATA", "--encoder", "small"], "--encoder small is random .*--fine-tune-encoder"),
+        (["DATA", "--output", "MINE"], r"MINE is no model, and its README\.md would be overwritten"),
+        (["DATA", "--resume"], "nothing to resume"),
+        (["DATA", "--start-from", "beech"], "no model 'beech'"),
+        (["DATA", "--output", "DATA/captions.csv"], "--output"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_with_train(
+    arguments: list[str], message: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data.rename("DATA")
+    Path("EMPTY").mkdir()
+    Path("MINE").mkdir()
+    Path("MINE/README.md").write_text("mine", encoding="utf-8")
+    given = ["train", *arguments]
+    if "--attention" not in arguments:
+        given += ["--attention", "hard"]
+    if "--output" not in arguments:
+        given += ["--output", "model"]
+    line = refused(*given)
+    assert re.search(message, line), line
+    assert not Path("model").exists()
+    assert [file.read_text(encoding="utf-8") for file in Path("MINE").iterdir()] == ["mine"]
+
+
+def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no captions" in refused("features", tmp_path / "empty")
+    assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
+    assert "--data" in refused("evaluate", "--model", model)
+    assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
+    (data / "images" / "photo3.png").write_bytes(b"no photo")
+    assert "photo3.png" in refused("features", data)
+
+
+# sat models
+
+
+def test_models_lists_what_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_module, "SHIPPED", tmp_path / "shipped")
+    assert "none" in sat("models").stdout or "no model" in sat("models").stdout
+    model = small_checkpoint(small_encoder())
+    model.scores = {
+        "test": {
+            **{f"bleu_{n}{kind}": 70.0 - n for n in range(1, 5) for kind in ("", "_no_brevity")},
+            **{"meteor": 20.0, "rouge_l": 44.4, "cider": 55.5, "tokens": "split", "beam": 3, "look": "expectation"},
+        }
+    }
+    model.save(tmp_path / "shipped" / "alps")
+    small_checkpoint(small_encoder(), attention="hard").save(tmp_path / "shipped" / "beach")
+    lines = sat("models").stdout.splitlines()
+    assert lines[0] == "alps: soft attention, trained on shapes" and "66.0" in "\n".join(lines)
+    assert lines[-1] == "beach: hard attention, trained on shapes"
+
+
+# Real processes and encoders
+
+
+def in_a_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = "from show_attend_tell.cli import main; main(prog_name='sat')"
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    source = str(Path(checkpoint_module.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=120)
+
+
+def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
+    """With the shipped VGG-19 and a decoder of random weights."""
+    encoder = load_encoder(geometry="squash")
+    small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")
+    done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--json", "-")
+    assert done.returncode == 0 and done.stderr == ""
+    (caption,) = json.loads(done.stdout)
+    assert np.shape(caption["attention"])[1:] == (14, 14) and caption["settings"]["model"] == "random"
+    failed = in_a_process("caption", tmp_path / "absent.jpg")
+    assert failed.returncode == 1 and failed.stdout == ""
+    assert failed.stderr == f"sat: {tmp_path / 'absent.jpg'}: no such photo, and no photo matches it as a pattern\n"
+
+
+def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(encoder_module, "load_encoder", load_encoder)
+    monkeypatch.setattr(checkpoint_module, "load_encoder", load_encoder)
+    config = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
+    torch.manual_seed(0)
+    transformers.ResNetModel(transformers.ResNetConfig(**config)).save_pretrained(tmp_path / "resnet")
+    processor = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 48}, "crop_pct": 1.0}
+    (tmp_path / "resnet" / "preprocessor_config.json").write_text(json.dumps(processor))
+    common = ("--attention", "soft", "--epochs", 1, *SMALL, "--encoder", tmp_path / "resnet")
+    sat("train", data, "--output", tmp_path / "model", *common)
+    found = Checkpoint.load(tmp_path / "model").encoder
+    assert found.grid == (6, 6) and isinstance(found.preprocessing, Preprocessing) and found.preprocessing.size == 48
+    lines = sat("caption", data / "images", "--model", tmp_path / "model").stdout.splitlines()
+    assert len(lines) == 17
+
+
+def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
+    before = (model / "model.safetensors").read_bytes()
+    arguments = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--card"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
+    assert scores["tokens"] == "split" and scores["captions"] > 0
+    assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
+    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
+    assert (model / "model.safetensors").read_bytes() == before
+    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")

@@ -1,0 +1,294 @@
+"""Any photo opens as an upright RGB image, and becomes the square that the encoder sees."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from show_attend_tell.data.photos import Preprocessing, find_photos, open_photo
+from show_attend_tell.errors import SatError
+
+WIDTH, HEIGHT = 23, 17
+
+
+@pytest.fixture
+def scene() -> Image.Image:
+    """Red grows to the right, green to the bottom; the two sizes are coprime."""
+    red = np.linspace(0, 255, WIDTH)[None, :].repeat(HEIGHT, 0)
+    green = np.linspace(0, 255, HEIGHT)[:, None].repeat(WIDTH, 1)
+    return Image.fromarray(np.stack([red, green, np.full_like(red, 90)], 2).astype(np.uint8))
+
+
+def array(photo: Image.Image) -> np.ndarray[Any, Any]:
+    assert photo.mode == "RGB"
+    return np.asarray(photo).astype(int)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"])
+def test_every_mode_becomes_rgb(scene: Image.Image, mode: str) -> None:
+    if mode == "LAB":  # Pillow converts to it only through a colour profile
+        photo = Image.merge("LAB", scene.split())
+        assert open_photo(photo).mode == "RGB"
+        return
+    photo = scene.convert("L").convert("PA") if mode == "PA" else scene.convert(mode)
+    grey = mode in ("1", "L", "LA", "PA")
+    expected = scene.convert("1" if mode == "1" else "L").convert("RGB") if grey else scene
+    tolerance = 60 if mode == "P" else 12
+    assert np.abs(array(open_photo(photo)) - array(expected)).max() <= tolerance
+
+
+def test_premultiplied_alpha_becomes_rgb(scene: Image.Image) -> None:
+    for mode, straight in (("RGBa", "RGBA"), ("La", "LA")):
+        photo = scene.convert(straight)
+        assert np.array_equal(array(open_photo(photo.convert(mode))), array(photo.convert("RGB")))
+
+
+def test_transparency_is_laid_on_white(scene: Image.Image, tmp_path: Path) -> None:
+    clear = scene.copy()
+    clear.putalpha(Image.new("L", scene.size, 0))
+    assert (array(open_photo(clear)) == 255).all()
+    half = scene.copy()
+    half.putalpha(128)
+    assert np.abs(array(open_photo(half)) - (array(scene) * 128 + 255 * 127) / 255).max() <= 1
+
+    palette = Image.new("P", (3, 2), 1)
+    palette.putpalette([10, 20, 30, 200, 100, 50])
+    palette.putpixel((0, 0), 0)
+    palette.save(tmp_path / "palette.png", transparency=0)
+    opened = open_photo(tmp_path / "palette.png")
+    assert opened.getpixel((0, 0)) == (255, 255, 255)
+    assert opened.getpixel((2, 1)) == (200, 100, 50)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tiff", "pgm"])
+def test_16_bit_files_keep_their_brightness(tmp_path: Path, suffix: str) -> None:
+    grey = np.linspace(0, 65535, WIDTH * HEIGHT).reshape(HEIGHT, WIDTH).astype(np.uint16)
+    Image.fromarray(grey).save(tmp_path / f"deep.{suffix}")
+    assert np.abs(array(open_photo(tmp_path / f"deep.{suffix}"))[:, :, 0] - grey / 257).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([[0, 0.5, 1]], np.float32), [0, 128, 255]),
+        (np.array([[0, 51, 204]], np.float32), [0, 51, 204]),
+        (np.array([[0, 1, 255]], np.int32), [0, 1, 255]),
+        (np.array([[0, 257, 65535]], np.int32), [0, 1, 255]),
+        (np.array([[-100000, 0, 100000]], np.int32), [0, 128, 255]),
+        (np.array([[-2, 0.5, 3]], np.float32), [0, 128, 255]),
+        (np.array([[-2, -2, -2]], np.float32), [0, 0, 0]),
+    ],
+)
+def test_32_bit_images_are_scaled_to_the_range_that_holds_them(values: Any, expected: list[int]) -> None:
+    assert array(open_photo(Image.fromarray(values)))[0, :, 0].tolist() == expected
+
+
+def test_32_bit_images_must_be_finite() -> None:
+    with pytest.raises(SatError, match="not finite"):
+        open_photo(Image.fromarray(np.array([[0, np.nan]], np.float32)))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_applied(scene: Image.Image, tmp_path: Path, orientation: int) -> None:
+    # What the camera stored, so that turning it as the tag says gives the scene.
+    undo = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_90,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }
+    stored = scene.transpose(undo[orientation]) if orientation in undo else scene
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "turned.png", exif=exif)
+    assert np.array_equal(array(open_photo(tmp_path / "turned.png")), array(scene))
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_damaged_exif_is_no_reason_to_refuse(scene: Image.Image, tmp_path: Path) -> None:
+    scene.save(tmp_path / "odd.jpg", exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff broken")
+    assert open_photo(tmp_path / "odd.jpg").size == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tiff"])
+def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None:
+    frames = [Image.new("RGB", (5, 3), colour) for colour in ("red", "lime", "blue")]
+    path = tmp_path / f"moving.{suffix}"
+    frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
+    assert open_photo(path).getpixel((2, 1)) == (255, 0, 0)
+    with Image.open(path) as image:
+        image.seek(2)
+        assert open_photo(image).getpixel((2, 1)) == (255, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: np.full((3, 5), 51, np.uint8), (51, 51, 51)),
+        (lambda: np.full((3, 5, 1), 51 * 257, np.uint16), (51, 51, 51)),
+        (lambda: np.full((3, 5, 3), (0.2, 0.4, 1.0)), (51, 102, 255)),
+        (lambda: np.full((3, 5, 3), (0.2, 0.4, 1.0), np.float16), (51, 102, 255)),
+        (lambda: np.full((3, 5, 4), (9, 8, 7, 0), np.uint8), (255, 255, 255)),
+        (lambda: np.full((5, 3, 3), (9, 8, 7), np.uint8).transpose(1, 0, 2), (9, 8, 7)),
+    ],
+)
+def test_arrays(make: Callable[[], np.ndarray[Any, Any]], expected: tuple[int, int, int]) -> None:
+    photo = open_photo(make())
+    assert photo.size == (5, 3)
+    assert photo.getpixel((4, 2)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros((3, 5, 7), np.uint8), r"shape \(3, 5, 7\)"),
+        (np.zeros(5, np.uint8), r"shape \(5,\)"),
+        (np.zeros((0, 5, 3), np.uint8), "an empty photo"),
+        (np.zeros((3, 5), np.int64), "type int64"),
+        (np.full((3, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
+        (np.full((3, 5), np.nan), "floats are read from 0 to 1, these go from nan"),
+        (Image.new("RGB", (0, 5)), "an empty photo"),
+        (7, "not a int"),
+    ],
+)
+def test_arrays_and_objects_that_are_no_photo_are_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(SatError, match=message):
+        open_photo(wrong)
+
+
+def test_files_that_are_no_photo_are_refused_by_name(
+    scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.resize((230, 170)).save(tmp_path / "whole.jpg")
+    whole = (tmp_path / "whole.jpg").read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) * 2 // 3])
+    (tmp_path / "empty.jpg").write_bytes(b"")
+    (tmp_path / "page.jpg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (tmp_path / "print.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 3\n%%EndComments\nshowpage\n")
+    scene.save(tmp_path / "broken.png")
+    broken = bytearray((tmp_path / "broken.png").read_bytes())
+    broken[60:80] = bytes(20)
+    (tmp_path / "broken.png").write_bytes(broken)
+    for name, message in {
+        "absent.jpg": "no such file",
+        "": "a folder",
+        "cut.jpg": "damaged",
+        "empty.jpg": "not a photo in a format that is read here",
+        "page.jpg": "not a photo in a format that is read here",
+        "print.jpg": "not a photo in a format that is read here",  # Ghostscript must never see it
+        "broken.png": "damaged",
+    }.items():
+        with pytest.raises(SatError, match=message) as refusal:
+            open_photo(tmp_path / name)
+        assert str(tmp_path / name) in str(refusal.value)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(SatError, match=r"whole\.jpg: too many pixels"):
+        open_photo(str(tmp_path / "whole.jpg"))
+
+
+def test_find_photos_in_files_folders_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b.JPG", "a.png", "notes.txt", "odd[1].jpg", "inner/c.jpg", "none/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_photos([str(tmp_path)]) == [tmp_path / name for name in ("a.png", "b.JPG", "odd[1].jpg")]
+    assert find_photos(["inner/c.jpg", ".", "a.png"]) == [
+        Path(name) for name in ("inner/c.jpg", "a.png", "b.JPG", "odd[1].jpg")
+    ]
+    assert find_photos(["*", "odd[1].jpg"]) == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
+    assert find_photos(["notes.txt"]) == [Path("notes.txt")]  # named, so it is tried
+    assert find_photos([]) == []
+    for nothing in ("none", "z*.jpg", "absent.jpg", "*.txt"):
+        with pytest.raises(SatError) as refusal:
+            find_photos(["a.png", nothing])
+        assert str(refusal.value).startswith(f"{nothing}: ")
+
+
+def test_squash_of_the_right_size_changes_no_pixel(scene: Image.Image) -> None:
+    noise = np.random.default_rng(3).integers(0, 256, (31, 31, 3)).astype(np.uint8)
+    preprocessing = Preprocessing(size=31, geometry="squash", mean=(0.1, 0.2, 0.3), std=(1, 2, 4))
+    pixels = preprocessing(Image.fromarray(noise))
+    assert pixels.shape == (3, 31, 31) and pixels.dtype == torch.float32
+    expected = (noise / 255 - (0.1, 0.2, 0.3)) / (1, 2, 4)
+    assert np.abs(pixels.numpy() - expected.transpose(2, 0, 1)).max() < 1e-6
+    assert preprocessing(scene).shape == (3, 31, 31)
+    assert preprocessing.seen(*scene.size) == (0, 0, WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("shape", [(500, 333), (333, 500), (211, 211), (640, 97), (19, 53)])
+def test_crop_is_the_centre_of_the_resized_photo(shape: tuple[int, int]) -> None:
+    noise = np.random.default_rng(3).integers(0, 256, (shape[1] // 8 + 1, shape[0] // 8 + 1, 3)).astype(np.uint8)
+    photo = Image.fromarray(noise).resize(shape, Image.Resampling.BICUBIC)
+    preprocessing = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
+    pixels = (preprocessing(photo).numpy().transpose(1, 2, 0) * 255).round()
+    # Transcribed from the paper, section 4.3, the slow way.
+    resized = [256 * side // min(shape) for side in shape]
+    left, top = (round((side - 224) / 2) for side in resized)
+    expected = photo.resize((resized[0], resized[1]), Image.Resampling.BILINEAR)
+    assert np.abs(pixels - array(expected.crop((left, top, left + 224, top + 224)))).max() <= 1
+
+
+def test_seen_is_the_rectangle_of_the_original() -> None:
+    """A photo that is bright only inside `seen` is bright all over for the encoder."""
+    width, height = 901, 512
+    left, top, right, bottom = Preprocessing().seen(width, height)
+    assert (right - left, bottom - top) == pytest.approx((448, 448), rel=2e-3)
+    assert (left + right) / 2 == pytest.approx(width / 2, abs=2) and (top, bottom) == (32, 480)
+    photo = np.zeros((height, width), np.uint8)
+    photo[int(top) : int(bottom), int(left) + 1 : int(right)] = 255
+    pixels = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))(open_photo(photo))
+    assert pixels[:, 1:-1, 2:-2].min() == 1
+    for side in (17, 100, 224, 1023):  # never beyond the photo, whatever the rounding
+        for other in range(17, 60):
+            box = Preprocessing(size=37).seen(side, other)
+            assert box[0] >= 0 and box[1] >= 0 and box[2] <= side and box[3] <= other
+
+
+@pytest.mark.parametrize("geometry", ["squash", "crop"])
+def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
+    square = Preprocessing(size=64, geometry=geometry, mean=(0, 0, 0), std=(1, 1, 1))
+    columns, rows = np.meshgrid(np.arange(300), np.arange(200))
+    grid = np.stack([columns / 299, rows / 199, 0 * rows], axis=2)  # red tells the column, green the row
+    photo = open_photo(grid)
+    left, top, right, bottom = square.seen(300, 200)
+    found, mirrored = [], 0
+    for number in range(60):
+        red, green, _ = square(photo, f"crop-{1 + number % 2}", f"photo{number // 2}.jpg")
+        mirrored += bool(red[0, 0] > red[0, -1])
+        low, high, first, last = red.min() * 300, red.max() * 300, green[0, 0] * 200, green[-1, 0] * 200
+        assert left - 2 < low < high < right + 2 and top - 2 < first < last < bottom + 2
+        shares = float((high - low) / (right - left)), float((last - first) / (bottom - top))
+        assert all(0.75 * 0.97 < share < 1 for share in shares)  # the outermost pixels' centres lie within the window
+        found.append((*shares, float(low), float(first)))
+    assert 15 < mirrored < 45 and len(set(found)) == 60  # another for every number and every name
+    assert max(np.ptp(np.array(found), axis=0)[:2]) > 0.15
+    again = square(photo, "crop-1", "photo3.jpg")
+    assert torch.equal(square(photo, "crop-1", "photo3.jpg"), again)
+    assert torch.equal(square(photo, "flipped"), square(photo).flip(-1))
+
+
+def test_a_very_long_photo_is_no_trouble() -> None:
+    assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
+
+
+def test_preprocessing_survives_json_and_refuses_nonsense() -> None:
+    preprocessing = Preprocessing(size=37, geometry="squash", mean=(0.5, 0.25, 0.1), std=(1, 2, 3))
+    assert Preprocessing.from_dict(json.loads(json.dumps(preprocessing.to_dict()))) == preprocessing
+    with pytest.raises(SatError, match=r"expected .*, found"):
+        Preprocessing.from_dict({"size": 3})
+    for wrong, message in (
+        ({"size": 0}, "size 0"),
+        ({"geometry": "stretch"}, "'stretch'"),
+        ({"mean": (0.5,)}, "mean"),
+        ({"std": (1, 0, 1)}, "above zero"),
+    ):
+        with pytest.raises(SatError, match=message):
+            Preprocessing(**wrong)

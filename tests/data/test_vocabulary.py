@@ -1,0 +1,104 @@
+"""Words to ids and back, and the cutting of raw captions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+from show_attend_tell.errors import SatError
+
+CAPTIONS = [["a", "dog", "runs"], ["a", "cat", "runs"], ["a", "bird"]]
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ("A black dog is running , fast .", "a black dog is running fast"),
+        ("A dark-haired man in a t-shirt .", "a dark haired man in a t shirt"),
+        ("The vendor sells children 's toys .", "the vendor sells children s toys"),
+        ('A sign that says " Free dinner ! "', "a sign that says free dinner"),
+        ("A man in a statefarm.com hat", "a man in a statefarmcom hat"),
+        ("Race dog # 2 ( brown & white ) : ahead", "race dog # 2 ( brown & white ) : ahead"),
+        ("It\u2019s \u201cfine\u201d \u2014 really\u2026", "its fine really"),
+        (" . \n", ""),
+    ],
+)
+def test_tokenise(raw: str, words: str) -> None:
+    assert tokenise(raw) == words.split()
+
+
+def test_words_by_falling_frequency_ties_alphabetical() -> None:
+    vocabulary = Vocabulary.build(CAPTIONS)
+    assert vocabulary.words == ("<end>", "<unk>", "a", "runs", "bird", "cat", "dog")
+    assert len(vocabulary) == 7
+    assert "cat" in vocabulary
+    assert "horse" not in vocabulary
+    assert "<unk>" not in vocabulary
+
+
+def test_minimum_count_and_size() -> None:
+    assert Vocabulary.build(CAPTIONS, minimum_count=2).words[2:] == ("a", "runs")
+    assert Vocabulary.build(CAPTIONS, size=5).words[2:] == (
+        "a",
+        "runs",
+        "bird",
+    )  # the size counts the two specials
+    with pytest.raises(SatError, match="size 2"):
+        Vocabulary.build(CAPTIONS, size=2)
+    with pytest.raises(SatError, match="minimum_count is 0"):
+        Vocabulary.build(CAPTIONS, minimum_count=0)
+    with pytest.raises(SatError, match="no word occurs 4 times"):
+        Vocabulary.build(CAPTIONS, minimum_count=4)
+
+
+def test_encode_and_decode() -> None:
+    vocabulary = Vocabulary.build(CAPTIONS)
+    assert (Vocabulary.END, Vocabulary.UNKNOWN) == (0, 1)
+    assert vocabulary.encode(["a", "horse", "runs"]) == [2, 1, 3, 0]
+    assert vocabulary.encode([]) == [0]
+    assert vocabulary.decode([2, 1, 3, 0, 6, 6]) == ["a", "<unk>", "runs"]
+    assert vocabulary.decode([2, 6]) == ["a", "dog"]
+    for i in (7, -1):
+        with pytest.raises(SatError, match=f"{i} is not the id"):
+            vocabulary.decode([i])
+
+
+def test_a_caption_that_spells_a_special_word_does_not_end_there() -> None:
+    vocabulary = Vocabulary.build([*CAPTIONS, ["<end>", "<unk>"]])
+    assert vocabulary == Vocabulary.build(CAPTIONS)
+    assert vocabulary.encode(["<end>", "<unk>", "a"]) == [1, 1, 2, 0]
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.build([*CAPTIONS, ["é", "na\u2028ïve"]])
+    vocabulary.save(tmp_path / "vocabulary.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["vocabulary.json"]
+    assert json.loads((tmp_path / "vocabulary.json").read_text(encoding="utf-8")) == vocabulary.to_list()
+    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
+    assert Vocabulary.from_list(vocabulary.to_list()) == vocabulary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '["<end>", "<unk>", "a"',
+        '{"a": 2}',
+        '["a", "b"]',
+        '["<end>", "<unk>", 3]',
+        '["<end>", "<unk>", "a", "a"]',
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "vocabulary.json").write_text(text, encoding="utf-8")
+    with pytest.raises(SatError, match=r"vocabulary\.json"):
+        Vocabulary.load(tmp_path / "vocabulary.json")
+
+
+def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SatError, match="cannot read the vocabulary"):
+        Vocabulary.load(tmp_path / "none.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SatError, match="cannot read the vocabulary"):
+        Vocabulary.load(tmp_path / "binary.json")

@@ -1,0 +1,69 @@
+"""The README's commands run as they are written (all but the two `make` ones, which set this environment up)."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from documents import ROOT, blocks, needs_models, run
+from PIL import Image
+
+from show_attend_tell.checkpoint.find import SHIPPED
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the README speaks of: photos, a small products/ to train on, captions and references."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "photos").mkdir()
+    (folder / "products" / "images").mkdir(parents=True)
+    shutil.copy(ROOT / "examples" / "cat.jpg", folder / "dog.jpg")
+    shutil.copy(ROOT / "examples" / "otter.jpg", folder / "new.jpg")
+    shutil.copy(ROOT / "examples" / "osprey.jpg", folder / "photos")
+    rows = ["photo,caption,split"]
+    random = np.random.default_rng(7)
+    for number in range(7):
+        split = "train" if number < 5 else "val" if number == 5 else "test"
+        pixels = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).resize((224, 224)).save(folder / "products" / "images" / f"{number}.jpg")
+        rows += [f"{number}.jpg,a noisy square with many colours,{split}", f"{number}.jpg,many coloured noise,{split}"]
+    (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "captions.txt").write_text("a cat on a sofa\na dog runs\n", encoding="utf-8")
+    (folder / "references.txt").write_text("a cat sleeps on a sofa\na dog runs fast\n", encoding="utf-8")
+    return folder
+
+
+@needs_models
+def test_the_shell_commands_run_in_order(desk: Path) -> None:
+    commands = [line for block in blocks(README, "sh") for line in block.strip().splitlines()]
+    assert len(commands) >= 8 and all(command.startswith("sat ") for command in commands)
+    for command in commands:
+        told = run(["bash", "-c", command], desk)
+        assert told.strip(), command
+    assert (desk / "looked" / "osprey.png").exists() and (desk / "looked" / "new.png").exists()
+    assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
+    assert (desk / "dog.html").exists() and (desk / "report.html").exists()
+
+
+@needs_models
+def test_the_python_runs(desk: Path) -> None:
+    (code,) = blocks(README, "python")
+    run([sys.executable, "-W", "error", "-c", code], desk)
+    with Image.open(desk / "looked.png") as picture:
+        assert picture.width > 224
+
+
+def test_the_figures_are_those_of_the_models_cards() -> None:
+    """The table of scores is what the checkpoints say, to the decimal shown."""
+    import json
+
+    for name in ("flickr8k-soft", "flickr8k-hard"):
+        if not (SHIPPED / name / "config.json").exists():
+            pytest.skip("the shipped models are not in this checkout")
+        scores = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
+        row = next(line for line in README.splitlines() if line.startswith(f"| `{name}`"))
+        keys = [*(f"bleu_{n}_no_brevity" for n in (1, 2, 3, 4)), "meteor", "bleu_4", "cider"]
+        assert [cell.strip() for cell in row.split("|")[2:-1]] == [f"{scores[key]:.1f}" for key in keys]

@@ -1,0 +1,130 @@
+"""The tutorial's code runs as it is written, prints what stands under it, and makes its pictures.
+
+When a shipped model or a picture has changed, write what is printed and the pictures anew, then read the tutorial once:
+
+    python tests/test_tutorial.py
+
+It also says where the output would be another on hardware that encodes photos in float32.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from documents import ROOT, blocks, needs_models, run
+from PIL import Image
+
+DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "show_attend_tell"
+TUTORIAL = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+
+END_OF_BLOCK = "--- end of block ---"
+FLOAT32 = "import show_attend_tell.vision.encoder as e\ne.native_bf16 = lambda device: False\n"
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def session(folder: Path, before: str = "") -> list[str]:
+    """Run the Python blocks one after the other, as one session in a folder; what each printed."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    code = "".join(f"{block}\nprint({END_OF_BLOCK!r})\n" for block in blocks(TUTORIAL, "python"))
+    (folder / "session.py").write_text(before + code, encoding="utf-8")
+    return run([sys.executable, "-W", "error", "session.py"], folder).split(END_OF_BLOCK + "\n")[:-1]
+
+
+def written() -> list[str]:
+    """What the tutorial says that each Python block prints: the text block right under it, or nothing."""
+    return re.findall(r"```python\n.*?```\n(?:\n```text\n(.*?)```)?", TUTORIAL, flags=re.DOTALL)
+
+
+def alike(printed: str, said: str) -> bool:
+    """Whether two outputs have the same words, and numbers that are as near as other hardware makes them."""
+    if NUMBER.sub("#", printed).split() != NUMBER.sub("#", said).split():
+        return False
+    pairs = zip(NUMBER.findall(printed), NUMBER.findall(said), strict=True)
+    return all(abs(float(a) - float(b)) <= 0.02 + 0.05 * abs(float(b)) for a, b in pairs)
+
+
+@needs_models
+def test_the_python_prints_what_is_written_and_makes_the_pictures(tmp_path: Path) -> None:
+    printed = session(tmp_path)
+    stale = [f"printed:\n{a}written:\n{b}" for a, b in zip(printed, written(), strict=True) if not alike(a, b)]
+    assert not stale, "\n".join(["run python tests/test_tutorial.py, if this is right:", *stale])
+    pictures = re.findall(r"!\[.+\]\((.+)\)", TUTORIAL)
+    assert set(pictures) == {file.name for file in DOCS.glob("tutorial-*")} and len(pictures) >= 4
+    for name in pictures:
+        with Image.open(tmp_path / name) as made, Image.open(DOCS / name) as shown:
+            assert made.size == shown.size, name
+            difference = np.asarray(made, dtype=float) - np.asarray(shown, dtype=float)
+            assert np.abs(difference).mean() < 4, f"{name} is of another model: run python tests/test_tutorial.py"
+
+
+def test_the_pictures_are_light() -> None:
+    sizes = [file.stat().st_size for file in DOCS.glob("tutorial-*")]
+    assert max(sizes) < 150_000 and sum(sizes) < 700_000
+
+
+@needs_models
+def test_the_commands_run(tmp_path: Path) -> None:
+    """On two photos in the place of Flickr8k."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "flickr8k" / "images").mkdir(parents=True)
+    rows = ["photo,caption,split"]
+    for name in ("cat.jpg", "otter.jpg"):
+        shutil.copy(ROOT / "examples" / name, tmp_path / "flickr8k" / "images")
+        rows.append(f"{name},a brown animal is near the water,val")
+    (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    commands = [line for block in blocks(TUTORIAL, "sh") for line in block.strip().splitlines()]
+    assert len(commands) >= 2 and all(command.startswith("sat ") for command in commands)
+    for command in commands:
+        assert run(["bash", "-c", command], tmp_path).strip(), command
+    assert (tmp_path / "looked" / "otter.png").exists() and (tmp_path / "otter.html").exists()
+
+
+def test_what_it_points_to_is_there() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", TUTORIAL)
+    missing = [link for link in links if not (DOCS / link).exists()]
+    files = re.findall(r"`([\w/]+\.py)`", TUTORIAL)
+    missing += [file for file in files if not ((PACKAGE / file).exists() or (ROOT / file).exists())]
+    assert not missing and len(links) > 4 and len(files) > 4
+
+
+@pytest.mark.parametrize(
+    "printed, said, same",
+    [
+        ("peak 0.078 at 7", "peak 0.079 at 7", True),
+        ("log p -8.49\n", "log p  -8.41", True),
+        ("log p -8.49", "log p -9.49", False),
+        ("a dog", "a cat", False),
+        ("1 2", "1", False),
+    ],
+)
+def test_outputs_are_compared_by_words_and_near_numbers(printed: str, said: str, same: bool) -> None:
+    assert alike(printed, said) is same
+
+
+def renew() -> None:
+    """Write the outputs and the pictures of the tutorial anew."""
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as other:
+        printed = session(Path(scratch))
+        in_float32 = session(Path(other), FLOAT32)
+        for picture in Path(scratch).glob("tutorial-*"):
+            shutil.copy(picture, DOCS)
+    outputs = iter(printed)
+
+    def with_output(block: re.Match[str]) -> str:
+        text = next(outputs)
+        return block[1] + (f"\n```text\n{text}```\n" if text else "")
+
+    text = re.sub(r"(```python\n.*?```\n)(?:\n```text\n.*?```\n)?", with_output, TUTORIAL, flags=re.DOTALL)
+    (DOCS / "tutorial.md").write_text(text, encoding="utf-8")
+    for a, b in zip(printed, in_float32, strict=True):
+        if not alike(a, b):
+            print(f"differs in float32:\n{a}float32:\n{b}")
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,24 @@
+"""Run `sat` in this process."""
+
+from click.testing import CliRunner, Result
+
+from show_attend_tell.cli import main
+
+
+def sat(*arguments: object) -> Result:
+    """Run a command that must succeed."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+    return result
+
+
+def refused(*arguments: object, code: int | None = None) -> str:
+    """Run a command that must end with one line for the user, after progress bars at most; return it."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code != 0 and result.exit_code == (code or result.exit_code)
+    assert isinstance(result.exception, SystemExit), repr(result.exception)
+    assert "Traceback" not in result.output
+    *bars, line = (line for line in result.stderr.splitlines() if line.strip())
+    assert line.startswith("sat: ") and all("|" in bar for bar in bars), result.stderr
+    assert result.stderr.endswith(f"{line}\n")
+    return line

@@ -1,0 +1,141 @@
+"""Small decoders with co-prime sizes, and decoders whose words are known."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import Looked, look_at
+from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.model.interface import Decoder, State, Step
+from show_attend_tell.model.registry import build, classes
+
+# No two axes have one size, so that none can be taken for another unnoticed.
+B, P, L, C = 2, 3, 5, 7
+SIZES = {
+    "annotation_size": 11,
+    "hidden_size": 13,
+    "embedding_size": 17,
+    "attention_size": 19,
+    "vocabulary_size": 23,
+}
+
+
+def small_decoder(*, seed: int = 1, spread: float = 0.5, **options: object) -> AttentionDecoder:
+    """An untrained decoder in eval mode whose every weight and bias is drawn wide enough to matter."""
+    decoder = AttentionDecoder(DecoderConfig(**{**SIZES, **options})).eval()  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
+        if decoder.config.first_word == "zero":
+            decoder.embedding.weight[-1] = 0
+        decoder.annotation_scale.fill_(0.7)
+    return decoder
+
+
+def small_annotations(batch: int = B, places: int = L, size: int = SIZES["annotation_size"], seed: int = 2) -> Tensor:
+    """Annotations as a ReLU leaves them (B, L, D)."""
+    return torch.randn(batch, places, size, generator=torch.Generator().manual_seed(seed)).relu()
+
+
+def small_captions(batch: int = B, steps: int = C, vocabulary: int = SIZES["vocabulary_size"], seed: int = 3) -> Tensor:
+    """Captions (B, C) of real words, the end token last."""
+    words = torch.randint(2, vocabulary, (batch, steps), generator=torch.Generator().manual_seed(seed))
+    words[:, -1] = Vocabulary.END
+    return words
+
+
+class LookAt:
+    """Looks at the places that it is told, (B, P, C)."""
+
+    def __init__(self, places: Tensor) -> None:
+        self.places = places
+        self.time = 0
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+        self.time += 1
+        return look_at(self.places[:, :, self.time - 1], annotations)
+
+
+class Scripted(Decoder):
+    """A decoder without attention that reads its logits after each word from a table.
+
+    The table is (K + 1, K), or one for each photo (B, K + 1, K); its last row is for the first word. The state is the
+    photo's number, the output where to read in the table.
+    """
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.table = table if table.dim() == 3 else table[None]
+        self.vocabulary_size = table.shape[-1]
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        photos = torch.arange(len(annotations)) % len(self.table)
+        return State(source=(), memory=(photos[:, None].expand(-1, paths),))
+
+    def embed(self, words: Tensor) -> Tensor:
+        return words[..., None]
+
+    def step(self, embedded: Tensor, state: State, look: object = None) -> Step:
+        return Step(torch.cat([state.memory[0][..., None], embedded], dim=-1), state)
+
+    def read_out(self, output: Tensor) -> Tensor:
+        return self.table[output[..., 0], output[..., 1]]
+
+
+def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
+    """A decoder's weights under the paper's names, for `reference`."""
+    config, state = decoder.config, {k: v.detach().numpy() for k, v in decoder.state_dict().items()}
+    w = {
+        "y_0": state["embedding.weight"][-1],
+        "E": state["embedding.weight"][:-1],
+        "W_a": state["attention.key.weight"],
+        "b_a": state["attention.key.bias"],
+        "W_h": state["attention.query.weight"],
+        "w": state["attention.energy"],
+        "W_h0": state["initial_hidden.weight"],
+        "b_h0": state["initial_hidden.bias"],
+        "W_c0": state["initial_memory.weight"],
+        "b_c0": state["initial_memory.bias"],
+        "T": np.hstack([state[f"gates_from_{part}.weight"] for part in ("word", "hidden", "context")]),
+        "b": state["gates_from_word.bias"],
+        "L_h": state["output_hidden.weight"],
+        "b_h": state["output_hidden.bias"],
+        "b_o": state["output_bias"],
+    }
+    w["L_o"] = w["E"] if config.tied_embeddings else state["output_words.weight"]
+    if config.annotation_norm == "scale":
+        w["scale"] = state["annotation_scale"]
+    if config.attention_depth == 2:
+        w |= {"W_d": state["attention.deepen.weight"], "b_d": state["attention.deepen.bias"]}
+    if config.gate:
+        w |= {"W_b": state["gate.weight"][0], "b_b": state["gate.bias"][0]}
+    if config.initial_depth == 2:
+        w |= {"W_s": state["initial.weight"], "b_s": state["initial.bias"]}
+    if config.output_context:
+        w["L_z"] = state["output_context.weight"]
+    return w
+
+
+COMPARATOR_SIZES = {"annotation_size": 11, "embedding_size": 17, "vocabulary_size": 23}
+OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
+    "nic": {"hidden_size": 13},
+    "lrcn": {"hidden_size": 13},
+    "log_bilinear": {"context_words": 3},
+    "m_rnn": {"hidden_size": 13, "multimodal_size": 19},
+    "brnn": {"hidden_size": 13},
+}
+
+
+def small_comparator(kind: str, **options: Any) -> Decoder:
+    """A decoder in eval mode whose every weight and bias is drawn wide enough to matter."""
+    config, _ = classes(kind)
+    decoder = build(config(**{**COMPARATOR_SIZES, **OWN_SIZES[kind], **options})).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.5)
+    return decoder

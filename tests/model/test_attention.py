@@ -1,0 +1,131 @@
+"""Attention: a distribution that moves with h, and the ways of turning it into a context."""
+
+import pytest
+import torch
+from decoders import B, C, L, P, small_annotations, small_captions, small_decoder
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import (
+    LOOKS,
+    Attention,
+    Expectation,
+    Likeliest,
+    Sampled,
+    look_at,
+    look_by_name,
+)
+from show_attend_tell.model.interface import tell
+
+
+def test_alpha_sums_to_one() -> None:
+    told = tell(small_decoder(spread=2.0), small_annotations(), small_captions(), paths=P)
+    assert (told.alpha >= 0).all()
+    torch.testing.assert_close(told.alpha.sum(-1), torch.ones(B, P, C), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_alpha_moves_with_hidden(depth: int) -> None:
+    """Fault: h cancels in the softmax, as in w·(W_a a) + w·(W_h h), and attention never moves."""
+    torch.manual_seed(0)
+    attention = Attention(annotation_size=11, hidden_size=13, attention_size=19, depth=depth)
+    torch.nn.init.normal_(attention.energy)
+    hidden = torch.randn(1, 2, 13)
+    with torch.no_grad():
+        alpha = attention(attention.keys(small_annotations(1)), hidden)
+    assert 0.5 * (alpha[0, 0] - alpha[0, 1]).abs().sum() > 0.05  # total variation
+
+
+def test_alpha_moves_from_step_to_step_and_with_the_words() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    other = captions.clone()
+    other[:, 0] = 3 + (captions[:, 0] == 3)
+    with torch.no_grad():
+        alpha, after_other = (tell(decoder, annotations, words).alpha for words in (captions, other))
+    # y_1 is said by h_1, fed to h_2, and so first moves α_3
+    for t in range(C - 1):
+        assert (0.5 * (alpha[:, :, t] - alpha[:, :, t + 1]).abs().sum(-1) > 0.01).all()
+    assert torch.equal(alpha[:, :, :2], after_other[:, :, :2])
+    assert (0.5 * (alpha[:, :, 2:] - after_other[:, :, 2:]).abs().sum(-1) > 0.001).all()
+
+
+def test_seeing_every_place_twice_halves_alpha() -> None:
+    """Fault: scores scaled by 1/√L. They depend on a place and h alone, so twice the places share the same odds."""
+    decoder, annotations = small_decoder(), small_annotations()
+    hidden = torch.randn(B, P, 13, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        once, twice = (
+            decoder.attention(decoder.attention.keys(x), hidden) for x in (annotations, annotations.repeat(1, 2, 1))
+        )
+    torch.testing.assert_close(twice, torch.cat([once, once], dim=-1) / 2)
+
+
+def test_seeing_every_place_twice_leaves_the_context() -> None:
+    """Fault: the context divided by L. It is an average already, whatever the number of places."""
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    with torch.no_grad():
+        once, twice = (tell(decoder, x, captions) for x in (annotations, annotations.repeat(1, 2, 1)))
+    torch.testing.assert_close(once.logits, twice.logits, rtol=0, atol=1e-5)
+    constant = torch.full((B, L, 11), 3.0)
+    torch.testing.assert_close(Expectation()(once.alpha[:, :, 0], constant).context, torch.full((B, 1, 11), 3.0))
+
+
+def test_the_order_of_places_matters_to_nothing() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    order = torch.tensor([4, 2, 0, 3, 1])
+    with torch.no_grad():
+        straight, moved = (tell(decoder, x, captions) for x in (annotations, annotations[:, order]))
+    torch.testing.assert_close(straight.logits, moved.logits, rtol=0, atol=1e-5)
+    torch.testing.assert_close(straight.alpha[..., order], moved.alpha, rtol=0, atol=1e-6)
+
+
+def test_looks_at_one_place() -> None:
+    annotations = small_annotations()
+    alpha = torch.softmax(torch.randn(B, P, L, generator=torch.Generator().manual_seed(1)), dim=-1)
+    likeliest = Likeliest()(alpha, annotations)
+    uniforms = torch.rand(B, P, 1, generator=torch.Generator().manual_seed(2))
+    for looked in (likeliest, Sampled(uniforms)(alpha, annotations), look_at(torch.randint(L, (B, P)), annotations)):
+        for b in range(B):
+            for p in range(P):
+                assert torch.equal(looked.context[b, p], annotations[b, looked.places[b, p]])
+    assert torch.equal(likeliest.places, alpha.argmax(-1))
+
+
+def test_places_are_drawn_by_alpha() -> None:
+    """The frequencies of Multinoulli(α), by Pearson's χ²; and never a place that α excludes."""
+    alpha = torch.tensor([0.0, 0.5, 0.1, 0.0, 0.38, 0.02, 0.0])
+    draws = 20_011
+    look = Sampled.for_photos([17], paths=draws, steps=1, device=torch.device("cpu"))
+    places = look(alpha.expand(1, draws, -1), torch.zeros(1, 7, 2)).places
+    seen = torch.bincount(places.flatten(), minlength=7)
+    assert (seen[alpha == 0] == 0).all()
+    expected = alpha[alpha > 0] * draws
+    chi_square = ((seen[alpha > 0] - expected).square() / expected).sum()
+    assert chi_square < 16.3  # three degrees of freedom, one in a thousand
+
+
+def test_edges_of_the_draw() -> None:
+    alpha = torch.tensor([[[0.25, 0.25, 0.5]]])
+    for uniform, place in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
+        assert Sampled(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).places.item() == place
+    short = alpha * 0.9  # rounding may leave the sum below the draw: the last place, not one past it
+    assert Sampled(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).places.item() == 2
+
+
+def test_draws_are_a_photos_own() -> None:
+    cpu = torch.device("cpu")
+    together = Sampled.for_photos([3, 5, 7], paths=P, steps=C, device=cpu).uniforms
+    assert together.shape == (3, P, C)
+    for b, seed in enumerate((3, 5, 7)):
+        assert torch.equal(Sampled.for_photos([seed], paths=P, steps=C, device=cpu).uniforms[0], together[b])
+    longer = Sampled.for_photos([3, 5, 7], paths=P, steps=C + 4, device=cpu).uniforms
+    assert torch.equal(longer[..., :C], together)
+    assert len(together.unique()) == together.numel()
+
+
+def test_looks_by_name() -> None:
+    for name in LOOKS:
+        look = look_by_name(name, seeds=[1, 2], paths=P, steps=1)
+        alpha = torch.softmax(torch.randn(B, P, L), dim=-1)
+        assert look(alpha, small_annotations()).context.shape == (B, P, 11)
+    with pytest.raises(SatError, match="'askance' is not known: choose one of expectation, likeliest, sampled"):
+        look_by_name("askance")

@@ -1,0 +1,381 @@
+"""The decoder is the paper's equations: held against a plain NumPy transcription, its gradients against differences."""
+
+import dataclasses
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import reference
+import torch
+from decoders import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations, small_captions, small_decoder
+from torch import Tensor, nn
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Expectation, Likeliest, Look, Mixed, Sampled
+from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, ungated, windowed
+from show_attend_tell.model.interface import State, tell, word_log_probabilities
+from show_attend_tell.training.losses import HardObjective, SoftObjective
+
+OPTIONS = [
+    {},
+    {"attention_depth": 2},
+    {"initial_depth": 1},
+    {"gate": False},
+    {"first_word": "learned"},
+    {"output_tanh": False},
+    {"output_word": False},
+    {"output_context": False},
+    {"tied_embeddings": True},
+    {"annotation_norm": "layer"},
+    {
+        "attention_depth": 2,
+        "initial_depth": 1,
+        "first_word": "learned",
+        "output_tanh": False,
+        "tied_embeddings": True,
+        "annotation_norm": "layer",
+    },
+    {"gate": False, "output_word": False, "output_context": False, "initial_depth": 1, "annotation_norm": "layer"},
+]
+
+
+def looks() -> dict[str, tuple[Look, Tensor | None]]:
+    """Ways of looking, each with what tells the reference where a path looked (B, P, C), or None: by its name."""
+    generator = torch.Generator().manual_seed(11)
+    places = torch.randint(0, L, (B, P, C), generator=generator)
+    uniforms = torch.rand(B, P, C, generator=generator)
+    return {
+        "expectation": (Expectation(), None),
+        "likeliest": (Likeliest(), None),
+        "places": (LookAt(places), places),
+        "sampled": (Sampled(uniforms), uniforms),
+    }
+
+
+@pytest.mark.parametrize("way", ["expectation", "likeliest", "places", "sampled"])
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "default")
+def test_equals_numpy_transcription(options: dict[str, object], way: str, float64: None) -> None:
+    decoder = small_decoder(**options)
+    annotations, captions = small_annotations(), small_captions()
+    look, given = looks()[way]
+    with torch.no_grad():
+        told = tell(decoder, annotations, captions, paths=P, look=look)
+    log_p = torch.log_softmax(told.logits, dim=-1)
+    assert log_p.shape == (B, P, C, SIZES["vocabulary_size"]) and told.alpha.shape == (B, P, C, L)
+    weights = paper_weights(decoder)
+    for b in range(B):
+        for p in range(P):
+            expected = reference.tell(
+                weights,
+                annotations[b].numpy(),
+                captions[b].tolist(),
+                look=way if given is None else given[b, p].tolist(),
+                tanh_output=decoder.config.output_tanh,
+                word_output=decoder.config.output_word,
+            )
+            np.testing.assert_allclose(log_p[b, p].numpy(), expected.log_p, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(told.alpha[b, p].numpy(), expected.alpha, rtol=0, atol=1e-10)
+            if decoder.config.gate:
+                np.testing.assert_allclose(told.beta[b, p].numpy(), expected.beta, rtol=0, atol=1e-10)
+            else:
+                assert told.beta is None
+            if way == "expectation":
+                assert told.places is None
+            else:
+                assert told.places[b, p].tolist() == expected.places.tolist()
+
+
+def test_every_option_of_the_function_is_held_against_the_reference() -> None:
+    """A new field of `DecoderConfig` must either join `OPTIONS` or be named here."""
+    tried = {name for options in OPTIONS for name in options}
+    no_function = {"attention", "annotation_window", *DROPOUTS}  # the window needs a square grid: by hand below
+    assert {field.name for field in fields(DecoderConfig)} == tried | no_function | set(SIZES)
+
+
+def test_float32_is_the_same_to_its_own_precision() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    with torch.no_grad():
+        log_p = torch.log_softmax(tell(decoder, annotations, captions).logits, dim=-1)
+    weights = {name: value.astype(np.float64) for name, value in paper_weights(decoder).items()}
+    for b in range(B):
+        expected = reference.tell(weights, annotations[b].double().numpy(), captions[b].tolist())
+        np.testing.assert_allclose(log_p[b, 0].numpy(), expected.log_p, rtol=0, atol=1e-5)
+
+
+class LossOf(nn.Module):
+    """A decoder's loss as a function of its parameters, with the places drawn by fixed uniform numbers."""
+
+    def __init__(self, decoder: AttentionDecoder, objective: SoftObjective | HardObjective, captions: Tensor) -> None:
+        super().__init__()
+        self.decoder, self.objective, self.captions = decoder, objective, captions
+
+    def forward(self, annotations: Tensor) -> Tensor:
+        generator = torch.Generator().manual_seed(13)
+        look = self.objective.look(*self.captions.shape, generator)
+        told = tell(self.decoder, annotations, self.captions, paths=self.objective.paths, look=look)
+        return self.objective(told, self.captions).total
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS[-2]], ids=["default", "other"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        SoftObjective(doubly_stochastic=0.7, label_smoothing=0.1),
+        # the pathwise part: REINFORCE's term is no derivative of a value, and has its own proof in test_objectives
+        HardObjective(samples=2, coin="none", reward_weight=0, entropy_weight=0.3, doubly_stochastic=0.7),
+        HardObjective(samples=2, coin="both", reward_weight=0, entropy_weight=0.3, label_smoothing=0.1),
+    ],
+    ids=["soft", "sampled", "both"],
+)
+def test_gradients_check(objective: SoftObjective | HardObjective, options: dict[str, object], float64: None) -> None:
+    sizes = {
+        "annotation_size": 3,
+        "hidden_size": 2,
+        "embedding_size": 4,
+        "attention_size": 3,
+        "vocabulary_size": 5,
+    }
+    decoder = small_decoder(**sizes, **options)
+    module = LossOf(decoder, objective, small_captions(steps=3, vocabulary=5))
+    names = [name for name, _ in module.named_parameters()]
+    values = [value.detach().clone().requires_grad_() for value in module.parameters()]
+    annotations = small_annotations(places=3, size=3).requires_grad_()
+
+    def loss(annotations: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (annotations,))
+
+    if decoder.config.first_word == "zero":  # no gradient reaches the zero row, so it is no variable
+        at = names.index("decoder.embedding.weight")
+        inner, last = values[at].detach()[:-1].requires_grad_(), torch.zeros(1, 4)
+
+        def free(annotations: Tensor, *values: Tensor) -> Tensor:
+            return loss(annotations, *values[:at], torch.cat([values[at], last]), *values[at + 1 :])
+
+        assert torch.autograd.gradcheck(free, (annotations, *values[:at], inner, *values[at + 1 :]))
+    else:
+        assert torch.autograd.gradcheck(loss, (annotations, *values))
+
+
+def test_zero_first_word_stays_zero() -> None:
+    for tied in (False, True):
+        decoder = small_decoder(tied_embeddings=tied)
+        tell(decoder, small_annotations(), small_captions()).logits.square().sum().backward()
+        assert (decoder.embedding.weight.grad[-1] == 0).all()
+        assert (decoder.embedding.weight.grad[:-1] != 0).any()
+
+
+def test_initialisation() -> None:
+    """Products uniform in ±1/√(inputs), words Gaussian, biases zero: and no parameter left as memory happened to be."""
+    torch.manual_seed(0)
+    decoder = AttentionDecoder(DecoderConfig(**SIZES, attention_depth=2))
+    for name, module in decoder.named_modules():
+        if isinstance(module, nn.Linear) and name != "gate":
+            bound = module.in_features**-0.5
+            assert 0.9 * bound < module.weight.abs().max() <= bound, name
+    assert all((p == 0).all() for name, p in decoder.named_parameters() if name.endswith("bias"))
+    assert 0.04 < decoder.embedding.weight[:-1].std() < 0.06 and (decoder.embedding.weight[-1] == 0).all()
+    assert 0.5 < decoder.attention.energy.std() * SIZES["attention_size"] ** 0.5 < 1.5
+
+
+def test_beta_is_one_number_a_step() -> None:
+    """Fault: β as a vector where the paper has a scalar."""
+    decoder, annotations = small_decoder(), small_annotations()
+    state = decoder.start(annotations, paths=P)
+    step = decoder.step(decoder.embed(torch.full((B, P), 5)), state)
+    assert decoder.gate.out_features == 1 and step.beta.shape == (B, P)
+    assert ((step.beta > 0) & (step.beta < 1)).all()
+    context = step.output[..., -SIZES["annotation_size"] :]  # ẑ_t, the gate included
+    expected = step.alpha @ (annotations * decoder.annotation_scale)
+    torch.testing.assert_close(context, step.beta[..., None] * expected)
+
+
+def test_state_select_reorders_each_photo_on_its_own() -> None:
+    source = (torch.randn(B, L),)
+    memory = (torch.randn(B, P, 7), torch.randn(B, P))
+    paths = torch.tensor([[2, 2, 0, 1], [1, 0, 2, 1]])
+    chosen = State(source, memory).select(paths)
+    assert chosen.source[0] is source[0]
+    for b in range(B):
+        for p in range(4):
+            assert (chosen.memory[0][b, p] == memory[0][b, paths[b, p]]).all()
+            assert chosen.memory[1][b, p] == memory[1][b, paths[b, p]]
+
+
+def test_batch_order_and_company_change_nothing() -> None:
+    """Fault: padding trained on. A batch has one length, so a caption's log p is its own in any batch."""
+    decoder, annotations, captions = small_decoder(), small_annotations(batch=5), small_captions(batch=5)
+    with torch.no_grad():
+        together = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+        order = torch.tensor([3, 0, 4, 1, 2])
+        shuffled = word_log_probabilities(tell(decoder, annotations[order], captions[order]).logits, captions[order])
+        torch.testing.assert_close(shuffled, together[order], rtol=0, atol=1e-5)
+        for b in range(5):
+            one = slice(b, b + 1)
+            alone = word_log_probabilities(tell(decoder, annotations[one], captions[one]).logits, captions[one])
+            torch.testing.assert_close(alone, together[one], rtol=0, atol=1e-5)
+
+
+def test_words_to_come_change_nothing_that_was_said() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    other = captions.clone()
+    other[:, 4:] = 2
+    with torch.no_grad():
+        first, second = (tell(decoder, annotations, words).logits for words in (captions, other))
+    assert torch.equal(first[:, :, :5], second[:, :, :5])
+    assert not torch.allclose(first[:, :, 5:], second[:, :, 5:])
+
+
+def test_dropout_only_while_training() -> None:
+    decoder, annotations, captions = small_decoder(annotation_dropout=0.3), small_annotations(), small_captions()
+    with torch.no_grad():
+        assert torch.equal(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        decoder.train()
+        assert not torch.allclose(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+
+
+def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[tuple[int, ...]] = []
+
+    def forward(self: torch.nn.Dropout, value: Tensor) -> Tensor:
+        dropped.append((self.p, *value.shape))
+        return value
+
+    monkeypatch.setattr(torch.nn.Dropout, "forward", forward)
+    decoder, captions = small_decoder(dropout=0.25).train(), small_captions()
+    n, m = decoder.config.hidden_size, decoder.config.embedding_size
+    tell(decoder, small_annotations(), captions)
+    batch, steps = captions.shape
+    assert dropped == [(0.25, batch, n), (0.25, batch, 1, steps, n), (0.25, batch, 1, steps, m)]
+
+
+def test_annotation_dropout_takes_whole_channels() -> None:
+    decoder = small_decoder(annotation_dropout=0.4).train()
+    annotations, dropped = torch.ones(B, L, SIZES["annotation_size"]), []
+    for _ in range(200):
+        seen = decoder.start(annotations).source[0]
+        assert (seen == seen[:, :1]).all()  # one fate for a channel at every place
+        dropped.append((seen == 0).float().mean())
+        torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
+    assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
+
+
+def test_alpha_and_memory_are_float32_under_autocast() -> None:
+    decoder, captions = small_decoder(), small_captions()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        state = decoder.start(small_annotations(), paths=P)
+        step = decoder.step(decoder.embed(captions[:, :1].expand(-1, P)), state)
+        logits = decoder.read_out(step.output)
+    assert step.alpha.dtype == step.beta.dtype == torch.float32
+    assert all(part.dtype == torch.float32 for part in (*state.memory, *step.state.memory))
+    assert state.source[0].dtype == logits.dtype == torch.bfloat16
+    torch.testing.assert_close(step.alpha.sum(-1), torch.ones(B, P), rtol=0, atol=1e-6)
+
+
+def test_bf16_stays_near_float32() -> None:
+    decoder, annotations, captions = small_decoder(spread=0.2), small_annotations(), small_captions()
+    with torch.no_grad():
+        exact = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+    torch.testing.assert_close(rough, exact, rtol=0, atol=0.03)
+
+
+def test_half_precision_annotations_are_read() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations().half(), small_captions()
+    with torch.no_grad():
+        half, full = (tell(decoder, x, captions).logits for x in (annotations, annotations.float()))
+    assert torch.equal(half, full)
+
+
+def test_configuration_round_trip() -> None:
+    config = DecoderConfig(**SIZES, gate=False, annotation_norm="layer", dropout=0.3)
+    assert DecoderConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(SatError, match="glimpses"):
+        DecoderConfig.from_dict({**config.to_dict(), "glimpses": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", 0),
+        ("vocabulary_size", -1),
+        ("dropout", 1.0),
+        ("annotation_dropout", -0.1),
+        ("attention", "firm"),
+        ("attention_depth", 3),
+        ("initial_depth", 0),
+        ("first_word", "<start>"),
+        ("annotation_norm", "batch"),
+    ],
+)
+def test_configuration_refuses(name: str, value: object) -> None:
+    with pytest.raises(SatError, match=f"{name} is .*{value}"):
+        DecoderConfig(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(B, L, 12), (L, 11)])
+def test_annotations_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(SatError, match=r"shape \(.*\) do not fit .* D = 11"):
+        small_decoder().start(torch.zeros(shape))
+
+
+def test_mixed_path_is_one_or_the_other(float64: None) -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    expect = torch.tensor([[True, False, True], [False, False, True]])
+    uniforms = torch.rand(B, P, C, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        mixed = tell(decoder, annotations, captions, paths=P, look=Mixed(expect, uniforms)).logits
+        expected = tell(decoder, annotations, captions, paths=P).logits
+        sampled = tell(decoder, annotations, captions, paths=P, look=Sampled(uniforms)).logits
+    torch.testing.assert_close(mixed, torch.where(expect[..., None, None], expected, sampled), rtol=0, atol=1e-12)
+
+
+def test_another_history_changes_what_follows_and_nothing_before() -> None:
+    decoder, annotations = small_decoder().eval(), small_annotations(2)
+    captions = small_captions(2, 5, decoder.vocabulary_size)
+    other = captions.clone()
+    other[:, 2] = (captions[:, 2] + 1) % decoder.vocabulary_size
+    plain = tell(decoder, annotations, captions).logits
+    told = tell(decoder, annotations, captions, history=other).logits
+    assert torch.equal(told[:, :, :3], plain[:, :, :3])  # up to the word that is remembered otherwise
+    assert not torch.allclose(told[:, :, 3], plain[:, :, 3])
+    assert torch.equal(tell(decoder, annotations, captions, history=captions).logits, plain)
+
+
+def test_a_gate_taken_out_leaves_its_mean() -> None:
+    """With a gate that is the same at every step, nothing changes at all."""
+    decoder = small_decoder().eval()
+    with torch.no_grad():
+        decoder.gate.weight.zero_()
+        decoder.gate.bias.fill_(-0.7)
+    plain = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
+    plain.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
+    annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
+    before, after = (tell(one, annotations, captions) for one in (decoder, plain))
+    assert torch.allclose(before.logits, after.logits, atol=1e-6)
+    assert after.beta is None
+
+
+def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
+    annotations = small_annotations(2, places=16)
+    found = windowed(annotations, 3).view(2, 4, 4, -1)
+    grid = annotations.view(2, 4, 4, -1)
+    for row, column in np.ndindex(4, 4):
+        around = grid[:, max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        torch.testing.assert_close(found[:, row, column], around.mean((1, 2)))
+
+
+def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
+    """h_0 and c_0 come of the whole photo; keys and contexts of the windows."""
+    annotations = small_annotations(2, places=16)
+    plain, wide = (small_decoder(annotation_window=window).start(annotations) for window in (1, 3))
+    assert all(torch.equal(*parts) for parts in zip(plain.memory, wide.memory, strict=True))
+    torch.testing.assert_close(wide.source[0], windowed(plain.source[0], 3))
+
+
+def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:
+    with pytest.raises(SatError, match="15 places are no square grid"):
+        small_decoder(annotation_window=3).start(small_annotations(2, places=15))
+    with pytest.raises(SatError, match="annotation_window is 4: give an odd number"):
+        DecoderConfig(annotation_window=4)

@@ -1,0 +1,129 @@
+"""An ensemble averages probabilities, and is searched and told like any decoder."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from builders import shape_photo, small_checkpoint, small_encoder
+from decoders import B, C, L, P, Scripted, small_annotations, small_captions, small_comparator, small_decoder
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.search import beam_search
+from show_attend_tell.vision.encoder import Encoder
+
+
+def test_probabilities_alpha_and_beta_are_means() -> None:
+    members = [small_decoder(seed=1), small_decoder(seed=2), small_decoder(seed=3, attention="hard")]
+    annotations, captions = small_annotations(), small_captions()
+    together = tell(Ensemble(members), annotations, captions, paths=P)
+    apart = [tell(member, annotations, captions, paths=P) for member in members]
+    wanted = torch.stack([told.logits.softmax(-1) for told in apart]).mean(0)
+    assert torch.allclose(together.logits.exp(), wanted, atol=1e-6)  # they are log-probabilities already
+    for name in ("alpha", "beta"):
+        wanted = torch.stack([getattr(told, name) for told in apart]).mean(0)
+        assert torch.allclose(getattr(together, name), wanted, atol=1e-6)
+
+
+def test_what_a_member_lacks_is_none() -> None:
+    annotations, captions = small_annotations(), small_captions()
+    told = tell(Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions)
+    assert told.alpha is not None and told.beta is None
+    told = tell(Ensemble([small_decoder(seed=1), small_comparator("nic")]), annotations, captions)
+    assert told.alpha is None and told.beta is None and told.logits.shape == (B, 1, C, 23)
+
+
+def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
+    """Each member alone would say another first word than both together."""
+    one, two = torch.full((5, 4), 0.01), torch.full((5, 4), 0.01)
+    one[4], two[4] = torch.tensor([0.01, 0.01, 0.5, 0.48]), torch.tensor([0.5, 0.01, 0.01, 0.48])
+    one[:4, 0] = two[:4, 0] = 1
+    found = beam_search(Ensemble([Scripted(one.log()), Scripted(two.log())]), torch.zeros(1, 1, 1))
+    assert found[0][0].words == [3]
+    assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
+
+
+def test_a_search_gives_the_probability_that_telling_gives() -> None:
+    ensemble = Ensemble([small_decoder(seed=1), small_comparator("log_bilinear"), small_comparator("brnn")])
+    annotations = small_annotations()
+    for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam=P, max_length=C)):
+        for hypothesis in hypotheses:
+            words = torch.tensor([[*hypothesis.words, *([Vocabulary.END] if hypothesis.ended else [])]])
+            logits = tell(ensemble, annotations[photo : photo + 1], words).logits
+            wanted = word_log_probabilities(logits, words).sum().item()
+            assert hypothesis.log_probability == pytest.approx(wanted, abs=1e-3)
+
+
+def test_sampled_places_are_drawn_once_a_step() -> None:
+    """By every member's own α: an ensemble of a decoder with itself is that decoder."""
+    annotations, captions = small_annotations(), small_captions()
+
+    def look() -> object:
+        return look_by_name("sampled", seeds=[3, 4], paths=P, steps=C)
+
+    alone = tell(small_decoder(), annotations, captions, paths=P, look=look())  # type: ignore[arg-type]
+    together = tell(
+        Ensemble([small_decoder(), small_decoder()]),
+        annotations,
+        captions,
+        paths=P,
+        look=look(),  # type: ignore[arg-type]
+    )
+    assert torch.allclose(together.logits, alone.logits.log_softmax(-1), atol=1e-5)
+    assert alone.places is not None and together.places is None
+
+
+def test_members_must_belong_together() -> None:
+    with pytest.raises(SatError, match="must share one vocabulary; theirs have no words"):
+        Ensemble([])
+    with pytest.raises(SatError, match=r"theirs have \[23, 29\] words"):
+        Ensemble([small_decoder(), small_decoder(vocabulary_size=29)])
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    encoder = small_encoder()
+    monkeypatch.setattr(checkpoint_module, "load_encoder", lambda name, **options: encoder)
+    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
+    return encoder
+
+
+def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> None:
+    for seed in (5, 6):
+        small_checkpoint(encoder, seed=seed).save(tmp_path / f"model{seed}")
+    captioner = Captioner.from_pretrained(tmp_path / "model5", tmp_path / "model6", device="cpu")
+    assert captioner.name == "model5 + model6" and captioner.checkpoint.decoding.beam == 3  # the first's
+    photo = shape_photo("red", "circle", True)
+    caption = captioner(photo)
+    rows, columns = captioner.checkpoint.encoder.grid
+    assert caption.attention is not None and caption.attention.shape == (len(caption.words), rows, columns)
+    assert rows * columns != L and caption.settings["model"] == "model5 + model6"
+    members = [Captioner.from_pretrained(tmp_path / f"model{seed}", device="cpu") for seed in (5, 6)]
+    first = [member.log_probability(photo, "word3") for member in members]
+    assert min(first) < captioner.log_probability(photo, "word3") < max(first)
+    with pytest.raises(SatError, match="no model to train or to save"):
+        captioner.save(tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_models_that_do_not_belong_together_are_named(encoder: Encoder, tmp_path: Path) -> None:
+    one = small_checkpoint(encoder)
+    one.save(tmp_path / "one")
+    two = small_checkpoint(encoder)
+    two.vocabulary = Vocabulary([f"word{number}" for number in range(20, -1, -1)])  # the same words, other numbers
+    two.save(tmp_path / "two")
+    with pytest.raises(SatError, match="one and two cannot be an ensemble, for they have not the same vocabulary"):
+        Captioner.from_pretrained(tmp_path / "one", tmp_path / "two")
+    replace(one, encoder=replace(one.encoder, digest="0" * 64)).save(tmp_path / "three")
+    with pytest.raises(SatError, match=r"one and three .* not the same encoder"):
+        Captioner.from_pretrained(tmp_path / "one", tmp_path / "three")
+    with pytest.raises(SatError, match="no model to load"):
+        Captioner.from_pretrained()

@@ -1,0 +1,685 @@
+"""The viewer and the report: what the pages hold, and, in Chromium, that people can find their way by any means."""
+
+import base64
+import contextlib
+import io
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
+from click.testing import CliRunner
+from PIL import Image
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.analysis.report import packed, report
+from show_attend_tell.captioner import Caption
+from show_attend_tell.cli import main
+from show_attend_tell.errors import SatError
+from show_attend_tell.show import page as viewer
+from show_attend_tell.show.pictures import attention_map
+
+ROWS, COLUMNS = 3, 5
+WIDTH, HEIGHT = 350, 210  # a place is 70 × 70
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+def attention(*places: tuple[int, int]) -> np.ndarray:
+    """Maps of nine tenths on one place each."""
+    maps = np.full((len(places), ROWS, COLUMNS), 0.1 / (ROWS * COLUMNS - 1), np.float32)
+    for alpha, place in zip(maps, places, strict=True):
+        alpha[place] = 0.9
+    return maps
+
+
+def caption(**changes: Any) -> Caption:
+    """Looks at the upper left, at the lower right, and all over."""
+    maps = attention((0, 0), (2, 4), (1, 1))
+    maps[2] = 1 / (ROWS * COLUMNS)
+    settings: dict[str, Any] = {
+        "words": ["a", "small", "dog"],
+        "log_probability": -3.25,
+        "attention": maps,
+        "gate": np.array([0.25, 0.75, 0.5], np.float32),
+        "places": None,
+        "complete": True,
+        "alternatives": [("a dog", -4.5), ("a cat", -7.0)],
+        "settings": {"model": "soft", "look": "expectation", "beam": 3},
+        "source": "folder/dog.jpg",
+        "photo": Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)),
+        "seen": (0.0, 0.0, float(WIDTH), float(HEIGHT)),
+    }
+    return Caption(**(settings | changes))
+
+
+def hard(**changes: Any) -> Caption:
+    settings = {"model": "hard", "look": "likeliest", "beam": 1}
+    return caption(places=np.array([[0, 0], [2, 4], [1, 2]]), settings=settings, alternatives=[], **changes)
+
+
+# The page, without a browser
+
+
+def test_the_viewer_is_small() -> None:
+    assert sum(file.stat().st_size for file in viewer.HERE.iterdir() if file.suffix in (".css", ".js", ".html")) < 1e5
+    assert set(viewer.assets()) == {"viewer.css", "viewer.js"}
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="sat-data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
+    page = caption().html(beside=[hard()], cards={"soft": "# soft"})
+    data = data_of(page)
+    assert len(data["images"]) == 1 and [told["image"] for told in data["captions"]] == [0, 0]
+    assert [told["source"] for told in data["captions"]] == ["dog.jpg", "dog.jpg"]
+    assert data["captions"][0]["words"] == ["a", "small", "dog"] and data["cards"] == {"soft": "# soft"}
+    assert "folder/" not in page and not re.search(r'(src|href)="(?!data:)', page)
+
+
+def test_what_a_photo_is_called_cannot_become_markup() -> None:
+    evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, source=f"{EVIL}\udcff")
+    page = viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL})
+    assert page.count("<img") == 0 and page.count("</script>") == 2
+    page.encode()
+
+
+def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
+    wide = caption(photo=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
+    told = viewer.with_image(wide.to_dict(), wide.photo)
+    assert told["size"] == [2003, 1001] and told["seen"] == [0.0, 0.0, 2003.0, 1001.0]
+    assert opened(told["image"]).size == (1000, 500)
+    noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 300, 3)).astype(np.uint8))
+    assert len(viewer.data_uri(noise, 100)) > len(viewer.data_uri(noise, 100, most=4000))
+
+
+def opened(uri: str) -> Image.Image:
+    assert uri.startswith("data:image/jpeg;base64,")
+    return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+
+
+def test_a_caption_without_its_photo_has_no_page() -> None:
+    with pytest.raises(SatError, match="no photo to show"):
+        caption(photo=None).html()
+    assert caption(photo=None)._repr_html_() is None
+
+
+def test_jupyter_shows_the_page_in_a_frame_that_reaches_nothing() -> None:
+    shown = caption()._repr_html_()
+    assert shown is not None and shown.startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in shown
+    assert shown.count("<") == 2  # everything in the frame is escaped
+
+
+def test_packed_attention_keeps_every_map_to_its_own_peak() -> None:
+    maps = attention((0, 3), (2, 1))
+    maps[1] = np.linspace(0.01, 0.12, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    found = packed("here", maps.tolist(), 2)
+    assert found is not None and (found["rows"], found["columns"]) == (ROWS, COLUMNS)
+    levels = np.frombuffer(base64.b64decode(found["data"]), np.uint8).reshape(2, ROWS, COLUMNS)
+    back = levels / 255 * np.array(found["peaks"])[:, None, None]
+    assert np.abs(back - maps).max(axis=(1, 2)) == pytest.approx([0, 0], abs=0.003)
+    assert np.abs(back - maps)[1].max() < 0.0005  # finer where the peak is lower
+    assert packed("here", None, 2) is None
+    for wrong in (maps[0].tolist(), maps[:1].tolist(), [[["x"]]], "maps"):
+        with pytest.raises(SatError, match="here: 'attention' must be a map for each of 2 words"):
+            packed("here", wrong, 2)
+
+
+# The report, without a browser
+
+
+def evaluation(folder: Path, name: str, captions: list[str], *, looks: bool = True, photos: int | None = None) -> Path:
+    """An evaluation of photos in that folder; the n-th is better the smaller n is."""
+    results = []
+    for number, text in enumerate(captions):
+        file = folder / f"{number % 50}.png"
+        if not file.exists() and (photos is None or number < photos):
+            Image.new("RGB", (WIDTH // 10, HEIGHT // 10), (number % 256, 90, 90)).save(file)
+        words = text.split()
+        entry: dict[str, Any] = {
+            "photo": f"{number}.png",
+            "file": str(file),
+            "caption": text,
+            "words": words,
+            "log_probability": -1.5 - number,
+            "complete": True,
+            "references": ["a brown dog runs", "The dog's running!"],
+            "cider": 200.0 - number,
+            "meteor": None,
+        }
+        if looks:
+            entry |= {
+                "attention": attention(*[(0, 4)] * len(words)).tolist(),
+                "gate": [0.5] * len(words),
+                "places": None,
+                "alternatives": [{"caption": "a dog", "log_probability": -9.0}],
+                "seen": [0.0, 0.0, WIDTH / 10, HEIGHT / 10],
+            }
+        results.append(entry)
+    scores: dict[str, Any] = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
+    scores |= {"meteor": None, "meteor_missing": "Java is not installed", "rouge_l": 44.0, "cider": 55.5}
+    scores |= {"tokens": "split", "model": name, "data": "shapes", "split": "test", "beam": 3, "look": "expectation"}
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps({**scores, "results": results}))
+    return file
+
+
+CAPTIONS = ["a dog runs", "a red dog runs", "a cat", "a small cat sits on a red mat"]
+OTHERS = ["a dog runs", "the dog", "a cat", "a dog on a mat"]
+
+
+def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
+    made = report([evaluation(tmp_path, "soft", CAPTIONS)], cards={"soft": "# soft", "hard": "# hard"}, show=False)
+    data = data_of(made.page)
+    assert data["cards"] == {"soft": "# soft"}
+    marked = [
+        [told["words"][index] for index in told["unsupported"]] for (told,) in (p["told"] for p in data["photos"])
+    ]
+    assert marked == [[], ["red"], ["cat"], ["small", "cat", "sits", "red", "mat"]]
+    assert (made.photos, made.missing, made.attention) == (4, [], True)
+    assert opened(data["photos"][0]["image"]).size == (35, 21) and data["photos"][0]["size"] == [35, 21]
+    assert data["photos"][3]["told"][0]["cider"] == 197 and data["models"][0]["scores"]["bleu_4_no_brevity"] == 56
+
+
+def test_photos_in_a_report_are_at_most_10_kb(tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", ["a dog"])
+    noise = np.random.default_rng(1).integers(0, 256, (150, 150, 3)).astype(np.uint8)
+    Image.fromarray(noise).resize((400, 400)).save(tmp_path / "0.png")
+    assert len(data_of(report([file], show=False).page)["photos"][0]["image"]) <= 10_100
+
+
+def test_a_report_links_to_photos_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    file = evaluation(tmp_path, "soft", ["a dog"])
+    shutil.move(tmp_path / "0.png", tmp_path / "50 % #1.png")
+    file.write_text(file.read_text().replace("0.png", "50 % #1.png"))
+    made = report([file], linked_from=tmp_path / "pages", show=False)
+    assert data_of(made.page)["photos"][0]["image"] == "../50%20%25%20%231.png"
+
+
+def test_two_evaluations_must_be_of_the_same_photos(tmp_path: Path) -> None:
+    first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
+    with pytest.raises(SatError, match=r"hard\.json and .*soft\.json are not of the same photos: only one has 3\.png"):
+        report([first, second], show=False)
+    third = evaluation(tmp_path, "other", OTHERS)
+    third.write_text(third.read_text().replace('"split", "model"', '"ptb", "model"'))
+    with pytest.raises(SatError, match=r"scored on ptb tokens and .* on split tokens"):
+        report([first, third], show=False)
+
+
+def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", CAPTIONS, looks=False, photos=2)
+    result = CliRunner().invoke(main, ["report", str(file), "--output", str(tmp_path / "r.html")])
+    assert result.exit_code == 0, result.output
+    assert "2 of 4 photos are not where they were evaluated and stay empty: 2.png, 3.png" in result.stderr
+    assert "no evaluation says where the model looked" in result.stderr
+    assert result.stdout.startswith(f"{tmp_path / 'r.html'}: 4 photos, ")
+    (tmp_path / "no.json").write_text("{}")
+    for arguments, message in (
+        (["no.json"], "'tokens' must be a text"),
+        (["absent.json"], r"cannot read .*absent\.json"),
+        (["soft.json", "--output", "absent/r.html"], "is not a folder"),
+        (["soft.json", "--output", "soft.json"], "is read by this command, and would be overwritten"),
+    ):
+        paths = [part if part.startswith("--") else str(tmp_path / part) for part in arguments]
+        result = CliRunner().invoke(main, ["report", *paths])
+        assert result.exit_code == 1 and re.search(f"^sat: .*{message}", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("gate", 5, "'gate' must be 3 numbers, and is 5"),
+        ("gate", [0.5], "'gate' must be 3 numbers"),
+        ("gate", [None] * 3, "'gate' must be 3 numbers"),
+        ("places", "abc", "'places' must be 3 × 2 numbers"),
+        ("seen", [1], "'seen' must be 4 numbers"),
+        ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
+        ("log_probability", "low", "'log_probability' must be a number, and is 'low'"),
+        ("log_probability", float("nan"), "'log_probability' must be a number, and is nan"),
+        ("cider", [1], "'cider' must be a number"),
+        ("alternatives", 5, "'alternatives' must be a list of captions"),
+        ("alternatives", ["x"], "'alternatives' must be a list of captions"),
+        ("alternatives", [{"log_probability": "x"}], r"alternatives\[0\]: 'log_probability' must be a number"),
+    ],
+)
+def test_a_damaged_entry_of_an_evaluation_is_told(key: str, value: Any, message: str, tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", CAPTIONS)
+    content = json.loads(file.read_text())
+    content["results"][0][key] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(SatError, match=rf"soft\.json: results\[0\].*{message}"):
+        report([file], show=False)
+
+
+def test_damaged_figures_of_an_evaluation_are_told(tmp_path: Path) -> None:
+    file = evaluation(tmp_path, "soft", CAPTIONS)
+    whole = json.loads(file.read_text())
+    for value in ("x", float("nan")):
+        file.write_text(json.dumps({**whole, "bleu_1": value}))
+        with pytest.raises(SatError, match=r"soft\.json: 'bleu_1' must be a number"):
+            report([file], show=False)
+    file.write_text(json.dumps({**whole, "model": ["a", "list"]}))
+    assert report([file], show=False).photos == 4
+    whole["results"][0]["file"] = "x" * 5000  # longer than a name may be
+    file.write_text(json.dumps(whole))
+    assert report([file], show=False).missing == ["0.png"]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"tokens": 1' + "0" * 5000 + "}"], ids=["deep", "large"])
+def test_json_that_no_reader_can_take_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(SatError, match=r"odd\.json is not valid JSON"):
+        report([tmp_path / "odd.json"], show=False)
+
+
+def test_sat_caption_writes_one_page_of_all_captions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_module, "load_encoder", small_load_encoder)
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    small_checkpoint(small_encoder()).save(tmp_path / "beach")
+    for number, scene in enumerate(shape_scenes(2)):
+        shape_photo(*scene).save(tmp_path / f"{number}.png")
+    page = tmp_path / "page.html"
+    command = ["caption", *map(str, tmp_path.glob("*.png")), "--model", str(tmp_path / "beach"), "--device", "cpu"]
+    result = CliRunner().invoke(main, [*command, "--html", str(page)])
+    assert result.exit_code == 0 and f"looked: {page}" in result.output, result.output
+    data = data_of(page.read_text(encoding="utf-8"))
+    assert {told["source"] for told in data["captions"]} == {"0.png", "1.png"} and len(data["images"]) == 2
+    assert data["title"] == "2 photos" and data["cards"]["beach"].startswith("# beach")
+    result = CliRunner().invoke(main, [*command, "--html", str(tmp_path / "absent" / "page.html")])
+    assert result.exit_code == 1 and "is not a folder" in result.stderr
+
+
+# In a browser
+
+sync_api = None
+if chromium := shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"):
+    with contextlib.suppress(ImportError):
+        from playwright import sync_api
+in_chromium = pytest.mark.skipif(
+    sync_api is None, reason="the viewer is tested in Chromium by Playwright, and one of them is not here"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Opens a page, by its text, in a window of its own; the page must not complain, nor ask for anything."""
+    contexts, complaints = [], []
+
+    def visit(text: str, **options: Any) -> Any:
+        (tmp_path / "page.html").write_text(text, encoding="utf-8")
+        context = browser.new_context(
+            **{"viewport": {"width": 1100, "height": 800}, "reduced_motion": "reduce"} | options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: complaints.append(message.text) if told(message.text) else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.append(request.url[:80]) if ok(request.url) else None)
+        page.goto(f"file://{tmp_path}/page.html")
+        return page
+
+    def ok(url: str) -> bool:
+        return not url.startswith(("data:", f"file://{tmp_path}/"))
+
+    def told(text: str) -> bool:
+        return not text.startswith("Canvas2D: Multiple readback")  # the tests' own doing
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def veil(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
+    """What lies over a caption's photo at a point of it, 0 to 1: red, green, blue, alpha."""
+    found: list[int] = page.evaluate(
+        """([panel, x, y]) => {
+            const canvas = document.querySelectorAll("canvas")[panel];
+            const at = [Math.floor(x * canvas.width), Math.floor(y * canvas.height), 1, 1];
+            return [...canvas.getContext("2d").getImageData(...at).data];
+        }""",
+        [panel, x, y],
+    )
+    return found
+
+
+def becomes(true: Callable[[], bool]) -> None:
+    """Wait, since the page's own policy lets no test wait inside it."""
+    end = time.monotonic() + 5
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+UPPER_LEFT, LOWER_RIGHT, CENTRE = (0.1, 1 / 6), (0.9, 5 / 6), (0.5, 0.5)
+BARE = [0, 0, 0, 0]
+
+
+def word(page: Any, text: str, *, panel: int = 0) -> Any:
+    return page.locator(".sat-caption").nth(panel).get_by_role("button", name=re.compile(rf"^{text}\s*:"))
+
+
+def bright(colour: list[int]) -> bool:
+    return colour[0] > 200 and colour[3] > 0
+
+
+def dark(colour: list[int]) -> bool:
+    return colour[0] < 30 and colour[3] > 150
+
+
+@in_chromium
+def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
+    alpha = np.random.default_rng(7).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
+    found = visit(caption().html()).evaluate(
+        "([alpha, rows, columns]) => [...SatViewer.smooth(alpha, rows, columns)]",
+        [alpha.ravel().tolist(), ROWS, COLUMNS],
+    )
+    expected = attention_map(alpha, (112, 112), (0, 0, 112, 112))
+    np.testing.assert_allclose(np.reshape(found, (112, 112)), expected, atol=2e-6)
+
+
+@in_chromium
+def test_pointing_at_a_word_lights_where_it_looked(visit: Any) -> None:
+    page = visit(caption().html())
+    assert veil(page, *UPPER_LEFT) == BARE
+    word(page, "a").hover()
+    assert bright(veil(page, *UPPER_LEFT)) and dark(veil(page, *LOWER_RIGHT))
+    assert "looked most at the upper left, peak α 0.900, β 0.25" in page.locator(".sat-readout").inner_text()
+    word(page, "small").hover()
+    assert dark(veil(page, *UPPER_LEFT)) and bright(veil(page, *LOWER_RIGHT))
+    page.mouse.move(5, 5)
+    assert veil(page, *UPPER_LEFT) == BARE
+
+
+@in_chromium
+def test_a_flat_map_looks_flat_unless_stretched(visit: Any) -> None:
+    page = visit(caption().html())
+    word(page, "dog").click()
+    assert all(dark(veil(page, *place)) for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
+    assert "looked all over" in page.locator(".sat-readout").inner_text()
+    page.get_by_label("Stretch each word").check()
+    assert all(bright(veil(page, *place)) for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
+
+
+@in_chromium
+def test_a_caption_of_flat_maps_is_dim_all_over(visit: Any) -> None:
+    page = visit(caption(attention=np.full((3, ROWS, COLUMNS), 1 / (ROWS * COLUMNS))).html())
+    word(page, "a").click()
+    assert all(veil(page, *place)[0] < 30 and veil(page, *place)[3] > 80 for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
+
+
+@in_chromium
+def test_heat_is_blue_to_yellow(visit: Any) -> None:
+    page = visit(caption().html())
+    word(page, "a").click()
+    page.get_by_role("radio", name="Heat").check()
+    red, green, blue, _ = veil(page, *UPPER_LEFT)
+    assert green > 180 and blue < 80
+    red, green, blue, _ = veil(page, *LOWER_RIGHT)
+    assert blue > red and blue > green
+
+
+@in_chromium
+def test_the_keyboard_reaches_every_word(visit: Any) -> None:
+    page = visit(caption().html())
+    focused = "document.activeElement.innerText.split(':')[0].trim()"
+    page.get_by_label("Stretch each word").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "a" and bright(veil(page, *UPPER_LEFT))
+    keys = {"ArrowRight": "small", "End": "dog", "ArrowLeft": "small", "Home": "a"}
+    for key, expected in keys.items():
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == expected, key
+        assert page.locator("[aria-pressed=true]").count() == 1
+    for key in ("ArrowLeft", "End", "ArrowRight"):  # the ends hold
+        page.keyboard.press(key)
+    assert word(page, "dog").get_attribute("aria-pressed") == "true" and veil(page, *UPPER_LEFT) != BARE
+    page.keyboard.press("Escape")
+    assert veil(page, *UPPER_LEFT) == BARE and page.locator("[aria-pressed=true]").count() == 0
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(focused) == "dog"  # one stop for the sentence, at the last word visited
+
+
+@in_chromium
+def test_a_screen_reader_hears_where_each_word_looked(visit: Any) -> None:
+    page = visit(caption().html())
+    names = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all()
+    heard = [name.text_content() for name in names]
+    assert heard == [
+        "a: looked most at the upper left, peak α 0.900, β 0.25",
+        "small: looked most at the lower right, peak α 0.900, β 0.75",
+        "dog: looked all over, a little more at the upper left, peak α 0.067, β 0.50",
+    ]
+    assert page.get_by_role("article", name="a small dog").count() == 1
+    assert page.get_by_role("img", name="a small dog").count() == 1
+
+
+@in_chromium
+def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> None:
+    page = visit(caption().html(beside=[hard()]))
+    left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
+    assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
+    word(page, "small", panel=1).hover()
+    assert veil(page, *LOWER_RIGHT, panel=0) == BARE
+    red, _, blue, alpha = veil(page, 0.9, 2 / 3, panel=1)  # the upper edge of the place
+    assert red > 200 and blue < 60 and alpha == 255
+    assert "looked at one place, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
+
+
+@in_chromium
+def test_what_a_crop_never_saw_is_hatched_and_never_lit(visit: Any) -> None:
+    page = visit(caption(seen=(70.0, 0.0, 280.0, 210.0)).html())
+    assert veil(page, 0.05, 0.5)[3] > 150 and veil(page, 0.5, 0.5) == BARE
+    outside = [veil(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)]
+    word(page, "a").hover()
+    assert [veil(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)] == outside
+    assert bright(veil(page, 0.2 + 0.6 * 0.1, 1 / 6)) and "never seen" in page.locator(".sat-facts").inner_text()
+
+
+@in_chromium
+def test_other_captions_and_the_card_are_there(visit: Any) -> None:
+    text = "A *model* of `words`, [here](https://example.org).\n\n- one\n- two"
+    card = f"# soft\n\n{text}\n\n| B-1 | B-4 |\n| --- | --- |\n| 63.2 | 21.2 |"
+    page = visit(caption(complete=False).html(cards={"soft": card}))
+    page.get_by_text("The beam’s other captions").click()
+    beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
+    assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
+    page.get_by_text("The model’s card").click()
+    assert page.locator(".sat-card td").all_inner_texts() == ["63.2", "21.2"]
+    assert page.locator(".sat-card li").all_inner_texts() == ["one", "two"]
+    assert page.locator(".sat-card p").inner_text() == "A model of words, here."
+    assert "cut at the longest length" in page.locator(".sat-words").inner_text()
+
+
+@in_chromium
+def test_words_are_text_whatever_they_hold(visit: Any) -> None:
+    evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
+    page = visit(viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
+    assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
+    assert page.locator("img").count() == 1  # the photo
+
+
+@in_chromium
+def test_models_without_attention_or_words_are_shown_too(visit: Any) -> None:
+    plain = caption(attention=None, gate=None)
+    silent = caption(words=[], attention=np.zeros((0, ROWS, COLUMNS)), gate=np.zeros(0), settings={"model": "silent"})
+    page = visit(plain.html(beside=[silent]))
+    assert "no attention to show" in page.locator(".sat-readout").first.inner_text()
+    word(page, "small").click()
+    assert veil(page, *CENTRE) == BARE and page.get_by_text("no word", exact=True).count() == 1
+
+
+@in_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) -> None:
+    page = visit(caption().html(), color_scheme=scheme)
+    ground = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    assert (page.evaluate(ground) > 200) == (scheme == "light")
+    page.get_by_role("button", name="Light or dark page").click()
+    assert (page.evaluate(ground) > 200) == (scheme == "dark")
+
+
+@in_chromium
+def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
+    page = visit(
+        caption().html(beside=[hard()]), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    word(page, "small").tap()
+    assert bright(veil(page, *LOWER_RIGHT))
+    photo, sentence = page.locator(".sat-photo").first.bounding_box(), word(page, "small").bounding_box()
+    assert photo["y"] >= 0 and sentence["y"] + sentence["height"] < 844  # both are on the screen
+    page.locator(".sat-photo").first.tap()
+    assert veil(page, *LOWER_RIGHT) == BARE
+
+
+@in_chromium
+def test_the_light_moves_from_word_to_word_unless_motion_is_unwanted(visit: Any) -> None:
+    opacity = """(() => {
+        document.querySelectorAll(".sat-word")[1].focus();
+        const canvas = document.querySelector("canvas"), context = canvas.getContext("2d");
+        return context.getImageData(canvas.width - 20, canvas.height - 20, 1, 1).data[3];  // before another frame
+    })()"""
+    assert visit(caption().html()).evaluate(opacity) > 80
+    page = visit(caption().html(), reduced_motion="no-preference")
+    assert page.evaluate(opacity) == 0
+    becomes(lambda: bright(veil(page, *LOWER_RIGHT)))
+
+
+@in_chromium
+def test_a_viewer_can_be_taken_down(visit: Any) -> None:
+    page = visit(caption().html())
+    left = page.evaluate(
+        """() => {
+            const room = document.createElement("div");
+            const shown = SatViewer.mount(room, [{words: ["a"], caption: "a", settings: {}, image: null}]);
+            const before = room.children.length;
+            shown.destroy();
+            return [before, room.children.length];
+        }"""
+    )
+    assert left == [1, 0]
+
+
+@in_chromium
+def test_jupyters_frame_works(visit: Any) -> None:
+    page = visit(f"<!doctype html>{caption()._repr_html_()}")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("button", name=re.compile(r"^small\s*:")).hover()
+    assert "lower right" in frame.locator(".sat-readout").inner_text()
+
+
+# The report, in a browser
+
+
+def sentences(page: Any, within: str) -> list[str]:
+    """The first model's captions of the photos shown there, those out of view as well."""
+    script = "tiles => tiles.map(tile => tile.querySelector('.sat-sentence').textContent)"
+    found: list[str] = page.locator(f"{within} .sat-tile").evaluate_all(script)
+    return found
+
+
+@in_chromium
+def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> None:
+    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
+    page = visit(report(files, show=False).page)
+    rows = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-scores tbody tr").all_inner_texts()]
+    assert rows[0] == "soft with brevity penalty 59.0 58.0 57.0 56.0 44.0 55.5"
+    assert rows[1] == "without penalty 59.0 58.0 57.0 56.0" and rows[2].startswith("hard")
+    assert "No METEOR: Java is not installed" in page.get_by_label("Scores").inner_text()
+    assert sentences(page, ".sat-row") == [*CAPTIONS, *CAPTIONS[::-1]]  # best, then worst
+    assert page.locator(".sat-words-said button").all_inner_texts()[:2] == ["red 2", "cat 2"]
+    page.get_by_role("combobox", name="Model").select_option("hard")
+    assert page.locator(".sat-words-said button").all_inner_texts() == ["cat 1", "mat 1"]
+
+
+@in_chromium
+def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any, tmp_path: Path) -> None:
+    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
+    page = visit(report(files, show=False).page)
+
+    assert sentences(page, ".sat-gallery") == CAPTIONS[::-1]  # worst first
+    page.locator(".sat-words-said").get_by_role("button", name="red 2").click()
+    assert (
+        sentences(page, ".sat-gallery") == [CAPTIONS[3], CAPTIONS[1]]
+        and page.get_by_role("status").inner_text() == "2 photos of 4."
+    )
+    page.get_by_label("Words from").fill("5")
+    assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
+    page.get_by_label("Words from").fill("")
+    page.get_by_role("searchbox", name="Says").fill("Dog runs")
+    page.get_by_label("only words that no reference has").uncheck()
+    page.get_by_role("combobox", name="Order").select_option("best first")
+    assert sentences(page, ".sat-gallery") == [CAPTIONS[0], CAPTIONS[1]]
+    page.get_by_label("only where the models differ").check()
+    assert sentences(page, ".sat-gallery") == [CAPTIONS[1]]
+    page.get_by_role("searchbox", name="Says").fill("")
+    assert sentences(page, ".sat-gallery") == [CAPTIONS[1], CAPTIONS[3]]
+    page.get_by_label("CIDEr to").fill("198")
+    assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
+
+
+@in_chromium
+def test_a_photo_of_the_report_opens_in_the_viewer(visit: Any, tmp_path: Path) -> None:
+    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
+    page = visit(report(files, show=False).page)
+    page.locator(".sat-gallery .sat-tile").first.click()
+    dialog = page.get_by_role("dialog")
+    assert "3.png" in dialog.inner_text() and "a brown dog runs" in dialog.inner_text()
+    word(page, "mat").click()
+    assert bright(veil(page, 0.9, 1 / 6)) and dark(veil(page, 0.1, 5 / 6))
+    assert "upper right, peak α 0.900, β 0.50" in dialog.locator(".sat-readout").first.inner_text()
+    assert "CIDEr 197.0 · log p −4.50 · beam 3" in dialog.locator(".sat-facts").first.inner_text()
+    page.keyboard.press("Escape")  # lets go of the word
+    assert veil(page, 0.9, 1 / 6) == BARE and dialog.is_visible()
+    dialog.get_by_label("Next photo").click()
+    assert "2.png" in dialog.inner_text() and "2 of 4" in dialog.inner_text()
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+
+
+@in_chromium
+def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: Path) -> None:
+    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, looks=False, photos=0)], show=False).page)
+    assert page.get_by_text("does not say where the model looked").count() == 1
+    page.locator(".sat-gallery .sat-tile").first.click()
+    assert "No attention was kept" in page.get_by_role("dialog").inner_text()
+
+
+@in_chromium
+def test_a_thousand_photos_are_held_only_near_the_window(visit: Any, tmp_path: Path) -> None:
+    page = visit(report([evaluation(tmp_path, "soft", [f"a dog {n}" for n in range(1000)])], show=False).page)
+    assert page.locator(".sat-gallery .sat-tile").count() == 1000
+    becomes(lambda: page.locator(".sat-tile img[src]").count() > 0)
+    assert page.locator(".sat-tile img[src]").count() < 60
+    page.locator(".sat-gallery .sat-tile").last.scroll_into_view_if_needed()
+    becomes(lambda: page.locator(".sat-gallery .sat-tile").last.locator("img[src]").count() == 1)
+    assert page.locator(".sat-tile img[src]").count() < 120
+
+
+@in_chromium
+def test_linked_photos_are_found_from_the_report(visit: Any, tmp_path: Path) -> None:
+    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS)], linked_from=tmp_path, show=False).page)
+    widths = "[...document.querySelectorAll('.sat-row img')].map(image => image.naturalWidth)"
+    becomes(lambda: page.evaluate(widths) == [35] * 8)

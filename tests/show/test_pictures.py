@@ -1,0 +1,339 @@
+"""Attention lies on the photo where the encoder looked, and pictures of every format say what they show."""
+
+import base64
+import io
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.show.pictures import Exhibit, Style, attention_map, save, strip
+from show_attend_tell.show.pictures.sheet import Sheet, lay_out
+from show_attend_tell.show.pictures.style import MARK, font
+
+ROWS, COLUMNS = 5, 7
+WIDE, TALL = (331, 197), (143, 307)  # (W, H)
+
+
+def one_place(row: int, column: int) -> NDArray[np.float64]:
+    alpha = np.zeros((ROWS, COLUMNS))
+    alpha[row, column] = 1
+    return alpha
+
+
+def centre_crop(size: tuple[int, int]) -> tuple[float, float, float, float]:
+    side = min(size)
+    left, top = (size[0] - side) / 2, (size[1] - side) / 2
+    return left, top, left + side, top + side
+
+
+def whole(size: tuple[int, int]) -> tuple[float, float, float, float]:
+    return 0.0, 0.0, float(size[0]), float(size[1])
+
+
+@pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
+@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
+@pytest.mark.parametrize("place", [(2, 1), (2, 5), (1, 3), (3, 3)])
+def test_the_peak_lies_on_the_place(size, geometry, place) -> None:
+    left, top, right, bottom = geometry(size)
+    laid = attention_map(one_place(*place), size, (left, top, right, bottom))
+    assert laid.shape == size[::-1]
+    y, x = np.unravel_index(laid.argmax(), laid.shape)
+    height, width = (bottom - top) / ROWS, (right - left) / COLUMNS
+    assert abs(y + 0.5 - (top + (place[0] + 0.5) * height)) <= 1
+    assert abs(x + 0.5 - (left + (place[1] + 0.5) * width)) <= 1
+
+
+@pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
+@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
+def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, geometry) -> None:
+    left, top, right, bottom = seen = geometry(size)
+    alpha = np.random.default_rng(3).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
+    laid = attention_map(alpha, size, seen)
+    inside = laid[math.ceil(top) : math.floor(bottom), math.ceil(left) : math.floor(right)]
+    assert inside.mean() == pytest.approx(alpha.mean(), rel=0.01)
+    assert inside.min() > 0
+    outside = laid.copy()
+    outside[math.floor(top) : math.ceil(bottom), math.floor(left) : math.ceil(right)] = 0
+    assert not outside.any()
+
+
+@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
+def test_even_attention_stays_even_up_to_the_borders(geometry) -> None:
+    laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, geometry(WIDE))
+    np.testing.assert_allclose(laid[laid > 0], 1 / 35, rtol=1e-12)
+
+
+def test_a_mirrored_alpha_gives_the_mirrored_map() -> None:
+    alpha = np.random.default_rng(5).random((ROWS, COLUMNS))
+    laid = attention_map(alpha, WIDE, whole(WIDE))
+    np.testing.assert_allclose(attention_map(alpha[::-1], WIDE, whole(WIDE)), laid[::-1], atol=1e-12)
+    np.testing.assert_allclose(attention_map(alpha[:, ::-1], WIDE, whole(WIDE)), laid[:, ::-1], atol=1e-12)
+
+
+def test_the_map_is_the_papers_upsampling_and_gaussian() -> None:
+    """Against both steps done one by one at the authors' size: 14 places × 16 pixels, sigma 20, mirrored."""
+    alpha = np.random.default_rng(7).random((14, 14))
+    upsampled = np.pad(alpha.repeat(16, 0).repeat(16, 1), 120, mode="symmetric")
+    kernel = np.exp(-(np.arange(-120, 121) ** 2) / (2 * 20**2))
+    kernel /= kernel.sum()
+    for axis in (0, 1):
+        upsampled = np.apply_along_axis(np.convolve, axis, upsampled, kernel, "valid")
+    np.testing.assert_allclose(attention_map(alpha, (224, 224), whole((224, 224))), upsampled, rtol=1e-3)
+
+
+def test_a_map_says_what_is_wrong() -> None:
+    with pytest.raises(SatError, match=r"\(3, 5, 7\)"):
+        attention_map(np.ones((3, ROWS, COLUMNS)), WIDE, whole(WIDE))
+    with pytest.raises(SatError, match="left < right"):
+        attention_map(np.ones((ROWS, COLUMNS)), WIDE, (10, 0, 10, 50))
+
+
+GREY = Image.new("RGB", (300, 300), (128, 128, 128))
+SQUARE = (0.0, 0.0, 300.0, 300.0)
+FLAT = np.full((ROWS, COLUMNS), 1 / 35)
+
+
+def exhibit(words: list[str], attention: Any, **changes: Any) -> Exhibit:
+    given = {"photo": GREY, "seen": SQUARE, "gate": None, **changes}
+    return Exhibit(words=words, attention=np.asarray(attention), **given)
+
+
+def panels(picture: Image.Image, count: int) -> list[NDArray[np.int64]]:
+    """The first `count` panels of a picture of one row without a title, found by their known place."""
+    width = (picture.width - 2 * 36 + 20) // count - 20
+    pixels = np.asarray(picture.convert("RGB"), dtype=np.int64)
+    return [pixels[36:, 36 + i * (width + 20) :][:width, :width] for i in range(count)]
+
+
+def peak(pixels: NDArray[np.int64]) -> tuple[int, int]:
+    """Row and column of the place that the brightest pixel of a square panel lies in."""
+    light = pixels.sum(-1)
+    y, x = np.unravel_index(light.argmax(), light.shape)
+    return int(y / len(light) * ROWS), int(x / light.shape[1] * COLUMNS)
+
+
+def told(sheet: Sheet) -> list[str]:
+    return [text.text for text in sheet.texts]
+
+
+# The strip
+
+
+@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
+def test_each_word_is_lit_where_it_looked_and_a_flat_map_evenly(heat: bool) -> None:
+    shown = exhibit(["dog", "a", "ball"], [one_place(1, 2), FLAT, one_place(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
+    photo, dog, flat, ball = panels(strip([shown], Style(heat=heat)), 4)
+    assert (photo == 128).all()
+    assert peak(dog) == (1, 2) and peak(ball) == (3, 5)
+    for lit in (dog, ball):
+        brightest, darkest = (lit.reshape(-1, 3)[number] for number in (lit.sum(-1).argmax(), lit.sum(-1).argmin()))
+        assert brightest.max() > 200 and darkest.max() < 90
+        assert not heat or (brightest[2] < 80 and darkest[1] < 60)  # yellow, and dark violet
+    assert (flat.max((0, 1)) - flat.min((0, 1)) <= 1).all()
+    assert dog.sum(-1).min() < flat.sum(-1).mean() < dog.sum(-1).max()
+
+
+def test_flat_maps_alone_are_not_white_unless_each_word_is_stretched() -> None:
+    shown = exhibit(["a", "a"], [FLAT, FLAT])
+    _, grey, _ = panels(strip([shown]), 3)
+    _, white, _ = panels(strip([shown], Style(per_word_scale=True)), 3)
+    assert grey.max() < 120
+    assert white.min() > 200
+
+
+def test_the_numbers_are_those_of_the_caption() -> None:
+    shown = exhibit(
+        ["dog", "a"],
+        [one_place(1, 2), FLAT],
+        gate=np.array([0.876, 0.2]),
+        places=np.array([[1, 2], [0, 0]]),
+        title="dog a",
+        note="a model · log p −3.21",
+    )
+    white = attention_map(one_place(1, 2), (300, 300), SQUARE).max()
+    assert told(lay_out([shown], Style()))[:7] == [
+        *("dog a", "a model · log p −3.21", "photo"),
+        *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
+    ]
+    legend = " · ".join(told(lay_out([shown], Style()))[7:])
+    assert legend == f"white is α {white:.3f}, smoothed · tick: even attention, 0.0286 · frame: the place looked at"
+    stretched = lay_out([shown], Style(per_word_scale=True, heat=True))
+    assert " · ".join(told(stretched)[7:]) == "yellow is each word’s own peak · frame: the place looked at"
+    assert stretched.scales[0].even is None
+    assert lay_out([shown], Style()).scales[0].even == pytest.approx(1 / 35 / white, rel=1e-3)
+    assert "peak α 1.000" in told(lay_out([exhibit(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
+
+
+def test_the_place_looked_at_is_framed_within_the_panel() -> None:
+    places = np.array([[1, 2], [0, 6]])
+    shown = exhibit(["a", "b"], [one_place(1, 2), one_place(0, 6)], places=places)
+    for panel, (row, column) in zip(panels(strip([shown]), 3)[1:], places, strict=True):
+        y, x = np.nonzero((panel == MARK).all(-1))
+        assert (y.min() + y.max() + 1) / 2 == pytest.approx((row + 0.5) * 300 / ROWS, abs=2)
+        assert (x.min() + x.max() + 1) / 2 == pytest.approx((column + 0.5) * 300 / COLUMNS, abs=2)
+        middle = panel[y.min() : y.max() + 1, (x.min() + x.max()) // 2]  # down through the frame
+        assert (middle[[0, -1]] == MARK).all() and (middle[len(middle) // 2] != MARK).any()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool) -> None:
+    photo = Image.new("RGB", (380, 225), (20, 160, 20))
+    page = 18 if dark else 255
+    whole_photo = (0.0, 0.0, 380.0, 225.0)
+    for seen, faded in ((centre_crop((380, 225)), True), (whole_photo, False)):
+        shown = exhibit(["grass"], [one_place(2, 3)], photo=photo, seen=seen)
+        pixels = np.asarray(strip([shown], Style(dark=dark)), dtype=np.int64)
+        assert (pixels[0, 0] - page < 5).all()
+        for left in (36 + 5, 36 + 380 + 20 + 5):  # in the photo's panel, and in the word's
+            red = pixels[40:255, left : left + 20, 0]
+            if dark:
+                assert (red.max() > 60) == faded  # the hatching
+            else:
+                assert (red.min() > 150) == faded
+        assert ("hatched: never seen by the encoder" in " · ".join(told(lay_out([shown], Style())))) == faded
+
+
+def test_captions_stand_side_by_side() -> None:
+    soft = exhibit(["a", "dog"], [FLAT, one_place(1, 2)], title="a dog")
+    hard = exhibit(["the", "dog", "runs"], [one_place(3, 5)] * 3, title="the dog runs " * 5)
+    alone, both = lay_out([soft], Style()), lay_out([soft, hard], Style())
+    assert both.width > alone.width and len(both.panels) == 3 + 4 and len(both.scales) == 2
+    sizes = [panels.size[0] for panels in both.captions]
+    ours, theirs = ([panel for panel in both.panels if panel.caption == number] for number in (0, 1))
+    assert max(panel.x for panel in ours) + sizes[0] < min(panel.x for panel in theirs)
+    assert ours[0].y == theirs[0].y  # however long their titles
+    assert max(panel.x for panel in theirs) + sizes[1] <= both.width - 36
+    assert both.captions[0].white < both.captions[1].white * 1.01  # a scale for each caption
+    assert strip([soft, hard]).size == (both.width, both.height)
+
+
+@pytest.mark.parametrize("size", [(1000, 40), (40, 1000), (7, 5)], ids=["panorama", "column", "tiny"])
+@pytest.mark.parametrize("words", [0, 1, 23])
+def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) -> None:
+    shown = exhibit(
+        ["word"] * words,
+        np.full((words, ROWS, COLUMNS), 1 / 35),
+        photo=Image.new("L", size),
+        gate=np.zeros(words),
+        seen=whole(size),
+        title="a title that is much too long for a page as narrow as this one and so has to be wrapped " * 2,
+    )
+    sheet = lay_out([shown], Style())
+    assert 300 < sheet.width <= 1700
+    assert all(font(text.size).getlength(text.text) <= sheet.width - text.x for text in sheet.texts)
+    assert strip([shown]).mode == "RGB"
+
+
+def test_an_exhibit_says_what_does_not_match() -> None:
+    flat = [FLAT, FLAT]
+    with pytest.raises(SatError, match="for 3 words"):
+        exhibit(["a", "b", "c"], flat)
+    with pytest.raises(SatError, match="gate of shape"):
+        exhibit(["a", "b"], flat, gate=np.zeros(3))
+    with pytest.raises(SatError, match="5 rows and 7 columns"):
+        exhibit(["a", "b"], flat, places=np.array([[0, 0], [5, 0]]))
+    with pytest.raises(SatError, match="places of shape"):
+        exhibit(["a", "b"], flat, places=np.array([0, 1]))
+    with pytest.raises(SatError, match="'bmp', but as png, svg"):
+        save(Path("x"), [exhibit(["a", "b"], flat)], form="bmp")
+
+
+# How it looks
+
+
+@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
+def test_more_attention_is_lighter_for_any_eye(heat: bool) -> None:
+    """Luminance, which no colour blindness takes away, rises all along the scale."""
+    luminance = Style(heat=heat).scale(64) @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(luminance) > 0).all() and luminance[-1] - luminance[0] > 120
+
+
+def test_the_letters_are_in_the_font() -> None:
+    missing = bytes(font(25).getmask("\U0001f9a6"))
+    for letter in "αβ·−…’Zéßжλ":
+        assert bytes(font(25).getmask(letter)) != missing, letter
+
+
+# SVG
+
+
+SVG, HREF = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+
+
+def embedded(element: ElementTree.Element, size: tuple[int, int]) -> Image.Image:
+    """An image of an SVG where it lies on a panel."""
+    image = Image.open(io.BytesIO(base64.b64decode(element.attrib[HREF].split(",")[1]))).convert("RGBA")
+    x, y, width, height = (float(element.attrib.get(name, 0)) for name in ("x", "y", "width", "height"))
+    across, down = image.width / width, image.height / height
+    placed = (across, 0, -x * across, 0, down, -y * down)
+    return image.transform(size, Image.Transform.AFFINE, placed, Image.Resampling.BILINEAR)
+
+
+@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
+def test_an_svg_shows_what_the_png_shows(heat: bool, tmp_path: Path) -> None:
+    noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
+    photo = Image.fromarray(noise).resize((400, 300), Image.Resampling.BICUBIC)
+    attention = np.random.default_rng(5).dirichlet(np.full(35, 0.1), 2).reshape(2, ROWS, COLUMNS)
+    shown = exhibit(["<unk>", "&"], attention, photo=photo, seen=centre_crop((400, 300)), title="<unk> & co")
+    style = Style(heat=heat)
+    save(tmp_path / "x.svg", [shown], style, form="svg")
+    root = ElementTree.parse(tmp_path / "x.svg").getroot()
+
+    sheet, pixels = lay_out([shown], style), np.asarray(strip([shown], style), dtype=np.float64)
+    assert [text.text for text in root.iter(f"{SVG}text")] == told(sheet)
+    assert root.findtext(f"{SVG}title") == "<unk> & co"
+    size, (left, top, right, bottom) = sheet.captions[0].size, sheet.captions[0].seen
+    clip = root.find(f"{SVG}defs/{SVG}clipPath/{SVG}rect").attrib
+    assert [float(clip[name]) for name in ("x", "y", "width", "height")] == pytest.approx(
+        [left, top, right - left, bottom - top], rel=1e-4
+    )
+    photos = {element.attrib["id"]: embedded(element, size) for element in root.findall(f"{SVG}defs/{SVG}image")}
+    assert len(photos) == 1 + heat  # in colour, and in grey to lie under the heat
+    groups = [group for group in root.findall(f"{SVG}g") if "transform" in group.attrib]
+    assert len(groups) == 3
+    for group, panel in zip(groups, sheet.panels, strict=True):
+        assert group.attrib["transform"] == f"translate({panel.x} {panel.y})"
+        lit = photos[group.find(f"{SVG}use").attrib[HREF][1:]].copy()
+        veil = group.find(f"{SVG}image")
+        assert (veil is None) == (panel.step is None)
+        if veil is not None:
+            lit.alpha_composite(embedded(veil, size))
+        drawn = pixels[panel.y : panel.y + size[1], panel.x : panel.x + size[0]]
+        difference = np.abs(np.asarray(lit.convert("RGB")) - drawn)[:, math.ceil(left) + 2 : int(right) - 2]
+        assert difference.mean() < 3, panel
+
+
+def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
+    shown = exhibit(["a", "dog"], [FLAT, one_place(1, 2)], places=np.array([[1, 2], [3, 4]]))
+    save(tmp_path / "x.svg", [shown, shown], form="svg")
+    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4
+    assert text.count('stroke="#e66100"') == 4  # the frames
+
+
+# Moving pictures
+
+
+@pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])
+def test_a_moving_picture_follows_the_gaze(form: str, between: int, tmp_path: Path) -> None:
+    short = exhibit(["dog"], [one_place(1, 2)], gate=np.array([0.9]))
+    long = exhibit(["a", "ball"], [one_place(3, 5), one_place(0, 1)])
+    save(tmp_path / "x", [short, long], form=form)
+    looked, stands = [], []
+    with Image.open(tmp_path / "x") as moving:
+        assert moving.n_frames == 4 + 3 * between and moving.info["loop"] == 0
+        for number in range(0, moving.n_frames, between + 1):
+            moving.seek(number)
+            pixels = np.asarray(moving.convert("RGB"), dtype=np.int64)
+            stands.append(moving.info["duration"])
+            both = [pixels[36:376, left : left + 340] for left in (36, 36 + 340 + 64)]
+            looked.append([peak(panel) if np.ptp(panel) > 60 else None for panel in both])
+    assert looked == [[None, None], [(1, 2), (3, 5)], [None, (0, 1)], [None, None]]
+    assert stands == [700, 900, 900, 2400]

@@ -1,0 +1,457 @@
+"""What training minimises: the soft loss by hand, and the sampled bound's gradient against its exact enumeration."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import reference
+import torch
+from decoders import LookAt, small_annotations, small_captions, small_decoder
+from torch import Tensor
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Expectation
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Told, tell, word_log_probabilities
+from show_attend_tell.training.data import batches
+from show_attend_tell.training.losses import HardObjective, SoftObjective, cross_entropy, doubly_stochastic, entropy
+
+COINS = ("none", "image", "batch", "both")
+REWARDS = ("sentence", "to_go")
+BASELINES = ("moving", "length", "leave_one_out")
+
+
+def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Told, Tensor]:
+    """A told caption of random logits, alpha and places, the first two with gradients of their own."""
+    places, words = 5, 11
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(batch, paths, steps, words, generator=generator).requires_grad_()
+    alpha = torch.softmax(torch.randn(batch, paths, steps, places, generator=generator), dim=-1).requires_grad_()
+    chosen = torch.randint(0, places, (batch, paths, steps), generator=generator)
+    return Told(logits, alpha, None, chosen), small_captions(batch, steps, words, seed)
+
+
+# ---------------------------------------------------------------- the soft loss and its parts
+
+
+def test_log_probabilities_and_label_smoothing_by_hand() -> None:
+    told, captions = made_up(2, 3, 7)
+    log_p = word_log_probabilities(told.logits, captions)
+    smoothed = cross_entropy(told.logits, captions, log_p, 0.1)
+    for b, p, t in np.ndindex(2, 3, 7):
+        row = reference.log_softmax(told.logits[b, p, t].detach().double().numpy())
+        target = np.full(11, 0.1 / 11)
+        target[captions[b, t]] += 0.9
+        assert log_p[b, p, t].item() == pytest.approx(row[captions[b, t]], abs=1e-5)
+        assert smoothed[b, p, t].item() == pytest.approx(-(target * row).sum(), abs=1e-5)
+    assert torch.equal(cross_entropy(told.logits, captions, log_p, 0.0), -log_p)
+
+
+def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
+    told, captions = made_up(2, 3, 7)
+    half = told.logits.detach().bfloat16()
+    log_p = word_log_probabilities(half, captions)
+    assert log_p.dtype == torch.float32
+    torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
+
+
+def test_doubly_stochastic_target_is_one() -> None:
+    """Fault: a target of 16/196. The penalty is zero when every place is looked at once in all."""
+    for alpha in (torch.eye(5)[[2, 0, 4, 1, 3]], torch.full((5, 5), 1 / 5)):
+        assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0, abs=1e-12)
+    alpha = torch.tensor([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])  # sums over time 1.5, 0.25, 0.25
+    assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0.5**2 + 0.75**2 + 0.75**2)
+
+
+def test_entropy() -> None:
+    assert entropy(torch.full((2, 3, 196), 1 / 196)).mean().item() == pytest.approx(np.log(196), abs=1e-5)
+    assert entropy(torch.eye(5)).abs().max().item() == 0
+
+
+def test_soft_loss_by_hand() -> None:
+    told, captions = made_up(3, 1, 7)
+    loss = SoftObjective(doubly_stochastic=0.7)(told, captions)
+    log_p, alpha = word_log_probabilities(told.logits, captions).detach(), told.alpha.detach().double().numpy()
+    by_hand = [-log_p[b].sum().item() + 0.7 * reference.doubly_stochastic(alpha[b, 0]) for b in range(3)]
+    assert loss.total.item() == pytest.approx(np.mean(by_hand), rel=1e-6)
+    assert loss.watch["nats_per_word"].item() == pytest.approx(-log_p.mean().item(), rel=1e-6)
+    nats = np.mean([reference.entropy(a[0]) / 7 for a in alpha])
+    assert loss.watch["entropy"].item() == pytest.approx(nats, rel=1e-6)
+    sharper = SoftObjective(doubly_stochastic=0.7, entropy_weight=-0.3)(told, captions)
+    assert sharper.total.item() == pytest.approx(np.mean(by_hand) + 0.3 * 7 * nats, rel=1e-6)
+    without = SoftObjective(doubly_stochastic=0.7)(Told(told.logits, None, None, None), captions)  # no attention
+    assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
+
+
+# ---------------------------------------------------------------- the hard loss, term by term
+
+
+def hard_loss_by_hand(
+    objective: HardObjective, told: Told, captions: Tensor, expect: Tensor, before: np.ndarray | None
+) -> tuple[float, list[np.ndarray]]:
+    """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
+    logits, alpha = told.logits.detach().double().numpy(), told.alpha.detach().double().numpy()
+    batch, paths, steps, K = logits.shape
+    paid: dict[tuple[int, int], np.ndarray] = {}
+    for b, p in np.ndindex(batch, paths):
+        log_p = [reference.log_softmax(logits[b, p, t])[captions[b, t]] for t in range(steps)]
+        if not expect[b, p]:
+            paid[b, p] = reference.returns(np.array(log_p), objective.reward)
+    total = 0.0
+    for b, p in np.ndindex(batch, paths):
+        weight = 1 / objective.samples
+        if objective.coin == "both":
+            weight = 0.5 if expect[b, p] else 0.5 / objective.samples
+        loss = 0.0
+        for t in range(steps):
+            row = reference.log_softmax(logits[b, p, t])
+            target = np.full(K, objective.label_smoothing / K)
+            target[captions[b, t]] += 1 - objective.label_smoothing
+            loss -= (target * row).sum()
+        if not expect[b, p]:
+            if objective.baseline == "leave_one_out":
+                baseline = np.mean([r for (b2, p2), r in paid.items() if b2 == b and p2 != p], axis=0)
+            else:
+                baseline = before
+            for t in range(steps):
+                advantage = 0.0 if baseline is None else paid[b, p][t] - baseline[t]
+                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, told.places[b, p, t]])
+            loss -= objective.entropy_weight * reference.entropy(alpha[b, p])
+        loss += objective.doubly_stochastic * reference.doubly_stochastic(alpha[b, p])
+        total += weight * loss / batch
+    return total, list(paid.values())
+
+
+@pytest.mark.parametrize("coin", COINS)
+@pytest.mark.parametrize("reward", REWARDS)
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
+    """Five batches in a row: every term, the baseline used before its update, and b_k = 0.9 b_{k−1} + 0.1 r_k."""
+    objective = HardObjective(
+        samples=3,
+        reward_weight=0.7,
+        entropy_weight=0.3,
+        coin=coin,
+        reward=reward,
+        baseline=baseline,
+        doubly_stochastic=0.2,
+        label_smoothing=0.1,
+    )
+    assert objective.paths == (4 if coin == "both" else 3)
+    generator = torch.Generator().manual_seed(7)
+    b: np.ndarray | None = None
+    coins = set()
+    for k in range(5):
+        told, captions = made_up(5, objective.paths, 4, seed=k)
+        objective.look(5, 4, generator)
+        expect = objective.expect
+        coins.add(tuple(expect.flatten().tolist()))
+        by_hand, paid = hard_loss_by_hand(objective, told, captions, expect, b)
+        loss = objective(told, captions)
+        assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
+        if paid:
+            r = np.mean(paid, axis=0)
+            b = r if b is None else 0.9 * b + 0.1 * r
+        if b is not None and baseline != "leave_one_out":
+            kept = objective.baselines[4 if baseline == "length" else 0].double().numpy()
+            np.testing.assert_allclose(np.broadcast_to(kept, 4), b, rtol=1e-5)
+
+        loss.total.backward()
+        plain, _ = made_up(5, objective.paths, 4, seed=k)  # the reward is a number: no gradient flows through it
+        without = HardObjective(samples=3, coin=coin, reward_weight=0, label_smoothing=0.1)
+        without.expect = expect
+        without(plain, captions).total.backward()
+        torch.testing.assert_close(told.logits.grad, plain.logits.grad)
+    assert len(coins) == (1 if coin in ("none", "both") else 2 if coin == "batch" else 5)
+
+
+def test_the_coin_is_the_papers() -> None:
+    generator = torch.Generator().manual_seed(3)
+    tossed = {coin: [] for coin in COINS}
+    for coin in COINS:
+        objective = HardObjective(samples=2, coin=coin)
+        for _ in range(200):
+            objective.look(13, 1, generator)
+            tossed[coin].append(objective.expect)
+    image, batch = torch.stack(tossed["image"]), torch.stack(tossed["batch"])
+    assert (image == image[:, :, :1]).all() and not (image == image[:, :1]).all()  # one toss a photo
+    assert (batch == batch[:, :1, :1]).all()
+    assert abs(image.float().mean() - 0.5) < 0.04 and abs(batch.float().mean() - 0.5) < 0.15
+    assert not torch.stack(tossed["none"]).any()
+    assert torch.stack(tossed["both"])[:, :, 0].all() and not torch.stack(tossed["both"])[:, :, 1:].any()
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_an_expected_path_gets_no_reinforce_and_stays_out_of_the_baseline(baseline: str) -> None:
+    objective = HardObjective(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
+    objective.expect = torch.tensor([[False], [True], [False]]).expand(3, 3)
+    told, captions = made_up(3, 3, 7)
+    objective(told, captions)
+    kept = {key: value.clone() for key, value in objective.baselines.items()}
+    objective(told, captions).total.backward()
+    assert (told.alpha.grad[1] == 0).all() and (told.alpha.grad[[0, 2]] != 0).any()
+
+    other, _ = made_up(3, 3, 7)
+    with torch.no_grad():
+        other.logits[1] *= 5  # another reward on the expected paths
+    same = HardObjective(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
+    same.expect = objective.expect
+    same(other, captions)
+    assert same.baselines.keys() == kept.keys() and all(torch.equal(same.baselines[k], kept[k]) for k in kept)
+    same(other, captions).total.backward()
+    torch.testing.assert_close(other.alpha.grad, told.alpha.grad)
+
+
+def test_a_batch_of_expected_paths_leaves_the_baseline() -> None:
+    objective = HardObjective(coin="batch")
+    told, captions = made_up(2, 1, 5)
+    objective.expect = torch.zeros(2, 1, dtype=torch.bool)
+    objective(told, captions)
+    before = objective.baselines[0].clone()
+    objective.expect = torch.ones(2, 1, dtype=torch.bool)
+    loss = objective(told, captions)
+    assert torch.equal(objective.baselines[0], before)
+    assert loss.watch.keys() == {"entropy", "nats_per_word_expected"}
+
+
+def test_running_baseline_counts_steps_from_the_end() -> None:
+    """With reward-to-go the last words of a long and of a short caption are paid alike, so they share a baseline."""
+    objective = HardObjective(coin="none", reward="to_go")
+    rewards = {}
+    for k, steps in enumerate((3, 5, 2)):
+        told, captions = made_up(2, 1, steps, seed=k)
+        objective.look(2, steps, torch.Generator())
+        objective(told, captions)
+        log_p = word_log_probabilities(told.logits, captions).detach()
+        rewards[steps] = log_p.flip(-1).cumsum(-1).flip(-1).mean((0, 1))
+    after_two = torch.cat([rewards[5][:2], 0.9 * rewards[3] + 0.1 * rewards[5][2:]])
+    after_three = torch.cat([after_two[:3], 0.9 * after_two[3:] + 0.1 * rewards[2]])
+    torch.testing.assert_close(objective.baselines[0], after_three)
+
+
+def test_a_baseline_per_length_is_a_lengths_own() -> None:
+    objective = HardObjective(coin="none", baseline="length")
+    for k, steps in enumerate((3, 5, 3)):
+        told, captions = made_up(2, 1, steps, seed=k)
+        objective.look(2, steps, torch.Generator())
+        objective(told, captions)
+    assert objective.baselines.keys() == {3, 5}
+    told, captions = made_up(2, 1, 5, seed=1)
+    mean = word_log_probabilities(told.logits, captions).sum(-1).mean()
+    torch.testing.assert_close(objective.baselines[5], mean.detach()[None])
+
+
+def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
+    objective = HardObjective(coin="none", reward="to_go")
+    for steps in (3, 5):
+        told, captions = made_up(2, 1, steps)
+        objective.look(2, steps, torch.Generator())
+        loss = objective(told, captions)
+    loss.total.backward()
+    assert (told.alpha.grad[:, :, :2] == 0).all() and (told.alpha.grad[:, :, 2:] != 0).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"samples": 0}, "samples is 0"), ({"baseline": "leave_one_out"}, "samples of 2 or more")],
+)
+def test_hard_objective_refuses(options: dict[str, object], message: str) -> None:
+    with pytest.raises(SatError, match=message):
+        HardObjective(**options)  # type: ignore[arg-type]
+
+
+def test_hard_look_follows_the_decoder_to_its_device() -> None:
+    """PyTorch's "meta" device computes nothing, but refuses a mixture of devices as a GPU does."""
+    objective = HardObjective(samples=2, coin="both")
+    decoder = small_decoder().to("meta")
+    annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
+    look = objective.look(*captions.shape, torch.Generator())
+    told = tell(decoder, annotations, captions, paths=objective.paths, look=look)
+    assert told.logits.device.type == "meta"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_hard_loss_on_a_gpu_is_the_cpus(baseline: str) -> None:
+    annotations, captions, totals = small_annotations(), small_captions(), []
+    for device in ("cpu", "cuda"):
+        objective, generator = HardObjective(samples=3, baseline=baseline), torch.Generator().manual_seed(3)
+        decoder, inputs = small_decoder().to(device), (annotations.to(device), captions.to(device))
+        for _ in range(3):
+            look = objective.look(*captions.shape, generator)
+            told = tell(decoder, *inputs, paths=objective.paths, look=look)
+            totals.append(objective(told, inputs[1]).total.item())
+            objective.baselines = {key: value.cpu() for key, value in objective.baselines.items()}  # as after a resume
+    assert totals[:3] == pytest.approx(totals[3:], abs=1e-3)
+
+
+# ---------------------------------------------------------------- the sampled bound's gradient, proven by enumeration
+
+
+TINY = {"annotation_size": 2, "hidden_size": 3, "embedding_size": 2, "attention_size": 3, "vocabulary_size": 5}
+
+
+class Tiny(NamedTuple):
+    """A problem small enough to try every sequence of places: two photos with a caption each, 3 places, 3 words."""
+
+    decoder: AttentionDecoder
+    annotations: Tensor  # (2, 3, D)
+    captions: Tensor  # (2, 3)
+
+
+@pytest.fixture
+def tiny(float64: None) -> Tiny:
+    decoder = small_decoder(**TINY, spread=1.0, seed=11)  # where to look matters
+    generator = torch.Generator().manual_seed(5)
+    return Tiny(decoder, 2 * torch.randn(2, 3, 2, generator=generator), torch.tensor([[2, 4, 0], [3, 2, 0]]))
+
+
+def enumerate_places(tiny: Tiny) -> tuple[Tensor, Tensor]:
+    """log p(s|a) and log p(y|s,a) of all 27 sequences of places, each (2, 27)."""
+    sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
+    places = sequences.expand(2, -1, -1)
+    told = tell(tiny.decoder, tiny.annotations, tiny.captions, paths=27, look=LookAt(places))
+    log_places = told.alpha.gather(-1, places[..., None]).squeeze(-1).log().sum(-1)
+    return log_places, word_log_probabilities(told.logits, tiny.captions).sum(-1)
+
+
+def gradient(loss: Tensor, decoder: AttentionDecoder) -> dict[str, Tensor]:
+    parameters = dict(decoder.named_parameters())
+    parts = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(parameters, parts, strict=True))
+
+
+def exact_gradient(tiny: Tiny) -> dict[str, Tensor]:
+    """Eq. 6 as it stands: Σ_s p(s|a) [∂log p(y|s,a) + log p(y|s,a) ∂log p(s|a)], the mean over the two captions."""
+    log_places, log_words = enumerate_places(tiny)
+    p = log_places.exp().detach()
+    return gradient((p * (log_words + log_words.detach() * log_places)).sum(1).mean(), tiny.decoder)
+
+
+def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
+    told = tell(tiny.decoder, tiny.annotations, tiny.captions, look=Expectation())
+    return gradient(word_log_probabilities(told.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
+
+
+def estimates(
+    tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100, zero_baseline: bool = False
+) -> dict[str, Tensor]:
+    """The objective's gradient with its sign turned, (times, ...), each from a batch of that many copies."""
+    annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
+    generator = torch.Generator().manual_seed(6)
+    found: list[dict[str, Tensor]] = []
+    for k in range(times + 5):
+        if zero_baseline:
+            objective.baselines = {key: torch.zeros(3 if objective.reward == "to_go" else 1) for key in (0, 3)}
+        look = objective.look(*captions.shape, generator)
+        told = tell(tiny.decoder, annotations, captions, paths=objective.paths, look=look)
+        loss = objective(told, captions)
+        if k >= 5:  # a running baseline has begun
+            found.append(gradient(-loss.total, tiny.decoder))
+    return {name: torch.stack([one[name] for one in found]) for name in found[0]}
+
+
+def misfit(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
+    """For each parameter tensor the mean of z²: how far the mean estimate is from the exact one, in standard errors.
+
+    It is 1 on average for an unbiased estimate, and above 15 once in ten thousand even if a tensor's z are all equal.
+    """
+    result = {}
+    for name, samples in found.items():
+        error = samples.mean(0) - exact[name]
+        standard = samples.std(0) / len(samples) ** 0.5
+        alive = (standard > 1e-12) | (error.abs() > 1e-12)  # the zero embedding has neither gradient nor noise
+        if alive.any():
+            result[name] = (error[alive] / standard[alive]).square().mean().item()
+    return result
+
+
+def trace(found: dict[str, Tensor]) -> float:
+    """The trace of the estimates' covariance."""
+    return sum(samples.var(0).sum().item() for samples in found.values())
+
+
+def test_exact_gradient_is_that_of_the_bound(tiny: Tiny) -> None:
+    """Eq. 6 is the gradient of eq. 5, L_s = Σ_s p(s|a) log p(y|s,a); and all 27 sequences are there."""
+    log_places, log_words = enumerate_places(tiny)
+    torch.testing.assert_close(log_places.exp().sum(1), torch.ones(2))
+    bound = gradient((log_places.exp() * log_words).sum(1).mean(), tiny.decoder)
+    torch.testing.assert_close(bound, exact_gradient(tiny))
+
+
+def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
+    """Eq. 5: L_s ≤ log p(y|a) = log Σ_s p(s|a) p(y|s,a), for many decoders; and the objective reports L_s."""
+    gaps = []
+    for seed in range(20):
+        decoder = small_decoder(**TINY, spread=1.0, seed=seed)
+        with torch.no_grad():
+            log_places, log_words = enumerate_places(tiny._replace(decoder=decoder))
+        gaps.append((log_places + log_words).logsumexp(1) - (log_places.exp() * log_words).sum(1))
+    assert torch.stack(gaps).min() > 0 and torch.stack(gaps).max() > 0.1
+
+    objective, copies = HardObjective(coin="none"), 5000
+    with torch.no_grad():
+        log_places, log_words = enumerate_places(tiny)
+        bound = (log_places.exp() * log_words).sum(1)
+        spread = ((log_places.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
+        annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
+        look = objective.look(*captions.shape, torch.Generator().manual_seed(1))
+        watch = objective(tell(tiny.decoder, annotations, captions, look=look), captions).watch
+    assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
+
+
+@pytest.mark.parametrize("reward", REWARDS)
+def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, reward: str) -> None:
+    """At λ_r = 1, λ_e = 0, no coin the mean estimate is eq. 6, and each baseline lowers its variance."""
+    exact = exact_gradient(tiny)
+
+    def objective(baseline: str) -> HardObjective:
+        return HardObjective(samples=3, coin="none", reward=reward, baseline=baseline)
+
+    none = estimates(tiny, objective("moving"), zero_baseline=True)
+    assert max(misfit(none, exact).values()) < 15
+    for baseline in BASELINES:
+        found = estimates(tiny, objective(baseline))
+        assert max(misfit(found, exact).values()) < 15, baseline
+        assert trace(found) < 0.8 * trace(none), baseline
+
+
+def test_reward_to_go_is_calmer(tiny: Tiny) -> None:
+    sentence, to_go = (
+        trace(estimates(tiny, HardObjective(coin="none", reward=reward), zero_baseline=True)) for reward in REWARDS
+    )
+    assert to_go < 0.9 * sentence
+
+
+def test_the_proof_sees_a_wrong_estimator(tiny: Tiny) -> None:
+    """Without its REINFORCE term, or with a part of it, the estimate is far off: the bound of 15 has power."""
+    exact = exact_gradient(tiny)
+    for weight in (0.0, 0.9):
+        found = estimates(tiny, HardObjective(samples=3, coin="none", baseline="leave_one_out", reward_weight=weight))
+        assert misfit(found, exact)["attention.energy"] > 30
+
+
+@pytest.mark.parametrize("coin", ["image", "batch", "both"])
+def test_coins_have_one_mean(tiny: Tiny, coin: str) -> None:
+    """Half the expectation's own gradient and half eq. 6: in the mean for a coin, each time for "both"."""
+    expected, sampled = expected_path_gradient(tiny), exact_gradient(tiny)
+    half = {name: (expected[name] + sampled[name]) / 2 for name in expected}
+    found = estimates(tiny, HardObjective(samples=2, coin=coin))
+    assert max(misfit(found, half).values()) < 15
+    assert misfit(found, sampled)["attention.energy"] > 30
+
+
+# ---------------------------------------------------------------- batches
+
+
+def test_batches_are_of_one_length_and_hold_every_caption_once() -> None:
+    """Fault: padding trained on. There is none: a batch holds captions of one length."""
+    captions = [(f"{i // 5}.jpg", [2] * (1 + (i * i) % 7) + [0]) for i in range(203)]
+    epochs = [batches(captions, 8, seed) for seed in (1, 1, 2)]
+    for epoch in epochs:
+        assert sorted(itertools.chain.from_iterable(epoch)) == list(range(203))
+        assert all(1 <= len(batch) <= 8 and len({len(captions[i][1]) for i in batch}) == 1 for batch in epoch)
+        lengths = [len(captions[batch[0]][1]) for batch in epoch]
+        assert lengths != sorted(lengths)  # drawn at random, not one length after another
+    assert epochs[0] == epochs[1] != epochs[2]

@@ -1,0 +1,680 @@
+"""The training loop: it learns; it stops and goes on to the bit; it keeps the best epoch; it refuses nonsense."""
+
+import dataclasses
+import json
+import math
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import (
+    D,
+    Held,
+    fitted,
+    random_data,
+    shape_caption,
+    shape_photo,
+    shape_scenes,
+    small_config,
+    small_encoder,
+)
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import show_attend_tell.training.trainer as trainer_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import Expectation, Likeliest, Look, look_by_name
+from show_attend_tell.model.interface import tell
+from show_attend_tell.model.search import beam_search
+from show_attend_tell.scoring.metrics import bleu
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches
+from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
+from show_attend_tell.training.selection import validation_bleu
+from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.vision.sources import Annotations
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any hardware, so that figures do not depend on it."""
+    monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
+    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
+
+
+def trainer_of(config: TrainingConfig, data: TrainingData, **options: Any) -> Trainer:
+    return Trainer(fitted(config, data), data, device=CPU, **options)
+
+
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Everything that a training has learnt, and what it learns with."""
+    found = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
+    found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
+    for index, entry in trainer.optimiser.state_dict()["state"].items():
+        found |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+    return found | {f"baseline.{key}": value for key, value in trainer.baselines().items()}
+
+
+def differing(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> list[str]:
+    assert ours.keys() == theirs.keys()
+    return [name for name in ours if not torch.equal(ours[name], theirs[name])]
+
+
+# Learning
+
+
+def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
+    encoder, scenes = small_encoder(), shape_scenes(10)
+    names = [f"photo{number}" for number in range(10)]
+    pixels = torch.stack([encoder.preprocessing(shape_photo(*scene)) for scene in scenes])
+    references = [tokenise(shape_caption(*scene)) for scene in scenes]
+    vocabulary = Vocabulary.build(references)
+    data = TrainingData(
+        vocabulary=vocabulary,
+        captions=[(name, vocabulary.encode(words)) for name, words in zip(names, references, strict=True)],
+        validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
+        views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
+    )
+    told: list[Epoch] = []
+    trainer = trainer_of(small_config(epochs=150, batch_size=10, learning_rate=0.02, clip=1.0, patience=150), data)
+    trainer.run(on_epoch=lambda epoch, better: told.append(epoch), show=False)
+    assert max(epoch.scores["bleu_4"] for epoch in told) == pytest.approx(100)
+    assert trainer.best == pytest.approx(100)
+    assert told[-1].watch["nats_per_word"] < 0.1 * told[0].watch["nats_per_word"]
+    assert {"loss", "entropy", "beta"} <= told[0].watch.keys()
+
+
+MARKED = 10  # the channel that marks the place to look at
+WORDS = 7
+
+
+def marked_places(photos: int, places: int, seed: int) -> tuple[TrainingData, Tensor]:
+    """Photos whose every place shows one of seven words, with a mark on the one place whose word is the caption."""
+    generator = torch.Generator().manual_seed(seed)
+    names = [f"photo{number}" for number in range(photos)]
+    annotations = torch.zeros(photos, places, D)
+    shown = torch.stack([torch.randperm(WORDS, generator=generator)[:places] for _ in names])
+    annotations.scatter_(-1, shown[..., None], 1.0)
+    marked = torch.randint(places, (photos,), generator=generator)
+    annotations[torch.arange(photos), marked, MARKED] = 1.0
+    said = shown[torch.arange(photos), marked] + 2
+    vocabulary = Vocabulary([f"word{number}" for number in range(WORDS)])
+    return TrainingData(
+        vocabulary=vocabulary,
+        captions=[(name, [int(word), Vocabulary.END]) for name, word in zip(names, said, strict=True)],
+        validation=[(names[0], [["word0"]])],
+        views=[Held(dict(zip(names, annotations, strict=True)))],
+    ), marked
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        HardObjective(coin="image", reward="sentence", baseline="moving", entropy_weight=0.02),  # the paper's
+        HardObjective(samples=2, coin="both", reward="to_go", baseline="leave_one_out"),
+    ],
+    ids=["the paper's rule", "leave one out"],
+)
+def test_hard_attention_learns_to_look_where_the_word_is(objective: HardObjective) -> None:
+    places = 5
+    data, _ = marked_places(280, places, seed=1)
+    config = small_config(epochs=40, batch_size=20, decoder={"attention": "hard"}, hard=objective, patience=40)
+    trainer = trainer_of(config, data)
+    trainer.run(show=False)
+
+    fresh, marked = marked_places(50, places, seed=2)
+    names = [name for name, _ in fresh.captions]
+    captions = torch.tensor([words for _, words in fresh.captions])
+    share = {}
+    for name in ("likeliest", "sampled"):
+        look = look_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
+        with torch.no_grad():
+            told = tell(trainer.average, fresh.views[0][names], captions, look=look)
+        assert told.places is not None
+        share[name] = float((told.places[:, 0, 0] == marked).float().mean())  # chance is a fifth
+    assert share["likeliest"] >= 0.9 and share["sampled"] >= 0.8
+
+
+# Interrupting and resuming
+
+
+SOFT = small_config(epochs=4, decoder={"dropout": 0.5}, averaging=0.9, schedule="cosine", warmup=3)
+HARD = replace(
+    SOFT,
+    decoder=dataclasses.replace(SOFT.decoder, attention="hard"),
+    hard=HardObjective(samples=2, reward="to_go", baseline="moving", entropy_weight=0.05),
+    entropy_weight_end=0.0,
+    optimiser="rmsprop",
+    learning_rate=1e-3,
+)
+
+
+class Interrupting:
+    """Annotations during whose reading, so many from now, the user presses Ctrl-C."""
+
+    def __init__(self, view: Annotations, reading: int) -> None:
+        self.view, self.left = view, reading
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self.view[names]
+
+
+def interrupt(trainer: Trainer, reading: int) -> Trainer:
+    trainer.data.views = [Interrupting(trainer.data.views[0], reading), *trainer.data.views[1:]]
+    return trainer
+
+
+@pytest.mark.parametrize("config", [SOFT, HARD], ids=["soft", "hard"])
+@pytest.mark.parametrize("reading", [1, 5, 9, 13], ids=lambda reading: f"reading {reading}")
+def test_an_interrupted_training_ends_as_an_uninterrupted_one(
+    config: TrainingConfig, reading: int, tmp_path: Path
+) -> None:
+    """An epoch has 8 or 9 readings of the first view, the last of them by validation, so 9 may fall between epochs."""
+    whole = trainer_of(config, random_data(views=2))
+    whole.run(show=False)
+
+    state = tmp_path / "training" / "state.safetensors"
+    interrupted = interrupt(trainer_of(config, random_data(views=2)), reading)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(state=state, show=False)
+    assert (interrupted.epoch, interrupted.batch) < (4, 0)
+    torch.manual_seed(99)  # another process would have other random numbers
+    resumed = trainer_of(config, random_data(views=2))
+    resumed.resume(state)
+    assert resumed.taken == interrupted.taken
+    resumed.run(state=state, show=False)
+    assert differing(weights_of(resumed), weights_of(whole)) == []
+    assert (resumed.best, resumed.best_epoch) == (whole.best, whole.best_epoch)
+    if config is HARD:
+        assert resumed.baselines() and config.hard.baseline == "moving"
+
+
+def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = trainer_of(SOFT, random_data())
+    whole.run(show=False)
+    interrupted, state = trainer_of(SOFT, random_data()), tmp_path / "state.safetensors"
+    step = interrupted.optimiser.step
+
+    def interrupted_step() -> None:
+        step()
+        if interrupted.taken == 4:
+            signal.raise_signal(signal.SIGINT)  # the weights have moved, the average and the counts have not
+
+    monkeypatch.setattr(interrupted.optimiser, "step", interrupted_step)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(state=state, show=False)
+    resumed = trainer_of(SOFT, random_data())
+    resumed.resume(state)
+    resumed.run(show=False)
+    assert differing(weights_of(resumed), weights_of(whole)) == []
+
+
+def test_ctrl_c_is_the_user_s_again_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(trainer_of(SOFT, random_data()), 2).run(show=False)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_finished_training_resumes_to_nothing_more(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(epochs=2), random_data())
+    trainer.run(state=state, show=False)
+    again = trainer_of(small_config(epochs=2), random_data())
+    again.resume(state)
+    again.run(on_epoch=lambda epoch, better: pytest.fail("trained on"), show=False)
+    assert differing(weights_of(again), weights_of(trainer)) == []
+
+
+def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer_of(small_config(), random_data()).save(state)
+    other = small_config(learning_rate=0.02, soft=SoftObjective(label_smoothing=0.1), seed=7)
+    with pytest.raises(SatError) as refusal:
+        trainer_of(other, random_data()).resume(state)
+    message = str(refusal.value)
+    assert "learning_rate was 0.01, is 0.02" in message and "soft.label_smoothing was 0.0, is 0.1" in message
+    assert "seed was 1, is 7" in message and "batch_size" not in message and str(state) in message
+
+
+def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path) -> None:
+    state, older = tmp_path / "state.safetensors", tmp_path / "older.safetensors"
+    trainer_of(small_config(visual_ngrams=True), random_data()).save(state)
+    trainer_of(small_config(visual_ngrams=False), random_data()).resume(state)
+    whole = state.read_bytes()
+    header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]
+    config = json.loads(header["config"])
+    del config["visual_ngrams"]  # as a version without it wrote
+    save_file(load_file(state), older, metadata={**header, "config": json.dumps(config)})
+    trainer_of(small_config(visual_ngrams=True), random_data()).resume(older)
+
+
+def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
+    """The batches would be others, and a batch that was taken already would come again."""
+    state = tmp_path / "state.safetensors"
+    trainer_of(small_config(), random_data()).save(state)
+    with pytest.raises(SatError, match=r"state\.safetensors.*captions"):
+        trainer_of(small_config(), random_data(photos=11)).resume(state)
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(), random_data())
+    trainer.save(state)
+    whole = state.read_bytes()
+    tensors = load_file(state)
+    without_header = tmp_path / "without_header.safetensors"
+    save_file(tensors, without_header)
+    without_weight = tmp_path / "without_weight.safetensors"
+    del tensors["decoder.gates_from_word.weight"]
+    header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]
+    save_file(tensors, without_weight, metadata=header)
+    for name, content in (("empty", b""), ("cut", whole[: len(whole) // 2]), ("junk", b"not tensors" * 99)):
+        (tmp_path / f"{name}.safetensors").write_bytes(content)
+    for name in ("empty", "cut", "junk", "absent", "without_header", "without_weight"):
+        with pytest.raises(SatError, match=rf"{name}\.safetensors"):
+            trainer.resume(tmp_path / f"{name}.safetensors")
+
+
+def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(), random_data())
+    trainer.save(state)
+    before = state.read_bytes()
+
+    def fail(tensors: dict[str, Tensor], file: Path, **options: Any) -> None:
+        Path(file).write_bytes(b"half of it")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(trainer_module, "save_file", fail)
+    with pytest.raises(OSError, match="no space"):
+        trainer.save(state)
+    assert state.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
+
+
+# Selection
+
+
+@contextmanager
+def validated_as(trainer: Trainer, scores: Sequence[float]) -> Iterator[None]:
+    """Validation that gives these BLEU-4 scores, one an epoch."""
+    left = iter(scores)
+    trainer.validate = lambda: {"bleu_4": next(left)}  # type: ignore[method-assign]
+    yield
+
+
+def test_patience_ends_a_training_and_the_best_epoch_is_kept() -> None:
+    trainer = trainer_of(small_config(epochs=50, patience=3), random_data())
+    told: list[tuple[int, bool]] = []
+    kept: dict[str, Tensor] = {}
+
+    def on_epoch(epoch: Epoch, better: bool) -> None:
+        told.append((epoch.number, better))
+        if better:
+            kept.update({name: value.clone() for name, value in trainer.average.state_dict().items()})
+
+    with validated_as(trainer, [5.0, 8.0, 8.0, 7.0, 6.0, 99.0]):
+        trainer.run(on_epoch=on_epoch, show=False)
+    assert told == [(1, True), (2, True), (3, False), (4, False), (5, False)]  # as good is not better
+    assert (trainer.best, trainer.best_epoch) == (8.0, 2)
+    again = trainer_of(small_config(epochs=50, patience=3), random_data())
+    with validated_as(again, [5.0, 8.0]):
+        again.config = replace(again.config, epochs=2)
+        again.run(show=False)
+    assert differing(kept, again.average.state_dict()) == []
+
+
+def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(averaging=0.99), data)
+    read: Counter[str] = Counter()
+    (view,) = data.views
+
+    class Counting:
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            read.update(names)
+            return view[names]
+
+    data.views = [Counting()]
+    with torch.no_grad():
+        for parameter in trainer.decoder.parameters():
+            parameter.fill_(math.nan)  # were they used, nothing would be found
+    scores = trainer.validate()
+    assert read == Counter({name: 1 for name, _ in data.validation})
+    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4"}
+    assert all(0 <= score <= 100 for score in scores.values())
+
+
+def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(decoder={"attention": "hard", "gate": False}), data)
+    with torch.no_grad():
+        for parameter in trainer.average.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
+    annotations = data.views[0][[name for name, _ in data.validation]]
+
+    def said(look: Look) -> list[list[str]]:
+        found = beam_search(trainer.average, annotations, beam=3, max_length=2, look=look)
+        return [data.vocabulary.decode(hypotheses[0].words) for hypotheses in found]
+
+    likeliest, expectation = said(Likeliest()), said(Expectation())
+    assert likeliest != expectation
+    validation = [  # what is said, with more words to come: so the penalty counts, and the figure is not 0
+        (name, [[*words, *(f"more{n}" for n in range(4))]])
+        for (name, _), words in zip(data.validation, likeliest, strict=True)
+    ]
+    data = dataclasses.replace(data, validation=validation)
+    (scores,) = validation_bleu(trainer.average, data, beam=3, max_length=2)
+    counted = bleu(likeliest, [references for _, references in validation])
+    assert counted.with_penalty[0] < counted.no_brevity[0]
+    assert scores["bleu_1"] == counted.with_penalty[0]
+    assert scores["bleu_1"] > bleu(expectation, [references for _, references in validation]).with_penalty[0]
+
+
+def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
+    data = random_data()
+
+    def gradient(indices: list[int]) -> Tensor:
+        trainer = trainer_of(small_config(batch_size=4, decoder={"output_tanh": False}), data)
+        trainer.one_batch(indices)
+        found = trainer.decoder.get_parameter("output_bias").grad
+        assert found is not None
+        return found
+
+    alike = [index for index, (_, words) in enumerate(data.captions) if len(words) == 6][:3]
+    alone = [gradient([index]) for index in alike]
+    torch.testing.assert_close(gradient(alike), torch.stack(alone).sum(0), atol=1e-5, rtol=1e-4)
+
+
+def test_optimisers_are_the_settings_own() -> None:
+    adam = trainer_of(small_config(optimiser="adam", weight_decay=0.125, learning_rate=0.25), random_data()).optimiser
+    assert isinstance(adam, torch.optim.AdamW)
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0.125)
+    assert [group["lr"] for group in adam.param_groups] == [0.25]
+    rms = trainer_of(small_config(optimiser="rmsprop", weight_decay=0.125), random_data()).optimiser
+    assert isinstance(rms, torch.optim.RMSprop)
+    graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0.125}
+    assert {name: rms.defaults[name] for name in graves} == graves
+
+
+# Batches
+
+
+def test_batches_hold_captions_of_one_length_and_every_caption_once() -> None:
+    data = random_data(photos=23)
+    for size in (1, 4, 64):
+        found = batches(data.captions, size, seed=3)
+        assert sorted(index for batch in found for index in batch) == list(range(len(data.captions)))
+        for batch in found:
+            assert 1 <= len(batch) <= size
+            assert len({len(data.captions[index][1]) for index in batch}) == 1
+    assert batches(data.captions, 4, seed=3) == batches(data.captions, 4, seed=3) != batches(data.captions, 4, seed=4)
+    lengths = [len(data.captions[batch[0]][1]) for batch in batches(data.captions, 4, seed=3)]
+    assert lengths != sorted(lengths)  # the lengths come in random order
+
+
+def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> None:
+    data = random_data(photos=40, views=3)
+    seen: list[list[str]] = [[], [], []]
+
+    class Noted:
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.view = views[number]
+
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            seen[self.number] += names
+            return self.view[names]
+
+    views = list(data.views)
+    data.views = [Noted(number) for number in range(3)]
+    trainer = trainer_of(small_config(epochs=2), data)
+    seen[0].clear()  # the scale of the annotations was computed from them
+    order: list[list[list[int]]] = []
+    one_batch = trainer.one_batch
+
+    def noted(indices: list[int]) -> dict[str, float]:
+        order[-1].append(indices)
+        return one_batch(indices)
+
+    trainer.one_batch = noted  # type: ignore[method-assign]
+    for _ in range(2):
+        order.append([])
+        trainer.one_epoch(False)
+        trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+    assert order[0] != order[1]
+    shown = sum(map(len, seen))
+    assert shown == 2 * len(data.captions)  # each caption once an epoch, in one view
+    assert all(0.2 < len(names) / shown < 0.47 for names in seen)
+
+
+def test_annotations_of_two_views_stay_with_their_photos() -> None:
+    data = random_data(views=2)
+    trainer = trainer_of(small_config(), data)
+    names = [name for name, _ in data.captions]
+    found = trainer.annotations(names)
+    plain, mirrored = (view[names] for view in data.views)
+    for row in range(len(names)):
+        assert torch.equal(found[row], plain[row]) or torch.equal(found[row], mirrored[row])
+
+
+# Schedules and steps
+
+
+def rates(config: TrainingConfig, batches_to_take: int) -> list[float]:
+    trainer = trainer_of(config, random_data())
+    found = []
+    for _ in range(batches_to_take):
+        trainer.adjust()
+        found.append(trainer.optimiser.param_groups[0]["lr"])
+        trainer.taken += 1
+    return found
+
+
+def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
+    per_epoch = trainer_of(small_config(), random_data()).batches_an_epoch
+    assert rates(small_config(), 3) == [0.01] * 3
+    assert rates(small_config(warmup=4), 6) == pytest.approx([0.0025, 0.005, 0.0075, 0.01, 0.01, 0.01])
+    total = 3 * per_epoch
+    falling = rates(small_config(schedule="cosine"), total)
+    for taken in (0, 1, per_epoch, total - 1):
+        assert falling[taken] == pytest.approx(0.01 * (1 + math.cos(math.pi * taken / total)) / 2)
+    assert falling[-1] < 0.01 * 0.02 and falling == sorted(falling, reverse=True)
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
+    config = small_config(
+        decoder={"attention": attention},
+        soft=SoftObjective(entropy_weight=0.5),
+        hard=HardObjective(entropy_weight=0.5),
+        entropy_weight_end=0.1,
+        epochs=2,
+    )
+    trainer = trainer_of(config, random_data())
+    for share, weight in ((0, 0.5), (1, 0.3), (2, 0.1)):
+        trainer.taken = share * trainer.batches_an_epoch
+        trainer.adjust()
+        assert trainer.objective.entropy_weight == pytest.approx(weight)
+    assert config.soft.entropy_weight == config.hard.entropy_weight == 0.5  # the settings themselves do not move
+    constant = trainer_of(replace(config, entropy_weight_end=None), random_data())
+    constant.taken = constant.batches_an_epoch
+    constant.adjust()
+    assert constant.objective.entropy_weight == 0.5
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_every_weight_takes_a_step(optimiser: str) -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(optimiser=optimiser, decoder={"first_word": "learned"}), data)
+    before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
+    for indices in batches(data.captions, 4, 0):
+        trainer.one_batch(indices)
+    still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
+    assert still == []
+    expected = {"adam": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}[optimiser]
+    assert type(trainer.optimiser) is expected
+
+
+def test_the_zero_first_word_stays_zero() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(weight_decay=0.1, averaging=0.5), data)
+    trainer.run(show=False)
+    for decoder in (trainer.decoder, trainer.average):
+        assert torch.equal(decoder.embedding.weight[-1], torch.zeros(17))
+
+
+def test_clipping_bounds_the_norm_of_the_gradient() -> None:
+    data = random_data()
+    norms = {}
+    for clip in (0.0, 0.3):
+        trainer = trainer_of(small_config(clip=clip), data)
+        trainer.one_batch(batches(data.captions, 4, 0)[0])
+        gradients = [parameter.grad for parameter in trainer.decoder.parameters() if parameter.grad is not None]
+        norms[clip] = float(torch.stack([gradient.norm() for gradient in gradients]).norm())
+    assert norms[0.0] > 1 and norms[0.3] == pytest.approx(0.3, rel=1e-3)
+
+
+def test_the_average_follows_the_weights() -> None:
+    data = random_data()
+    plain, averaged = trainer_of(small_config(), data), trainer_of(small_config(averaging=0.5), data)
+    expected = {name: value.clone() for name, value in averaged.average.named_parameters()}
+    for taken, indices in enumerate(batches(data.captions, 4, 0)[:5], start=1):
+        plain.one_batch(indices)
+        averaged.one_batch(indices)
+        assert differing(dict(plain.average.named_parameters()), dict(plain.decoder.named_parameters())) == []
+        decay = min(0.5, (1 + taken) / (10 + taken))  # young averages forget faster
+        for name, value in averaged.decoder.named_parameters():
+            expected[name] = decay * expected[name] + (1 - decay) * value.detach()
+    torch.testing.assert_close(dict(averaged.average.named_parameters()), expected)
+
+
+def test_a_loss_that_is_no_number_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    whole = SoftObjective.__call__
+
+    def broken(self: SoftObjective, told: Any, captions: Tensor) -> Loss:
+        loss = whole(self, told, captions)
+        return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
+
+    monkeypatch.setattr(SoftObjective, "__call__", broken)
+    with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
+        trainer.run(show=False)
+    for value in weights_of(trainer).values():
+        assert value.isfinite().all()  # it never reached the weights
+
+
+def test_one_seed_gives_one_training() -> None:
+    data = random_data(views=2)
+    first, second, other = (trainer_of(replace(HARD, epochs=1, seed=seed), data) for seed in (3, 3, 4))
+    for trainer in (first, second, other):  # each draws from the global generator, so it starts afresh
+        torch.manual_seed(trainer.config.seed)
+        trainer.run(show=False)
+    assert differing(weights_of(first), weights_of(second)) == []
+    assert differing(weights_of(first), weights_of(other)) != []
+
+
+def test_training_may_start_from_given_weights() -> None:
+    data = random_data()
+    first = trainer_of(small_config(epochs=1), data)
+    first.run(show=False)
+    second = trainer_of(small_config(seed=9), data, initial=first.average.state_dict())
+    for decoder in (second.decoder, second.average):
+        assert differing(decoder.state_dict(), first.average.state_dict()) == []
+
+
+def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    together = data.views[0][sorted({name for name, _ in data.captions})]
+    assert float((together * trainer.decoder.annotation_scale).square().mean()) == pytest.approx(1, rel=1e-5)
+    assert annotation_scale(data) == pytest.approx(float(trainer.decoder.annotation_scale))
+    unscaled = trainer_of(small_config(decoder={"annotation_norm": "layer"}), data)
+    assert float(unscaled.decoder.annotation_scale) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimiser": "sgd"},
+        {"schedule": "linear"},
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"patience": 0},
+        {"learning_rate": 0.0},
+        {"clip": -1.0},
+        {"averaging": 1.0},
+        {"validation_beam": 0},
+        {"hard": {"coin": "both sides"}},
+        {"hard": {"reward": "none"}},
+        {"hard": {"baseline": "mean"}},
+        {"hard": {"samples": 0}},
+        {"soft": {"label_smoothing": 1.0}},
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused_by_name(change: dict[str, Any]) -> None:
+    ((name, value),) = change.items()
+    with pytest.raises(SatError) as refusal:
+        if isinstance(value, dict):
+            ((name, value),) = value.items()
+            (HardObjective if "hard" in change else SoftObjective)(**{name: value})
+        else:
+            small_config(**change)
+    assert name in str(refusal.value) and str(value) in str(refusal.value)
+
+
+# Scheduled sampling
+
+
+def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> None:
+    data = random_data()
+    config = small_config(epochs=2, scheduled_sampling_end=0.6)
+    trainer = trainer_of(config, data)
+    with torch.no_grad():  # so that every own word is one and the same
+        trainer.decoder.output_bias[5] = 100.0
+    captions = torch.tensor([words for _, words in data.captions if len(words) == len(data.captions[0][1])])
+    captions = captions.masked_fill(captions == 5, 6).repeat(40, 1)
+    names = [data.captions[0][0]] * len(captions)
+    annotations = trainer.annotations(names)
+    assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
+    for done in (0.5, 1.0):
+        trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
+        share = 0.6 * trainer.progress()
+        found = trainer.history(annotations, captions)
+        own = found != captions
+        assert (found[own] == 5).all()
+        assert own.float().mean().item() == pytest.approx(share, abs=0.08)
+
+
+def test_the_decoders_own_words_never_end_the_caption() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(epochs=1, scheduled_sampling=1.0), data)
+    with torch.no_grad():
+        trainer.decoder.output_bias[Vocabulary.END] = 100.0
+    trainer.taken = trainer.batches_an_epoch  # all words are its own
+    captions = torch.tensor([data.captions[0][1]])
+    found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
+    assert not (found == Vocabulary.END).any()
+
+
+def test_a_share_of_own_words_that_is_no_share_is_refused() -> None:
+    with pytest.raises(SatError, match=r"scheduled_sampling is 1\.5"):
+        TrainingConfig(scheduled_sampling=1.5)

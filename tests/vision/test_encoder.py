@@ -1,0 +1,433 @@
+"""The encoder: VGG-19 from every kind of file, vision models of `transformers`, and what frozen means."""
+
+import hashlib
+import importlib
+import json
+import struct
+import urllib.error
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.errors import SatError
+from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.vision import encoder as encoder_module
+from show_attend_tell.vision.encoder import SHIPPED_VGG19, VGG19, Encoder, load_encoder, weights_digest
+
+CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34)
+POOLED_AFTER = (2, 7, 16, 25)
+
+
+@pytest.fixture(scope="module")
+def vgg() -> Encoder:
+    return load_encoder()
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Tensor]:
+    return safetensors.torch.load_file(SHIPPED_VGG19)
+
+
+def noise(photos: int, size: int) -> Tensor:
+    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
+
+
+def tiny(body: nn.Module, size: int = 6) -> Encoder:
+    """An encoder of a body that keeps height and width."""
+    preprocessing = Preprocessing(size=size)
+    return Encoder(body, name="tiny", annotation_size=5, grid=(size, size), preprocessing=preprocessing)
+
+
+# VGG-19
+
+
+def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
+    weights = unpack_8bit(shipped)
+    names = {f"features.{i}.{kind}" for i in CONVOLUTIONS for kind in ("weight", "bias")}
+    assert names == weights.keys() == VGG19().state_dict().keys()
+    assert len(VGG19().features) == 36  # the last is index 35, the ReLU of conv5_4
+    expected = noise(1, 224)
+    for i in CONVOLUTIONS:
+        expected = functional.conv2d(
+            expected, weights[f"features.{i}.weight"], weights[f"features.{i}.bias"], padding=1
+        )
+        expected = expected.clamp_min(0)
+        if i in POOLED_AFTER:
+            expected = functional.max_pool2d(expected, 2, 2)
+    annotations = vgg(noise(1, 224))
+    assert annotations.shape == (1, 196, 512) and annotations.dtype == torch.float32
+    assert (vgg.grid, vgg.annotation_size) == ((14, 14), 512)
+    for row, column in ((0, 0), (2, 11), (13, 5)):
+        place = annotations[0, row * 14 + column]
+        torch.testing.assert_close(place, expected[0, :, row, column], rtol=1e-4, atol=1e-3)
+
+
+def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
+    again = pack_8bit(unpack_8bit(shipped))
+    assert again.keys() == shipped.keys() and all(torch.equal(again[name], shipped[name]) for name in again)
+    assert vgg.digest == weights_digest(unpack_8bit(shipped))
+    assert vgg.digest in (SHIPPED_VGG19.parent / "README.md").read_text()
+
+
+def test_plain_file_and_published_file_give_the_same_encoder(
+    vgg: Encoder, shipped: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = unpack_8bit(shipped)
+    published = {**plain, "classifier.0.weight": torch.ones(2, 3), "classifier.0.bias": torch.ones(2)}
+    safetensors.torch.save_file(published, tmp_path / "plain.safetensors")
+    assert load_encoder(weights=tmp_path / "plain.safetensors").digest == vgg.digest
+
+    def download(url: str, **options: Any) -> dict[str, Tensor]:
+        assert url == "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
+        assert options["weights_only"] and options["check_hash"]
+        return published
+
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", download)
+    encoder = load_encoder(weights="torchvision", geometry="squash")
+    assert encoder.digest == vgg.digest and encoder.preprocessing.geometry == "squash"
+
+    def fail(url: str, **options: Any) -> None:
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", fail)
+    with pytest.raises(SatError, match=r"could not be downloaded .*no route to host"):
+        load_encoder(weights="torchvision")
+
+
+def test_weights_that_do_not_fit_are_refused_by_name(
+    shipped: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(state: dict[str, Tensor]) -> str:
+        monkeypatch.setattr(safetensors.torch, "load_file", lambda path: state)
+        (tmp_path / "w.safetensors").touch()
+        with pytest.raises(SatError, match=r"w\.safetensors") as error:
+            load_encoder(weights=tmp_path / "w.safetensors")
+        monkeypatch.undo()
+        return str(error.value)
+
+    without = {name: tensor for name, tensor in shipped.items() if name != "features.7.bias"}
+    assert "lacks features.7.bias" in refusal(without)
+    assert "has besides features.36.bias" in refusal({**shipped, "features.36.bias": torch.ones(3)})
+    assert "features.7.bias has shape (127,)" in refusal({**shipped, "features.7.bias": torch.ones(127)})
+    unscaled = {name: tensor for name, tensor in shipped.items() if name != "features.7.weight.scale"}
+    assert "features.7.weight.scale is missing" in refusal(unscaled)
+
+    (tmp_path / "junk.safetensors").write_bytes(b"not tensors")
+    with pytest.raises(SatError, match=r"junk\.safetensors: not a readable"):
+        load_encoder(weights=tmp_path / "junk.safetensors")
+    with pytest.raises(SatError, match=r"absent\.safetensors: no such file"):
+        load_encoder(weights=str(tmp_path / "absent.safetensors"))
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 2**-8)])
+def test_batched_equals_one_by_one(vgg: Encoder, precision: Any, tolerance: float) -> None:
+    pixels = noise(3, 224)
+    together = vgg.annotate(pixels, precision=precision)
+    alone = torch.cat([vgg.annotate(photo[None], precision=precision) for photo in pixels])
+    assert (together - alone).abs().max() <= tolerance * together.abs().max()
+    if precision == "bfloat16":
+        assert not torch.equal(together, vgg.annotate(pixels, precision="float32"))
+
+
+# What every encoder promises
+
+
+def test_precision_follows_the_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny(nn.Conv2d(3, 5, 1))
+    for native, precision in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr(encoder_module, "native_bf16", lambda device, native=native: native)
+        assert encoder.precision == precision
+        expected = encoder.annotate(noise(2, 6), precision=precision)
+        assert torch.equal(encoder.annotate(noise(2, 6)), expected)
+        assert expected.dtype == torch.float32
+
+
+def test_digest_is_of_names_shapes_and_float32_bytes() -> None:
+    weights = {"b": torch.tensor([[1.0, 2.0, 3.0]]), "a": torch.tensor([4, 5])}
+    digest = weights_digest(weights)
+    by_hand = b"a torch.int64 (2,)\n" + struct.pack("=2q", 4, 5)
+    by_hand += b"b torch.float32 (1, 3)\n" + struct.pack("=3f", 1, 2, 3)
+    assert digest == hashlib.sha256(by_hand).hexdigest()
+    assert weights_digest(dict(reversed(weights.items()))) == digest
+    assert weights_digest({**weights, "b": weights["b"].half()}) == digest  # exact in half precision
+    assert weights_digest({**weights, "b": weights["b"].T.contiguous().T}) == digest
+    for other in (
+        {"c": weights["b"], "a": weights["a"]},
+        {**weights, "b": weights["b"].T},
+        {**weights, "b": weights["b"] + 1e-6},
+        {**weights, "a": weights["a"].int()},
+    ):
+        assert weights_digest(other) != digest
+
+
+def test_digest_follows_the_weights_in_use() -> None:
+    encoder = tiny(nn.Conv2d(3, 5, 1))
+    before = encoder.digest
+    encoder.unfreeze()
+    with torch.no_grad():
+        encoder.body.bias[2] += 1
+    assert encoder.digest != before
+
+
+def test_frozen_means_that_training_a_parent_changes_nothing() -> None:
+    encoder = tiny(nn.Sequential(nn.Conv2d(3, 5, 1), nn.BatchNorm2d(5), nn.Dropout(0.5)))
+    parent = nn.Sequential(encoder, nn.Linear(5, 1))
+    digest, expected = encoder.digest, encoder(noise(2, 6))
+    parent.train()
+    assert parent.training and not encoder.training
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    for _ in range(3):
+        parent(noise(2, 6) + 7).sum().backward()
+    assert encoder.digest == digest  # running mean and variance included
+    assert torch.equal(encoder(noise(2, 6)), expected)
+
+
+def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
+    encoder = tiny(nn.Sequential(nn.Conv2d(3, 5, 1), nn.BatchNorm2d(5), nn.Dropout(0.5)))
+    encoder.unfreeze()
+    parent = nn.Sequential(encoder).train()
+    _, norm, dropout = encoder.body
+    assert dropout.training and not norm.training
+    parent(noise(2, 6)).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    assert torch.equal(norm.running_mean, torch.zeros(5))
+
+    annotations = encoder.annotate(noise(2, 6))
+    assert torch.equal(annotations, encoder.annotate(noise(2, 6)))  # no dropout here
+    assert not annotations.requires_grad and dropout.training and not norm.training
+
+
+def test_annotations_may_feed_a_decoder_in_training() -> None:
+    layer = nn.Linear(5, 2)
+    layer(tiny(nn.Conv2d(3, 5, 1)).annotate(noise(2, 6))).sum().backward()
+    assert layer.weight.grad is not None
+
+
+def test_pixels_of_another_size_are_refused() -> None:
+    for shape in ((2, 3, 6, 7), (3, 6, 6), (2, 1, 6, 6)):
+        with pytest.raises(SatError, match=r"pixels are \(B, 3, 6, 6\), not"):
+            tiny(nn.Conv2d(3, 5, 1))(torch.zeros(shape))
+
+
+# Vision models of transformers, tiny ones with random weights
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    return pytest.importorskip("transformers", reason="transformers, an extra, is not installed")
+
+
+VIT = {
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 7,
+    "image_size": 20,
+    "patch_size": 4,
+}
+RESNET = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
+CONVNEXT = {"hidden_sizes": [6, 10], "depths": [1, 1], "num_stages": 2, "patch_size": 4, "image_size": 40}
+SWIN = {
+    "embed_dim": 6,
+    "depths": [1, 1, 1],
+    "num_heads": [1, 2, 3],
+    "window_size": 3,
+    "image_size": 48,
+    "patch_size": 4,
+}
+
+# class, configuration, the side of its photos, the grid expected, the annotation size expected
+MODELS = [
+    ("ViT", VIT, 20, (5, 5), 12),
+    ("DeiT", VIT, 20, (5, 5), 12),
+    ("Dinov2", {**VIT, "mlp_ratio": 2}, 20, (5, 5), 12),
+    ("Dinov2WithRegisters", {**VIT, "num_register_tokens": 3, "mlp_ratio": 2}, 20, (5, 5), 12),
+    ("CLIPVision", VIT, 20, (5, 5), 12),
+    ("SiglipVision", VIT, 20, (5, 5), 12),
+    ("ResNet", RESNET, 48, (6, 6), 10),
+    ("ConvNext", CONVNEXT, 40, (5, 5), 10),
+    ("Swin", SWIN, 48, (3, 3), 24),
+]
+
+
+def save(transformers: Any, folder: Path, kind: str, config: dict[str, Any], size: int, **processor: Any) -> str:
+    """Save a model with random weights, and the preprocessing of `size`, as a folder that may be loaded."""
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**config))
+    model.save_pretrained(folder)
+    values = {
+        "image_processor_type": "ViTImageProcessor",
+        "size": {"height": size, "width": size},
+        **processor,
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(values))
+    return str(folder)
+
+
+@pytest.mark.parametrize(("kind", "config", "size", "grid", "annotation_size"), MODELS, ids=[m[0] for m in MODELS])
+def test_transformers_models_give_a_grid_in_reading_order(
+    transformers: Any,
+    tmp_path: Path,
+    kind: str,
+    config: dict[str, Any],
+    size: int,
+    grid: tuple[int, int],
+    annotation_size: int,
+) -> None:
+    encoder = load_encoder(save(transformers, tmp_path, kind, config, size))
+    assert (encoder.grid, encoder.annotation_size) == (grid, annotation_size)
+    assert encoder.preprocessing.size == size
+    pixels = noise(2, size)
+    annotations = encoder.annotate(pixels, precision="float32")
+    assert annotations.shape == (2, grid[0] * grid[1], annotation_size)
+
+    # A change of one corner of the photo must be felt most at the place of that corner, or beside it where
+    # convolutions overlap.
+    rows, columns = grid
+    step = size // rows
+    for row, column in ((0, columns - 1), (rows - 1, 0)):
+        changed = pixels.clone()
+        changed[:, :, row * step : (row + 1) * step, column * step : (column + 1) * step] += 3
+        felt = (encoder.annotate(changed, precision="float32") - annotations).norm(dim=2)
+        for place in felt.argmax(1).tolist():
+            assert abs(place // columns - row) <= 1 and abs(place % columns - column) <= 1
+
+    parent = nn.Sequential(encoder).train()
+    digest = encoder.digest
+    parent(pixels + 5)
+    assert encoder.digest == digest == load_encoder(str(tmp_path)).digest
+    alone = torch.cat([encoder.annotate(photo[None], precision="float32") for photo in pixels])
+    torch.testing.assert_close(alone, annotations, rtol=1e-4, atol=1e-5)
+    assert encoder.annotate(pixels, precision="bfloat16").dtype == torch.float32
+
+
+def test_patch_tokens_are_the_model_s_own_in_order(transformers: Any, tmp_path: Path) -> None:
+    config = {**VIT, "num_register_tokens": 3, "mlp_ratio": 2}
+    encoder = load_encoder(save(transformers, tmp_path, "Dinov2WithRegisters", config, 20))
+    tokens = transformers.AutoModel.from_pretrained(tmp_path).eval()(pixel_values=noise(2, 20)).last_hidden_state
+    assert tokens.shape[1] == 1 + 3 + 25
+    torch.testing.assert_close(encoder(noise(2, 20)), tokens[:, 4:].detach())
+
+
+def test_a_classifier_s_checkpoint_gives_one_digest(transformers: Any, tmp_path: Path) -> None:
+    """Its model has no pooler; one made at random at each loading must not count."""
+    transformers.ViTForImageClassification(transformers.ViTConfig(**VIT)).save_pretrained(tmp_path)
+    first = load_encoder(str(tmp_path))
+    assert first.digest == load_encoder(str(tmp_path)).digest
+    assert first.preprocessing == Preprocessing(size=20)  # no preprocessor_config.json: the configuration's size
+
+
+def test_the_seeing_half_of_clip_is_taken(transformers: Any, tmp_path: Path) -> None:
+    text = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
+    model = transformers.CLIPModel(transformers.CLIPConfig(vision_config=VIT, text_config=text, projection_dim=7))
+    model.save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path))
+    assert encoder.grid == (5, 5)
+    expected = model.eval().vision_model(pixel_values=noise(1, 20)).last_hidden_state[:, 1:].detach()
+    torch.testing.assert_close(encoder(noise(1, 20)), expected)
+
+
+def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> None:
+    processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
+    name = save(transformers, tmp_path, "ViT", VIT, 20, **processor)
+    expected = Preprocessing(20, "squash", (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+    assert load_encoder(name, geometry="squash").preprocessing == expected
+    cropped = {
+        "size": {"shortest_edge": 24},
+        "do_center_crop": True,
+        "crop_size": {"height": 20, "width": 20},
+    }
+    values = {"image_processor_type": "ViTImageProcessor", **cropped, "do_normalize": False}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    assert load_encoder(name).preprocessing == Preprocessing(20, "crop", (0, 0, 0), (1, 1, 1))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({**values, "crop_size": {"longest_edge": 20}}))
+    with pytest.raises(SatError, match="names no size in pixels"):
+        load_encoder(name)
+
+
+def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str, message: str) -> None:
+        with pytest.raises(SatError, match=message) as refusal:
+            load_encoder(name)
+        assert name in str(refusal.value)
+
+    yolos = {**VIT, "image_size": [20, 20], "num_detection_tokens": 3}
+    refused(save(transformers, tmp_path / "yolos", "Yolos", yolos, 20), "29 tokens .* no grid of 5 × 5 places")
+    refused(save(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
+    words = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
+    refused(save(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
+    refused(str(tmp_path / "absent"), "neither vgg19 nor a model")
+
+    name = save(transformers, tmp_path / "part", "ViT", VIT, 20)
+    weights = safetensors.torch.load_file(tmp_path / "part" / "model.safetensors")
+    del weights["embeddings.position_embeddings"]
+    safetensors.torch.save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
+    refused(name, "lacks embeddings.position_embeddings")
+
+    (tmp_path / "part" / "model.safetensors").write_bytes(b"half of it")
+    refused(name, "neither vgg19 nor a model")
+
+    name = save(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
+    refused(name, "no mean and std of three colours")
+    (tmp_path / "mean" / "preprocessor_config.json").write_text("{")
+    refused(name, r"its preprocessor_config\.json is damaged")
+
+    with pytest.raises(SatError, match="only vgg19 takes a file of weights"):
+        load_encoder(name, weights="w.safetensors")
+
+
+def test_a_local_model_is_known_by_its_whole_path(
+    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a checkpoint that names it is read from other folders too."""
+    name = save(transformers, tmp_path / "vit", "ViT", VIT, 20)
+    monkeypatch.chdir(tmp_path)
+    assert load_encoder("vit").name == name
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., Any] = importlib.import_module
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "transformers":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[transformers\]'"):
+        load_encoder("facebook/dinov2-small")
+
+
+# The small one
+
+
+def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_numbers() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(5)
+    torch.manual_seed(3)
+    first, second = load_encoder("small"), load_encoder("small", geometry="squash")
+    assert torch.equal(torch.rand(5), expected)
+    assert first.digest == second.digest and first.frozen
+    assert second.preprocessing == Preprocessing(64, "squash")
+    assert first(noise(2, 64)).shape == (2, 64, 64)
+    with pytest.raises(SatError, match="only vgg19 takes a file of weights"):
+        load_encoder("small", weights="w.safetensors")
+
+
+def test_a_place_of_the_small_encoder_sees_little_and_knows_where_it_is() -> None:
+    encoder = load_encoder("small")
+    photo = noise(1, 64).requires_grad_()
+    encoder(photo).unflatten(1, (8, 8))[0, 3, 5].sum().backward()
+    seen = photo.grad[0].abs().sum(0).nonzero()  # (pixels seen, row and column)
+    # its own 8 × 8 pixels and 7 on every side, so that attention is drawn where the place looks
+    assert seen.amin(0).tolist() == [3 * 8 - 7, 5 * 8 - 7] and seen.amax(0).tolist() == [4 * 8 + 6, 6 * 8 + 6]
+
+    blank = encoder(torch.zeros(1, 3, 64, 64)).detach().unflatten(1, (8, 8))[0, 2:6, 2:6]  # away from the edges
+    assert not torch.allclose(blank[1, 1], blank[1, 2]) and not torch.allclose(blank[1, 1], blank[2, 1])
