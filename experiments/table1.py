@@ -20,7 +20,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
 from show_attend_tell.scoring.comparison import Comparison, Difference, differences
-from show_attend_tell.scoring.metrics import Scores, measure
+from show_attend_tell.scoring.metrics import Scores, score
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
 SQUASHED = ["--geometry", "squash"]  # as the shipped models, for the copy of Flickr8k at hand holds squashed photos
@@ -257,7 +257,7 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
     }
     first = evaluations[names[0]][0]
     photos = list(first.captions)
-    scores = {name: [measured(each, photos) for each in given] for name, given in evaluations.items()}
+    scores = {name: [scores_of(each, photos) for each in given] for name, given in evaluations.items()}
     missing = {
         metric: str(each.corpus[f"{metric}_missing"])
         for given in scores.values()
@@ -266,10 +266,10 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
         if each.corpus[metric] is None
     }
     counts = {name: [each.statistics for each in given] for name, given in scores.items()}
-    baseline, *others = names
+    nic, *others = names
     whole = Comparison(
-        baseline=SYSTEMS[baseline].title,
-        differences={SYSTEMS[name].title: differences(counts[baseline], counts[name]) for name in others},
+        first=SYSTEMS[nic].title,
+        differences={SYSTEMS[name].title: differences(counts[nic], counts[name]) for name in others},
         trainings={SYSTEMS[name].title: len(given) for name, given in evaluations.items()},
         photos=len(photos),
         tokens=first.tokens,
@@ -293,17 +293,17 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
     for quarter in range(QUARTERS):
         rows = order[len(order) * quarter // QUARTERS : len(order) * (quarter + 1) // QUARTERS]
         for name in others:
-            by_metric = {one.metric: one for one in differences(counts[baseline], counts[name], photos=rows)}
+            by_metric = {one.metric: one for one in differences(counts[nic], counts[name], photos=rows)}
             cells = " | ".join(difference(by_metric.get(metric)) for metric in ("cider", "meteor", "bleu_4"))
             words = f"{lengths[rows[0]]:.1f} to {lengths[rows[-1]]:.1f}"
             lines.append(f"| {SYSTEMS[name].title} | {words} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
-def measured(evaluation: Evaluation, photos: list[str]) -> Scores:
+def scores_of(evaluation: Evaluation, photos: list[str]) -> Scores:
     """The scores of an evaluation's captions, in that order of the photos."""
     captions = {photo: evaluation.captions[photo] for photo in photos}
-    return measure(captions, evaluation.references, tokens=evaluation.tokens)
+    return score(captions, evaluation.references, tokens=evaluation.tokens)
 
 
 def difference(one: Difference | None) -> str:

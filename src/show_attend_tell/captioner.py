@@ -248,7 +248,7 @@ class Captioner:
             )
             for photo, image, hypotheses in zip(batch, images, found, strict=True):
                 source = os.fspath(photo) if isinstance(photo, (str, os.PathLike)) else None
-                caption = self.told(hypotheses, decoding, sampling, seed, size=image.size, source=source)
+                caption = self.caption_of(hypotheses, decoding, sampling, seed, size=image.size, source=source)
                 captions.append(dataclasses.replace(caption, photo=image))
         return captions
 
@@ -298,7 +298,7 @@ class Captioner:
         if decoding.reranker_weight and self.reranker is None:
             raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
 
-    def told(
+    def caption_of(
         self,
         hypotheses: list[Hypothesis],
         decoding: Decoding,
@@ -352,7 +352,7 @@ class Captioner:
         """
         pixels = self.encoder.preprocessing(open_photo(photo))
         annotations = self.encoder.annotate(pixels[None].to(self.device))
-        return self.score(
+        return self.log_probability_of(
             annotations,
             caption,
             look=look or self.checkpoint.decoding.look,
@@ -360,15 +360,15 @@ class Captioner:
         )
 
     @torch.inference_mode()
-    def score(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> float:
+    def log_probability_of(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> float:
         """`log_probability` of a caption for annotations (1, L, D), with the photo's own seed."""
         words = tokenise(caption)
         if not words:
             raise SatError(f"caption {caption!r} has no word in it: give at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
         chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
-        told_caption = tell(self.decoder, annotations, ids, look=chosen)
-        return float(word_log_probabilities(told_caption.logits, ids).sum())
+        told = tell(self.decoder, annotations, ids, look=chosen)
+        return float(word_log_probabilities(told.logits, ids).sum())
 
 
 @dataclass(frozen=True, kw_only=True)

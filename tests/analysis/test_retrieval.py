@@ -84,7 +84,7 @@ def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.Mon
         scored.append((split, tokens))
         return {"results": entries}
 
-    monkeypatch.setattr(retrieval, "scored", watched)
+    monkeypatch.setattr(retrieval, "score_split", watched)
     monkeypatch.setattr(retrieval, "check_scorers", lambda: None)
     dataset = read_dataset(shape_folder(tmp_path / "shapes", captions=2))
     encoder = small_encoder()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring import java as java_metrics
-from show_attend_tell.scoring.caption_files import read_evaluation, read_hypotheses, read_references
+from show_attend_tell.scoring.caption_files import read_captions, read_evaluation, read_references
 
 CAPTIONS = {"cat.jpg": "a cat sleeps on a mat", "dog.jpg": "a dark haired dog", "owl.jpg": "an owl looks at you"}
 RAW = {
@@ -112,9 +112,9 @@ def test_captions_of_every_form_are_the_same(number: str, tmp_path: Path) -> Non
         write(tmp_path / "lines.txt", "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\n"),
     ]
     for file in files:
-        assert read_hypotheses(file, references) == CAPTIONS, file
-    assert read_hypotheses(files[1], references, tokens="ptb")["cat.jpg"] == "a cat sleeps on a mat ."
-    empty = read_hypotheses(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
+        assert read_captions(file, references) == CAPTIONS, file
+    assert read_captions(files[1], references, tokens="ptb")["cat.jpg"] == "a cat sleeps on a mat ."
+    empty = read_captions(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
     assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}  # a caption without a word is one
 
 
@@ -123,7 +123,7 @@ def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
     def refused(content: Any, name: str = "told.json") -> str:
         with pytest.raises(SatError) as caught:
-            read_hypotheses(write(tmp_path / name, content), references)
+            read_captions(write(tmp_path / name, content), references)
         return str(caught.value)
 
     told = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in CAPTIONS.items()]
@@ -141,7 +141,7 @@ def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert "is empty" in refused("\n", "told.txt")
     assert "has 2 captions and" in refused("a\nb\n", "told.txt") and "3 photos" in refused("a\nb\n", "told.txt")
     with pytest.raises(SatError, match=r"cannot read .*absent\.txt"):
-        read_hypotheses(tmp_path / "absent.txt", references)
+        read_captions(tmp_path / "absent.txt", references)
 
 
 def test_references_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -44,14 +44,14 @@ def of(metric: str, found: list[Difference]) -> Difference:
 def test_equal_systems_do_not_differ() -> None:
     photos = statistics(np.arange(11.0))
     for one in differences([photos], [photos], resamples=700):
-        assert one.difference == one.low == one.high == 0 and one.baseline == one.system
+        assert one.difference == one.low == one.high == 0 and one.first == one.system
 
 
 def test_a_difference_that_every_photo_has_is_certain() -> None:
     """The photos are drawn alike for both: apart, the interval would be as wide as the photos differ."""
     cider = np.arange(11.0)
     one = of("cider", differences([statistics(cider)], [statistics(cider + 3)], resamples=700))
-    assert (one.baseline, one.system) == (pytest.approx(5), pytest.approx(8))
+    assert (one.first, one.system) == (pytest.approx(5), pytest.approx(8))
     assert (one.difference, one.low, one.high) == (pytest.approx(3), pytest.approx(3), pytest.approx(3))
 
 
@@ -131,12 +131,12 @@ def test_evaluations_are_compared_photo_by_photo() -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     backwards = evaluation(dict(reversed(BAD.items())))
     found = compare({"good": [evaluation(GOOD)], "bad": [backwards], "copy": [evaluation(GOOD)]}, show=False)
-    assert (found.baseline, found.photos, found.trainings) == ("good", 7, {"good": 1, "bad": 1, "copy": 1})
-    scores = score(BAD, REFERENCES)
+    assert (found.first, found.photos, found.trainings) == ("good", 7, {"good": 1, "bad": 1, "copy": 1})
+    scores = score(BAD, REFERENCES).corpus
     assert [one.metric for one in found.differences["bad"]] == [m for m in METRICS if m not in ("meteor", "spice")]
     for one in found.differences["bad"]:
         assert one.system == pytest.approx(scores[one.metric]), one.metric
-        assert one.difference == pytest.approx(one.system - one.baseline), one.metric
+        assert one.difference == pytest.approx(one.system - one.first), one.metric
         assert one.low <= one.difference <= one.high, one.metric
     assert all(one.difference == 0 for one in found.differences["copy"])
     assert found.missing["meteor"] == "no Java in this test"
@@ -190,9 +190,9 @@ def test_sat_compare(tmp_path: Path) -> None:
     assert lines[-3].startswith("One training of bad:") and lines[-2] == "METEOR is left out: no Java in this test."
 
     found = json.loads(sat(bad, good, "--json", "-"))
-    assert found["trainings"] == {"bad": 1, "good": 2} and found["baseline"] == "bad"
+    assert found["trainings"] == {"bad": 1, "good": 2} and found["first"] == "bad"
     row = found["differences"]["good"]["cider"]
-    assert row["difference"] == pytest.approx(row["system"] - row["baseline"]) and row["difference"] > 0
+    assert row["difference"] == pytest.approx(row["system"] - row["first"]) and row["difference"] > 0
     assert row["interval"][0] <= row["difference"] <= row["interval"][1]
 
     kept = (tmp_path / "bad.json").read_bytes()
@@ -210,7 +210,7 @@ def test_sat_compare(tmp_path: Path) -> None:
     sat(bad, good, "--markdown", tmp_path / "comparison.md")
     table = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert table[0] == "| | bad | good (mean of 2) | difference | 95 % interval |"
-    assert f"| CIDEr | {row['baseline']:.2f} | {row['system']:.2f} | {row['difference']:+.2f} |" in "\n".join(table)
+    assert f"| CIDEr | {row['first']:.2f} | {row['system']:.2f} | {row['difference']:+.2f} |" in "\n".join(table)
 
     assert "twice" in sat(bad, bad, code=1)
     assert "two systems or more" in sat(bad, code=1)

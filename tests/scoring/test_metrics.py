@@ -14,9 +14,9 @@ import pytest
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.java import meteor_of
-from show_attend_tell.scoring.metrics import assess, bleu, describe, measure, score
+from show_attend_tell.scoring.metrics import bleu, score, score_entries, variety
 
-HYPOTHESES = {
+CAPTIONS = {
     "dog.jpg": "a black dog runs through the snow",
     "girl.jpg": "a girl climbs the stairs",
     "surf.jpg": "a man surfs a wave",
@@ -36,7 +36,7 @@ needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and
 def test_bleu_by_hand() -> None:
     # 1-grams: "the" is allowed twice (by the first reference), "cat" once; 2-grams: only "the cat" is right.
     result = bleu([["the", "the", "the", "cat"]], [[["the", "cat", "on", "the", "mat"], ["a", "cat"]]])
-    assert (result.hypothesis_length, result.reference_length) == (4, 5)
+    assert (result.caption_length, result.reference_length) == (4, 5)
     assert result.brevity_penalty == pytest.approx(math.exp(1 - 5 / 4), abs=1e-8)
     assert result.no_brevity[:2] == pytest.approx((75.0, 100 * math.sqrt(3 / 4 * 1 / 3)), abs=1e-5)
     assert result.with_penalty[0] == pytest.approx(75 * math.exp(-1 / 4), abs=1e-5)
@@ -90,21 +90,21 @@ def test_bleu_refuses_what_it_cannot_score() -> None:
         bleu([["a"], ["b", "c"]], [[["a"]], []])
 
 
-def test_describe() -> None:
-    result = describe({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
+def test_variety() -> None:
+    result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
     assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50, "broken_off": 0}
-    assert "not_in_training" not in describe({"1": "a dog"}, None)
+    assert "not_in_training" not in variety({"1": "a dog"}, None)
     with pytest.raises(SatError, match="no captions"):
-        describe({}, None)
+        variety({}, None)
 
 
 def test_a_caption_that_breaks_off_is_told() -> None:
     """ "a" ends 1 caption of 102 that have it, "dog" 100 of 101; "big" never ends one, but is not common."""
     training = [["a", "dog"]] * 100 + [["dog", "a"], ["a", "big", "cat"]]
     captions = {"1": "a big dog", "2": "a dog on a", "3": "a big", "4": ""}
-    assert describe(captions, training)["broken_off"] == 25
-    assert describe(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
-    assert describe(captions, training[:99])["broken_off"] == 0  # too few to tell
+    assert variety(captions, training)["broken_off"] == 25
+    assert variety(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
+    assert variety(captions, training[:99])["broken_off"] == 0  # too few to tell
 
 
 def test_score_refuses_what_it_cannot_score() -> None:
@@ -124,24 +124,24 @@ def test_score_refuses_what_it_cannot_score() -> None:
 def test_score_refuses_a_photo_without_references(texts: list[str]) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     with pytest.raises(SatError, match=r"'surf\.jpg' has no reference"):
-        score(HYPOTHESES, REFERENCES | {"surf.jpg": texts})
+        score(CAPTIONS, REFERENCES | {"surf.jpg": texts})
 
 
 def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
     with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[evaluation\]'"):
-        score(HYPOTHESES, REFERENCES)
+        score(CAPTIONS, REFERENCES)
 
 
 @needs_java
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # pycocoevalcap's Meteor leaves its pipes open
 def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    scores = measure(HYPOTHESES, REFERENCES)
+    scores = score(CAPTIONS, REFERENCES)
     result = scores.corpus
     assert capfd.readouterr().out == ""  # `sat evaluate --json -` writes there
 
-    given = {photo: [text] for photo, text in HYPOTHESES.items()}
+    given = {photo: [text] for photo, text in CAPTIONS.items()}
     for name, scorer, ours in (
         ("meteor", "Meteor", "meteor"),
         ("rouge", "Rouge", "rouge_l"),
@@ -152,7 +152,7 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
         assert result[ours] == pytest.approx(100 * theirs, abs=1e-9)
         assert [100 * value for value in each] == pytest.approx([one[ours] for one in scores.photos.values()], abs=1e-9)
     ours = bleu(
-        [text.split() for text in HYPOTHESES.values()],
+        [text.split() for text in CAPTIONS.values()],
         [[text.split() for text in texts] for texts in REFERENCES.values()],
     )
     assert [result[f"bleu_{n}"] for n in range(1, 5)] == pytest.approx(ours.with_penalty, abs=1e-9)
@@ -180,10 +180,10 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
 def test_a_corpus_of_repeated_photos_is_scored_as_one() -> None:
     """What the bootstrap does: BLEU of the corpus that was drawn, not a mean of the photos' own."""
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    statistics = measure(HYPOTHESES, REFERENCES).statistics
+    statistics = score(CAPTIONS, REFERENCES).statistics
     photos = ["girl.jpg", "dog.jpg", "girl.jpg", "girl.jpg"]
     drawn = bleu(
-        [HYPOTHESES[photo].split() for photo in photos],
+        [CAPTIONS[photo].split() for photo in photos],
         [[text.split() for text in REFERENCES[photo]] for photo in photos],
     )
     weighted = statistics.scores(np.array([[1.0, 3.0, 0.0]]))
@@ -196,7 +196,7 @@ def test_a_corpus_of_repeated_photos_is_scored_as_one() -> None:
 @pytest.mark.usefixtures("without_java")
 def test_smoothed_bleu_of_a_caption_by_hand() -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    photos = measure(
+    photos = score(
         {"half": "a b c d e", "copy": "a b c d e", "short": "a b c d"},
         {"half": ["a b c x y"], "copy": ["a b c d e", "b"], "short": ["a b c d e f"]},
     ).photos
@@ -210,8 +210,8 @@ def test_smoothed_bleu_of_a_caption_by_hand() -> None:
 @pytest.mark.usefixtures("without_java")
 def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in HYPOTHESES.items()]
-    result = json.loads(json.dumps(assess(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
+    entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in CAPTIONS.items()]
+    result = json.loads(json.dumps(score_entries(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
     assert result["variety"]["not_in_training"] == pytest.approx(200 / 3)
     assert [entry["number"] for entry in result["results"]] == [7, 7, 7]
     assert sum(entry["cider"] for entry in result["results"]) / 3 == pytest.approx(result["cider"])
@@ -220,10 +220,10 @@ def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
         {entry["photo"]: entry["caption"] for entry in result["results"]},
         {entry["photo"]: entry["references"] for entry in result["results"]},
         tokens=result["tokens"],
-    )
+    ).corpus
     assert again == {name: result[name] for name in again}
     with pytest.raises(SatError, match=r"'dog\.jpg' has two captions"):
-        assess([*entries, entries[0]], REFERENCES)
+        score_entries([*entries, entries[0]], REFERENCES)
 
 
 @needs_java
@@ -235,7 +235,7 @@ def test_ptb_convention(capfd: pytest.CaptureFixture[str]) -> None:
         "girl.jpg": ["A girl"],
         "surf.jpg": ["a man surfs a wave"],
     }
-    result = score(raw, choices, tokens="ptb")
+    result = score(raw, choices, tokens="ptb").corpus
     assert capfd.readouterr().out == ""
     assert result["tokens"] == "ptb"
     # Tokenised, two captions are their references; the third is empty and costs length only.
@@ -278,20 +278,20 @@ def test_without_a_sound_java_the_other_metrics_remain(
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     fake_java(tmp_path, monkeypatch, script)
     monkeypatch.setattr(java_metrics, "_PATIENCE", 2.0)
-    result = score(HYPOTHESES, REFERENCES)
+    result = score(CAPTIONS, REFERENCES).corpus
     assert result["meteor"] is None
     assert reason in result["meteor_missing"]
     assert result["bleu_1"] > 0
     assert result["cider"] > 0
     assert result["spice"] is None and result["spice_missing"]
     with pytest.raises(SatError, match=r"'ptb' need its tokeniser|returned"):
-        score(HYPOTHESES, REFERENCES, tokens="ptb")
+        score(CAPTIONS, REFERENCES, tokens="ptb")
 
 
 def test_a_missing_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
-    result = score(HYPOTHESES, REFERENCES)
+    result = score(CAPTIONS, REFERENCES).corpus
     assert result["meteor"] is None
     assert "meteor-1.5.jar is missing" in result["meteor_missing"]
 
@@ -320,7 +320,7 @@ def spice_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_spice_is_the_mean_of_its_program_s_scores(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = f"[{spice_entry(1, '0.25')}, {spice_entry(0, '0.5')}, {spice_entry(2, '0')}]"  # in any order
     fake_java(spice_folder, monkeypatch, SPICE.replace("{}", answer))
-    scores = measure(HYPOTHESES, REFERENCES)
+    scores = score(CAPTIONS, REFERENCES)
     assert scores.corpus["spice"] == pytest.approx(25) and "spice_missing" not in scores.corpus
     assert [one["spice"] for one in scores.photos.values()] == [50, 25, 0]
     assert scores.statistics.scores(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
@@ -340,7 +340,7 @@ def test_without_a_sound_spice_the_reason_is_given(
     script: str, reason: str, spice_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(spice_folder, monkeypatch, script)
-    result = score(HYPOTHESES, REFERENCES)
+    result = score(CAPTIONS, REFERENCES).corpus
     assert result["spice"] is None
     assert reason in result["spice_missing"]
 
@@ -348,6 +348,6 @@ def test_without_a_sound_spice_the_reason_is_given(
 def test_spice_s_models_are_not_fetched_unasked(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(spice_folder, monkeypatch, SPICE)
     (spice_folder / "lib" / "stanford-corenlp-3.6.0-models.jar").unlink()
-    result = score(HYPOTHESES, REFERENCES)
+    result = score(CAPTIONS, REFERENCES).corpus
     assert result["spice"] is None
     assert "python -m pycocoevalcap.spice.get_stanford_models" in result["spice_missing"]

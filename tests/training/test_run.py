@@ -505,7 +505,7 @@ def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
 ) -> None:
     pytest.importorskip("pycocoevalcap")
     decoded: list[int] = []
-    search, known = Captioner.search, scoring_run.assess
+    search, known = Captioner.search, scoring_run.score_entries
 
     def counted(self: Captioner, annotations: Tensor, *rest: Any, **options: Any) -> Any:
         decoded.append(len(annotations))
@@ -519,7 +519,7 @@ def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
         return known(entries, references, **options)
 
     monkeypatch.setattr(Captioner, "search", counted)
-    monkeypatch.setattr(scoring_run, "assess", noted)
+    monkeypatch.setattr(scoring_run, "score_entries", noted)
     monkeypatch.setattr(search_module, "CPU_PATHS", 40)
     captioner, result = evaluated(trained, large)
     examples = large.split("test")
@@ -540,7 +540,7 @@ def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
     assert result["tokens"] == "split" and result["captions"] == 53 and result["seed"] == 0
     json.dumps(result, allow_nan=False)
 
-    again = score({found["photo"]: found["caption"] for found in result["results"]}, scored["references"])
+    again = score({found["photo"]: found["caption"] for found in result["results"]}, scored["references"]).corpus
     for name in ("bleu_1", "bleu_4", "bleu_4_no_brevity", "rouge_l", "cider", "brevity_penalty"):
         assert result[name] == again[name], name
     captions = captioner([example.photo for example in examples])

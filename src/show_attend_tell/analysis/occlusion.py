@@ -31,12 +31,12 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look, LookName, Sampled, look_by_name
 from show_attend_tell.model.interface import Decoder, State, tell, word_log_probabilities
+from show_attend_tell.scoring.bootstrap import Bootstrap, Mean
 from show_attend_tell.training.losses import entropy
 
 HIDDEN = 0.1  # of the places
 DRAWS = 4  # of random places a photo
 BATCH = 16  # photos with hidden places that are encoded or told at once
-RESAMPLES = 2000  # of the photos, for an interval
 STILL = 0.05  # a caption's maps do not move when less of α than this is elsewhere at the next word, on average
 
 VARIANTS = {  # which places are hidden
@@ -299,46 +299,6 @@ def history(decoder: Decoder, ids: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- all photos
-
-
-class Mean(NamedTuple):
-    """A mean over words, and what it is in every resample of the photos: nan where a resample has no such word."""
-
-    value: float
-    resampled: NDArray[np.float64]
-
-    def to_dict(self) -> dict[str, float]:
-        """The mean and its 95 % interval, by percentiles."""
-        low, high = np.nanquantile(self.resampled, (0.025, 0.975))
-        return {"mean": self.value, "low": float(low), "high": float(high)}
-
-    def minus(self, other: "Mean") -> "Mean":
-        """The difference to another mean over the same photos."""
-        return Mean(self.value - other.value, self.resampled - other.resampled)
-
-    def over(self, other: "Mean") -> dict[str, float] | None:
-        """The ratio to another mean, or None unless that is above zero with its whole interval."""
-        if other.to_dict()["low"] <= 0:
-            return None
-        above = np.where(other.resampled > 0, other.resampled, np.nan)  # the odd resample beyond the interval
-        return Mean(self.value / other.value, self.resampled / above).to_dict()
-
-
-class Bootstrap:
-    """Means of values (W,) that belong to photos (W,), numbered from 0, with resamples of the photos.
-
-    One seed resamples the same number of photos alike, so that differences and ratios of means are paired.
-    """
-
-    def __init__(self, photos: int, seed: int) -> None:
-        equal = np.full(photos, 1 / photos)
-        self.weights = np.random.default_rng(seed).multinomial(photos, equal, RESAMPLES)  # (resamples, N)
-
-    def __call__(self, values: NDArray[np.float64], photos: NDArray[np.int64]) -> Mean:
-        number = self.weights.shape[1]
-        sums = self.weights @ np.bincount(photos, values, minlength=number)
-        counts = self.weights @ np.bincount(photos, minlength=number)
-        return Mean(float(values.mean()), np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
 
 
 def summarise(watched: Sequence[Watched], grid: tuple[int, int], seed: int) -> dict[str, Any]:

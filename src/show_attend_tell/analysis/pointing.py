@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from show_attend_tell.analysis.occlusion import Bootstrap
 from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import read_dataset
@@ -19,6 +18,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LookName, look_by_name
 from show_attend_tell.model.interface import tell
+from show_attend_tell.scoring.bootstrap import Bootstrap
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
 

@@ -24,7 +24,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import Decoder, State
-from show_attend_tell.scoring.metrics import check_scorers, measure
+from show_attend_tell.scoring.metrics import check_scorers, score
 from show_attend_tell.vision.sources import cached
 
 AT_ONCE = 128  # captions of one tree, so at most as many paths: more is no faster on a CPU and takes memory
@@ -200,12 +200,12 @@ def kendall_tau_c(scores: Scores, ratings: NDArray[np.int64]) -> float:
 
 
 def reference_metrics(judgements: Sequence[Judgement], examples: Sequence[Example]) -> dict[str, Scores]:
-    """What the usual metrics, `evaluation.measure`'s, give each judged caption against its photo's own captions."""
+    """The scores of each judged caption by the usual metrics, against its photo's own captions."""
     of = {example.name: [" ".join(words) for words in example.captions] for example in examples}
     keys = [f"{judged.photo} {judged.source}#{judged.number}" for judged in judgements]
-    told = {key: of[judged.source][judged.number] for key, judged in zip(keys, judgements, strict=True)}
+    captions = {key: of[judged.source][judged.number] for key, judged in zip(keys, judgements, strict=True)}
     references = {key: of[judged.photo] for key, judged in zip(keys, judgements, strict=True)}
-    each = measure(told, references).photos
+    each = score(captions, references).photos
     return {name: np.array([each[key][name] for key in keys]) for name in each[keys[0]]}
 
 
@@ -271,17 +271,17 @@ def rank(
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
     trees = grow(words)
 
-    def told(example: Example, trees: list[list[Level]], captions: int) -> Scores:
+    def scored(example: Example, trees: list[list[Level]], captions: int) -> Scores:
         photo = annotations[[example.name]].to(captioner.device)
         found: Scores = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
         return found
 
     with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
         for number, example in enumerate(tqdm(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)):
-            log_p[number] = told(example, trees, len(chosen))
+            log_p[number] = scored(example, trees, len(chosen))
         for number, example in enumerate(examples[len(among) :], start=len(among)):
             if columns := [cell[1] for cell in cells if cell[0] == number]:
-                log_p[number, columns] = told(example, grow([words[one] for one in columns]), len(columns))
+                log_p[number, columns] = scored(example, grow([words[one] for one in columns]), len(columns))
 
     scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p, len(among))}
     owners = np.array([row[name] for name, _ in chosen[:ranked]])
@@ -300,7 +300,7 @@ def rank(
         metrics = reference_metrics(judgements, examples)
         ratings = np.array([judged.ratings for judged in judgements])
 
-        def agreement(values: Scores) -> float | None:
+        def correlation(values: Scores) -> float | None:
             if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
                 return None
             return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())
@@ -308,8 +308,8 @@ def rank(
         result["experts"] = {
             "own_captions_dropped": own,
             "ratings": ratings.size,
-            "tau_c": {name: agreement(values) for name, values in ours.items()},
-            "metrics": {name: agreement(values) for name, values in metrics.items()},
+            "tau_c": {name: correlation(values) for name, values in ours.items()},
+            "metrics": {name: correlation(values) for name, values in metrics.items()},
             "pairs": [
                 {
                     "photo": judged.photo,

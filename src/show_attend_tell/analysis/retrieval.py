@@ -24,7 +24,7 @@ from tqdm import tqdm
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring.metrics import Tokens, bleu, check_scorers
-from show_attend_tell.scoring.run import scored
+from show_attend_tell.scoring.run import score_split
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import MeanAnnotations, cached
 
@@ -111,7 +111,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Caption a whole split by retrieval from the train split, with what is best on val, and score it.
 
-    Returns what `pipeline.evaluate` does; each of the ``results`` has the training photo that its caption was
+    Returns what `scoring.run.evaluate` does; each of the ``results`` has the training photo that its caption was
     ``borrowed_from``, and ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of all that
     was tried. Raises `SatError` for a data set without train or val photos, for an unknown split, and for train,
     whose photos are the nearest to themselves.
@@ -142,7 +142,7 @@ def evaluate(
         caption = {"caption": " ".join(words), "words": list(words), "borrowed_from": train[photo].name}
         entries.append({"photo": example.name, "file": file, **caption})
     return {
-        **scored(dataset, split, entries, tokens=tokens),
+        **score_split(dataset, split, entries, tokens=tokens),
         "model": "retrieval",
         "retrieval": {
             "neighbours": k,

@@ -34,7 +34,7 @@ def card(checkpoint: "Checkpoint", name: str) -> str:
             if checkpoint.reranker is None
             else [f"- Visual n-grams, which captions are ranked by too: {checkpoint.reranker}."]
         ),
-        f"- Decoding defaults: {checkpoint.decoding.told()}; look by {checkpoint.decoding.look}.",
+        f"- Decoding defaults: {checkpoint.decoding.summary()}; look by {checkpoint.decoding.look}.",
         "",
         "## Training",
         "",
@@ -73,7 +73,7 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
     made = {}
     for split, found in sorted(scores.items()):
         decoding = Decoding().but(**{name: found.get(name) for name in numbers})
-        made[split] = f"{found['tokens']} tokens; {decoding.told()}; look by {found['look']}"
+        made[split] = f"{found['tokens']} tokens; {decoding.summary()}; look by {found['look']}"
     alike = len(set(made.values())) == 1
     legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {one}" for split, one in made.items())
     return [

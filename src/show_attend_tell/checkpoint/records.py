@@ -40,7 +40,7 @@ class Decoding:
         """This decoding with what is given instead; None is nothing given."""
         return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The numbers in words."""
         weight = f", reranker weight {self.reranker_weight:g}" if self.reranker_weight else ""
         return f"beam {self.beam}, length normalisation {self.length_normalisation:g}{weight}"

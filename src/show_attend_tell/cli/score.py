@@ -28,16 +28,16 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     HYPOTHESES is COCO results JSON, an evaluation of sat evaluate, or a text file with a caption a line. REFERENCES is
     Karpathy's split file, COCO's captions JSON, or text files, each with one reference of each photo, a line a photo.
     """
-    from show_attend_tell.scoring.caption_files import read_hypotheses, read_references
-    from show_attend_tell.scoring.metrics import assess, check_scorers
+    from show_attend_tell.scoring.caption_files import read_captions, read_references
+    from show_attend_tell.scoring.metrics import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
     wanted = read_references(references, split=split, tokens=tokens)
-    captions = read_hypotheses(hypotheses, wanted, tokens=tokens)
+    captions = read_captions(hypotheses, wanted, tokens=tokens)
     entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
     result = {
-        **assess(entries, wanted.texts, tokens=tokens, training=wanted.training, show=True),
+        **score_entries(entries, wanted.texts, tokens=tokens, training=wanted.training, show=True),
         "model": hypotheses.stem,
         "data": wanted.name,
         "split": wanted.split,

@@ -1,6 +1,6 @@
 """Files of captions and of references: those of any system, to be scored, and our own evaluations, to be compared.
 
-Captions to score (`read_hypotheses`) are
+Captions to score (`read_captions`) are
 
 1. COCO results: a JSON list of `{"image_id": NUMBER or file name, "caption": TEXT}`;
 2. an evaluation, as `sat evaluate --json` and `sat score --json` write it;
@@ -101,14 +101,14 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     )
 
 
-def read_hypotheses(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
+def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in their order in the file.
 
     With the tokens "split" captions are put into the split file's form (`vocabulary.tokenise`), which leaves those that
     are in it as they are. Raises `SatError`, naming the first offender, for a file of no known form, an empty or
     damaged one, a photo that has no references or two captions, and another number of lines than of photos.
     """
-    told: list[tuple[str, str, str]] = []  # where, photo, caption
+    listed: list[tuple[str, str, str]] = []  # where, photo, caption
     if file.suffix == ".json":
         content = read_json(file)
         key = "photo" if isinstance(content, dict) else "image_id"
@@ -117,7 +117,7 @@ def read_hypotheses(file: Path, references: References, *, tokens: Tokens = "spl
             where, photo = f"{file}: caption {index + 1}", entry.get(key)
             if not isinstance(photo, (str, int)):
                 raise SatError(f"{where}: {key!r} must be a number or a file name, and is {shown(photo)}")
-            told.append((where, str(photo), text_of(entry, "caption", where)))
+            listed.append((where, str(photo), text_of(entry, "caption", where)))
     else:
         lines = _lines(file)
         if len(lines) != len(references.texts):
@@ -125,14 +125,14 @@ def read_hypotheses(file: Path, references: References, *, tokens: Tokens = "spl
                 f"{file} has {count(len(lines), 'caption')} and {references.source} references of "
                 f"{count(len(references.texts), 'photo')}; give a caption a line, in that order"
             )
-        told = [
+        listed = [
             (f"{file}: line {number}", photo, line)
             for number, (photo, line) in enumerate(zip(references.texts, lines, strict=True), start=1)
         ]
-    if not told:
+    if not listed:
         raise SatError(f"{file} holds no captions")
     captions: dict[str, str] = {}
-    for where, photo, caption in told:
+    for where, photo, caption in listed:
         name = photo if photo in references.texts else references.numbers.get(photo, photo)
         if name not in references.texts:
             split = f", split {references.split}" if references.split else ""

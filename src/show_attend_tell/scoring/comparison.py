@@ -1,12 +1,11 @@
 """Whether one system's captions are better than another's: differences of scores with their 95 % intervals.
 
-The paired bootstrap (Koehn 2004): photos are drawn with replacement, the same ones for every system, each system is
-scored on them as a corpus, and the middle 95 % of the differences are the interval. It says how far the difference
-would move with other photos like these. A system given by several trainings, which differ in their seed, has the mean
-of their scores, and its trainings are drawn too; then the interval also says how far other trainings would move it.
+The intervals are by the paired bootstrap: every system is scored, as a corpus, on the same resampled photos. A system
+may be given by several trainings, which differ in their seed. Its score is then the mean of theirs, and its trainings
+are resampled too, so that the interval also says how far other trainings would move the difference.
 
-S trainings are drawn S − 1 at a time, because so few of them, drawn S at a time, would vary too little by a factor of
-(S − 1) / S (Rao & Wu 1988). With two or three the interval is still a rough one.
+S trainings are drawn S − 1 at a time. Drawn S at a time, so few of them would vary too little, by a factor of
+(S − 1) / S (Rao & Wu 1988). With two or three trainings the interval is still rough.
 
 N photos · R resamples · S trainings of a system.
 """
@@ -15,15 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count
+from show_attend_tell.scoring.bootstrap import Array, draw, interval
 from show_attend_tell.scoring.caption_files import Evaluation
-from show_attend_tell.scoring.metrics import Statistics, measure
-
-Array = NDArray[np.float64]
+from show_attend_tell.scoring.metrics import Statistics, score
 
 METRICS = {
     **{f"bleu_{n}": f"BLEU-{n}" for n in range(1, 5)},
@@ -38,10 +35,10 @@ _AT_ONCE = 500  # resamples, to keep their weights of the photos small
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher a system's score is than the baseline's, and the 95 % interval of that, ×100."""
+    """How much higher a system's score is than the first system's, and the 95 % interval of that, ×100."""
 
     metric: str  # a key of `METRICS`
-    baseline: float  # the scores themselves, the mean over the trainings
+    first: float  # the scores themselves, the mean over the trainings
     system: float
     difference: float
     low: float
@@ -49,7 +46,7 @@ class Difference:
 
 
 def differences(
-    baseline: Sequence[Statistics],
+    first: Sequence[Statistics],
     system: Sequence[Statistics],
     *,
     resamples: int = 10_000,
@@ -58,11 +55,11 @@ def differences(
 ) -> list[Difference]:
     """Compare two systems on the same photos by the paired bootstrap, on every metric that all trainings have.
 
-    Each system is a list of S trainings' statistics (`evaluation.measure`), all of the same N photos in one order.
+    Each system is a list of S trainings' statistics (`metrics.score`), all of the same N photos in one order.
     ``photos`` are the numbers of those that count, all by default; CIDEr's weights of words stay those of all. BLEU and
     METEOR of a resample are those of the corpus that it is, CIDEr, ROUGE-L and SPICE the means of its photos' own.
     """
-    trainings = [[_chosen(statistics, photos) for statistics in system] for system in (baseline, system)]
+    trainings = [[_chosen(statistics, photos) for statistics in system] for system in (first, system)]
     size = len(trainings[0][0].cider)
     whole = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
     metrics = [metric for metric in METRICS if all(metric in scores for scores in whole)]
@@ -71,18 +68,18 @@ def differences(
     found: dict[str, list[Array]] = {metric: [] for metric in metrics}
     for start in range(0, resamples, _AT_ONCE):
         rows = min(_AT_ONCE, resamples - start)
-        weights = _drawn(generator, size, size, rows)
+        weights = draw(generator, size, size, rows)
         drawn = []
         for each in trainings:
             number = max(1, len(each) - 1)
-            drawn.append(_mean_scores(each, weights, _drawn(generator, len(each), number, rows) / number))
+            drawn.append(_mean_scores(each, weights, draw(generator, len(each), number, rows) / number))
         for metric in metrics:
             found[metric].append(drawn[1][metric] - drawn[0][metric])
     result = []
     for metric in metrics:
-        low, high = np.quantile(np.concatenate(found[metric]), [0.025, 0.975])
+        low, high = interval(np.concatenate(found[metric]))
         before, after = (float(scores[metric][0]) for scores in whole)
-        result.append(Difference(metric, before, after, after - before, float(low), float(high)))
+        result.append(Difference(metric, before, after, after - before, low, high))
     return result
 
 
@@ -99,12 +96,6 @@ def _chosen(statistics: Statistics, photos: Sequence[int] | None) -> Statistics:
     )
 
 
-def _drawn(generator: np.random.Generator, things: int, number: int, rows: int) -> Array:
-    """How often each thing is drawn, in ``rows`` draws of ``number`` with replacement (rows, things)."""
-    drawn = generator.integers(things, size=(rows, number)) + things * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * things).reshape(rows, things).astype(float)
-
-
 def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array) -> dict[str, Array]:
     """Every metric (R,) that all trainings have, their mean by ``shares`` (R, S), of photos by ``weights`` (R, N)."""
     scores = [statistics.scores(weights) for statistics in trainings]
@@ -117,9 +108,9 @@ def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array)
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems compared with the first of them, the baseline."""
+    """Systems compared with the first of them."""
 
-    baseline: str
+    first: str
     differences: dict[str, list[Difference]]  # by the other systems' names
     trainings: dict[str, int]  # by all systems' names
     photos: int
@@ -131,7 +122,7 @@ class Comparison:
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
-            "baseline": self.baseline,
+            "first": self.first,
             "trainings": self.trainings,
             "photos": self.photos,
             "tokens": self.tokens,
@@ -141,7 +132,7 @@ class Comparison:
             "differences": {
                 name: {
                     one.metric: {
-                        "baseline": one.baseline,
+                        "first": one.first,
                         "system": one.system,
                         "difference": one.difference,
                         "interval": [one.low, one.high],
@@ -171,7 +162,7 @@ class Comparison:
         """Tables for a terminal."""
         lines = []
         for name, found in self.differences.items():
-            rows = [("", self._title(self.baseline), self._title(name), "difference", "95 % interval")]
+            rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
             rows += [(METRICS[one.metric], *_figures(one)) for one in found]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             for metric, *figures in rows:
@@ -184,7 +175,7 @@ class Comparison:
         """Tables for a document."""
         parts = []
         for name, found in self.differences.items():
-            rows = [f"| | {self._title(self.baseline)} | {self._title(name)} | difference | 95 % interval |"]
+            rows = [f"| | {self._title(self.first)} | {self._title(name)} | difference | 95 % interval |"]
             rows += ["| --- | ---: | ---: | ---: | ---: |"]
             rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one))} |" for one in found]
             parts.append("\n".join(rows))
@@ -196,7 +187,7 @@ class Comparison:
 
 
 def _figures(one: Difference) -> tuple[str, str, str, str]:
-    return f"{one.baseline:.2f}", f"{one.system:.2f}", f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
+    return f"{one.first:.2f}", f"{one.system:.2f}", f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
 
 
 def compare(
@@ -233,17 +224,17 @@ def compare(
         for name, each in systems.items():
             for evaluation in each:
                 captions = {photo: evaluation.captions[photo] for photo in order}
-                scores = measure(captions, first.references, tokens=first.tokens)
+                scores = score(captions, first.references, tokens=first.tokens)
                 statistics[name].append(scores.statistics)
                 for metric in ("meteor", "spice"):
                     if scores.corpus[metric] is None:
                         missing[metric] = scores.corpus[f"{metric}_missing"]
                 bar.update()
-    baseline, *others = systems
+    name_of_first, *others = systems
     return Comparison(
-        baseline=baseline,
+        first=name_of_first,
         differences={
-            name: differences(statistics[baseline], statistics[name], resamples=resamples, seed=seed, photos=rows)
+            name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed, photos=rows)
             for name in tqdm(others, desc="bootstrap", unit="system", disable=not show)
         },
         trainings={name: len(each) for name, each in systems.items()},

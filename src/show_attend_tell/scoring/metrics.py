@@ -1,9 +1,12 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-Two named conventions for the words that are compared. `"split"`, the headline: captions and references are
-the split file's own tokens (lower-case, no punctuation) joined by spaces, given to the scorers as they are.
-`"ptb"`: both are raw text, cut by the Penn Treebank tokeniser as coco-caption does. Scores of one convention
-must not be compared with scores of the other: the difference is worth several points.
+To score is to compute metrics of captions against references. There are two conventions for the words compared:
+
+- `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
+  joined by spaces, and are given to the scorers as they are;
+- `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption.
+
+Scores of different conventions must not be compared: they differ by several points.
 
 BLEU without its brevity penalty, which the paper quotes, flatters short captions: quote it beside the other.
 
@@ -40,14 +43,14 @@ class Bleu:
     with_penalty: tuple[float, float, float, float]
     no_brevity: tuple[float, float, float, float]
     brevity_penalty: float  # the factor between the two, 0 to 1
-    hypothesis_length: int  # words in all captions
+    caption_length: int  # words in all captions
     reference_length: int  # words in the references closest to them in length
 
 
-def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Bleu:
+def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Bleu:
     """Score captions against their references by BLEU-1 to BLEU-4 over the whole corpus, x100.
 
-    `hypotheses` are N captions as lists of words and `references` N lists of captions, in the same order.
+    `captions` are N lists of words and `references` N lists of captions, in the same order.
     BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
     averaged over captions or batches) and clipped by the reference that has the n-gram most often. The
     brevity penalty compares the summed length with that of the closest references, the shorter one where two
@@ -55,27 +58,27 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequ
 
     Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
-    counts = _bleu_counts(hypotheses, references).sum(0)
+    counts = _bleu_counts(captions, references).sum(0)
     plain, penalty = _bleu_of(counts)
     values, product = plain.tolist(), (penalty * plain).tolist()
     return Bleu(
         with_penalty=(product[0], product[1], product[2], product[3]),
         no_brevity=(values[0], values[1], values[2], values[3]),
         brevity_penalty=float(penalty[0]),
-        hypothesis_length=int(counts[8]),
+        caption_length=int(counts[8]),
         reference_length=int(counts[9]),
     )
 
 
-def _bleu_counts(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
+def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
     """What each caption adds to BLEU (N, 10): its 1- to 4-grams that are right, all of them, its length, and that of
     the closest reference."""
-    if not hypotheses:
+    if not captions:
         raise SatError("there are no captions to score")
-    if len(hypotheses) != len(references):
-        raise SatError(f"{len(hypotheses)} captions cannot be scored against {len(references)} lists of references")
+    if len(captions) != len(references):
+        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
     rows = []
-    for index, (words, choices) in enumerate(zip(hypotheses, references, strict=True)):
+    for index, (words, choices) in enumerate(zip(captions, references, strict=True)):
         if not choices:
             raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
         correct, guessed = [], []
@@ -149,54 +152,45 @@ class Statistics:
 class Scores:
     """The scores of captions, together and one by one."""
 
-    corpus: dict[str, Any]  # what `score` returns
+    corpus: dict[str, Any]  # of all captions together, x100
     photos: dict[str, dict[str, float]]  # of each caption by itself, x100
     statistics: Statistics  # in the order of `photos`
 
 
 def score(
-    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]], *, tokens: Tokens = "split"
-) -> dict[str, Any]:
-    """Score captions by every metric of a captioner's card, x100, through pycocoevalcap 1.2.
-
-    `hypotheses` gives one caption per photo and `references` its references, by the same names. With the
-    tokens "split" the texts are compared word by word as they are; with "ptb" they are raw captions and
-    are tokenised first, which needs Java.
-
-    The result has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
-    factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
-    why), `rouge_l`, `cider` (CIDEr-D), `spice` (which needs Java and a parser's models: without them None, and
-    `spice_missing` says why), `captions` (how many) and `tokens`.
-
-    Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
-    photos, for a photo without (non-empty) references, and for "ptb" without Java.
-    """
-    return measure(hypotheses, references, tokens=tokens).corpus
-
-
-def measure(
-    hypotheses: Mapping[str, str],
+    captions: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
     *,
     tokens: Tokens = "split",
     show: bool = False,
 ) -> Scores:
-    """Score captions together, as `score`, and also one by one.
+    """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
+
+    `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
+    the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenised first, which
+    needs Java. `show` shows the progress of METEOR, which takes longest.
+
+    `Scores.corpus` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
+    factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
+    why), `rouge_l`, `cider` (CIDEr-D), `spice` (which needs Java and a parser's models: without them None, and
+    `spice_missing` says why), `captions` (how many) and `tokens`.
 
     A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with
     brevity penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L,
-    CIDEr and SPICE are the means of these; its BLEU and METEOR are not. `show` shows the progress of METEOR, which
-    takes longest. Raises as `score`.
+    CIDEr and SPICE are the means of these; its BLEU and METEOR are not.
+
+    Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
+    photos, for a photo without (non-empty) references, and for "ptb" without Java.
     """
-    _check_names(hypotheses, references)
+    _check_names(captions, references)
     if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are 'split' and 'ptb'")
     scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
     # the nothing between two spaces as a word.
-    photos = list(hypotheses)
-    candidates = [" ".join(hypotheses[photo].split()) for photo in photos]
+    photos = list(captions)
+    candidates = [" ".join(captions[photo].split()) for photo in photos]
     choices = [[" ".join(text.split()) for text in references[photo]] for photo in photos]
     if tokens == "ptb":
         texts = [*candidates, *(text for texts in choices for text in texts)]
@@ -249,7 +243,7 @@ def measure(
     )
 
 
-def assess(
+def score_entries(
     entries: Sequence[Mapping[str, Any]],
     references: Mapping[str, Sequence[str]],
     *,
@@ -257,22 +251,22 @@ def assess(
     training: Iterable[Sequence[str]] | None = None,
     show: bool = False,
 ) -> dict[str, Any]:
-    """The evaluation of captions, as `sat evaluate` and `sat score` write it: the scores, and all that made them.
+    """Score captions and keep with the scores all that made them, as `sat evaluate` and `sat score` write it.
 
     `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
-    `score`'s, `training` is `describe`'s. Returns `score`'s figures, `variety` (`describe`'s) and `results`: the
-    entries, each with its `references` and its own scores (`measure`'s), from which anyone can score them again.
-    Raises as `score`, and for a photo that has two captions.
+    `score`'s, `training` is `variety`'s. Returns the figures of `Scores.corpus`, `variety` and `results`: the
+    entries, each with its `references` and its own scores, from which anyone can score them again. Raises as `score`,
+    and for a photo that has two captions.
     """
-    told: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for entry in entries:
-        if entry["photo"] in told:
+        if entry["photo"] in captions:
             raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
-        told[entry["photo"]] = entry["caption"]
-    scores = measure(told, references, tokens=tokens, show=show)
+        captions[entry["photo"]] = entry["caption"]
+    scores = score(captions, references, tokens=tokens, show=show)
     return {
         **scores.corpus,
-        "variety": describe(told, training),
+        "variety": variety(captions, training),
         "results": [
             {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
             for entry in entries
@@ -285,8 +279,8 @@ def check_scorers() -> None:
     scorer_module("bleu.bleu")
 
 
-def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
-    """Say how varied captions are, and whether they are whole: no score of a single caption shows it.
+def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
+    """How varied captions are, and whether they are whole: no score of a single caption shows it.
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
     that differ from all before them) and, when the `training` captions are given as lists of words,
@@ -295,33 +289,33 @@ def describe(hypotheses: Mapping[str, str], training: Iterable[Sequence[str]] | 
     the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. Words are the split file's, also of raw
     captions. Raises SatError without captions.
     """
-    if not hypotheses:
+    if not captions:
         raise SatError("there are no captions to describe")
-    captions = [tuple(tokenise(text)) for text in hypotheses.values()]
-    share = 100 / len(captions)
+    spoken = [tuple(tokenise(text)) for text in captions.values()]
+    share = 100 / len(spoken)
     result: dict[str, float] = {
-        "words_used": len({word for caption in captions for word in caption}),
-        "mean_length": sum(map(len, captions)) / len(captions),
-        "distinct": share * len(set(captions)),
+        "words_used": len({word for caption in spoken for word in caption}),
+        "mean_length": sum(map(len, spoken)) / len(spoken),
+        "distinct": share * len(set(spoken)),
     }
     if training is not None:
         known = [tuple(caption) for caption in training]
         seen, said = set(known), Counter(word for caption in known for word in caption)
         ends = Counter(caption[-1] for caption in known if caption)
         hardly_ends = {word for word, times in said.items() if times >= 100 and 100 * ends[word] < times}
-        result["not_in_training"] = share * sum(caption not in seen for caption in captions)
-        result["broken_off"] = share * sum(caption[-1] in hardly_ends for caption in captions if caption)
+        result["not_in_training"] = share * sum(caption not in seen for caption in spoken)
+        result["broken_off"] = share * sum(caption[-1] in hardly_ends for caption in spoken if caption)
     return result
 
 
-def _check_names(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
-    if not hypotheses:
+def _check_names(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
+    if not captions:
         raise SatError("there are no captions to score")
-    for photo in hypotheses:
+    for photo in captions:
         if photo not in references:
             raise SatError(f"the photo {photo!r} has a caption but no references; score the photos of one split")
         if isinstance(references[photo], str):
             raise SatError(f"the references of the photo {photo!r} are one text; give a list of texts")
     for photo in references:
-        if photo not in hypotheses:
+        if photo not in captions:
             raise SatError(f"the photo {photo!r} has references but no caption; score the photos of one split")

@@ -1,4 +1,4 @@
-"""From a model to its scores on a split: caption every photo once, then score the captions."""
+"""To evaluate is to caption a split, each photo once, and to score the captions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.model.attention import LookName
 from show_attend_tell.model.search import photos_together
-from show_attend_tell.scoring.metrics import Tokens, assess, check_scorers
+from show_attend_tell.scoring.metrics import Tokens, check_scorers, score_entries
 from show_attend_tell.vision.sources import cached
 
 BRIEFLY = ("caption", "words", "log_probability", "complete")  # of a caption in an evaluation without attention
@@ -62,12 +62,12 @@ def evaluate(
             for example, hypotheses in zip(batch, found, strict=True):
                 size = open_photo(example.photo).size if attention else None
                 file = str(example.photo.resolve())
-                caption = captioner.told(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
+                caption = captioner.caption_of(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
                 kept = caption if attention else {name: caption[name] for name in BRIEFLY}
                 entries.append({"photo": example.name, "file": file, **kept})
             bar.update(len(batch))
     return {
-        **scored(dataset, split, entries, tokens=tokens, show=show),
+        **score_split(dataset, split, entries, tokens=tokens, show=show),
         "model": captioner.name,
         "beam": decoding.beam,
         "look": decoding.look,
@@ -77,7 +77,7 @@ def evaluate(
     }
 
 
-def scored(
+def score_split(
     dataset: Dataset,
     split: str,
     entries: Sequence[Mapping[str, Any]],
@@ -85,7 +85,7 @@ def scored(
     tokens: Tokens = "split",
     show: bool = True,
 ) -> dict[str, Any]:
-    """The evaluation (`evaluation.assess`) of captions of a whole split, however they were made.
+    """Score captions of a whole split, however they were made; returns what `metrics.score_entries` does.
 
     ``entries`` have a ``photo`` and its ``caption``, and may have more. Raises `SatError` when they are not one for
     each photo of the split.
@@ -97,7 +97,7 @@ def scored(
         references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
     training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
     return {
-        **assess(entries, references, tokens=tokens, training=training or None, show=show),
+        **score_entries(entries, references, tokens=tokens, training=training or None, show=show),
         "data": dataset.name,
         "split": split,
     }

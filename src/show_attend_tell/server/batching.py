@@ -130,7 +130,10 @@ class Batcher:
             else:
                 look, seed = job.decoding.look, job.seed
                 job.future.set_result(
-                    [captioner.score(annotations[seen], text, look=look, seed=seed) for text in job.captions]
+                    [
+                        captioner.log_probability_of(annotations[seen], text, look=look, seed=seed)
+                        for text in job.captions
+                    ]
                 )
         for (_, decoding), together in searches.items():
             captioner = together[0][0].captioner
@@ -138,5 +141,5 @@ class Batcher:
                 torch.cat([part for _, part in together]), decoding, seeds=[job.seed for job, _ in together]
             )
             for (job, _), hypotheses in zip(together, found, strict=True):
-                caption = captioner.told(hypotheses, decoding, None, 0, size=job.size, source=job.source)
+                caption = captioner.caption_of(hypotheses, decoding, None, 0, size=job.size, source=job.source)
                 job.future.set_result(caption)

@@ -173,7 +173,7 @@ def train(
     if not best.decoding.reranker_weight:
         best.reranker = None
     best.save(output, bits=bits)
-    say(f"{output} decodes with {best.decoding.told()}. Trained for {time.monotonic() - began:.0f} s")
+    say(f"{output} decodes with {best.decoding.summary()}. Trained for {time.monotonic() - began:.0f} s")
     return best
 
 
