@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -39,13 +39,19 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LOOKS, LookName
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import Decoder, State, Step, tell, word_log_probabilities
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, tell, word_log_probabilities
 
 GRID = (ROWS, COLUMNS)
 L = ROWS * COLUMNS
 WORDS = "dog dogs man boy red blue green runs running sits jumps a the in on zyx abc".split()
 LENGTH = 5
+
+
+class Named(NamedTuple):
+    """What `Pointer` names a word by."""
+
+    context: Tensor  # (..., D)
+    time: Tensor  # (..., 1)
 
 
 class Pointer(Decoder):
@@ -76,10 +82,10 @@ class Pointer(Decoder):
         if not self.coupled:
             context = annotations.mean(1, keepdim=True).expand_as(context)
         beta = (0.9 - 0.1 * time[..., 0]) if self.gate else None
-        return Step(torch.cat([context, time], dim=-1), State((annotations,), (time + 1,)), alpha, beta)
+        return Step(Named(context, time), State((annotations,), (time + 1,)), alpha, beta)
 
-    def read_out(self, output: Tensor) -> Tensor:
-        context, time = output.split_with_sizes([D, 1], dim=-1)
+    def read_out(self, output: Named) -> Tensor:
+        context, time = output
         logits = (context[..., None, :] @ self.names[time[..., 0].long()]).squeeze(-2)  # another question at each step
         ending = torch.where(time[..., 0] < LENGTH, -1e4, 1e4)
         return torch.cat([ending[..., None], torch.full_like(time, -1e4), logits[..., 2:]], dim=-1)

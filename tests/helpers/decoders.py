@@ -1,6 +1,6 @@
 """Small decoders with co-prime sizes, and decoders whose words are known."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -60,11 +60,18 @@ class LookAt:
         return look_at(self.places[:, :, self.time - 1], annotations)
 
 
+class Line(NamedTuple):
+    """Where `Scripted` reads its logits."""
+
+    photo: Tensor
+    word: Tensor  # the one before
+
+
 class Scripted(Decoder):
     """A decoder without attention that reads its logits after each word from a table.
 
     The table is (K + 1, K), or one for each photo (B, K + 1, K); its last row is for the first word. The state is the
-    photo's number, the output where to read in the table.
+    photo's number.
     """
 
     def __init__(self, table: Tensor) -> None:
@@ -77,13 +84,13 @@ class Scripted(Decoder):
         return State(source=(), memory=(photos[:, None].expand(-1, paths),))
 
     def embed(self, words: Tensor) -> Tensor:
-        return words[..., None]
+        return words
 
     def step(self, embedded: Tensor, state: State, look: object = None) -> Step:
-        return Step(torch.cat([state.memory[0][..., None], embedded], dim=-1), state)
+        return Step(Line(state.memory[0], embedded), state)
 
-    def read_out(self, output: Tensor) -> Tensor:
-        return self.table[output[..., 0], output[..., 1]]
+    def read_out(self, output: Line) -> Tensor:
+        return self.table[output.photo, output.word]
 
 
 def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:

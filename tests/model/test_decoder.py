@@ -185,9 +185,8 @@ def test_beta_is_one_number_a_step() -> None:
     step = decoder.step(decoder.embed(torch.full((B, P), 5)), state)
     assert decoder.gate.out_features == 1 and step.beta.shape == (B, P)
     assert ((step.beta > 0) & (step.beta < 1)).all()
-    context = step.output[..., -SIZES["annotation_size"] :]  # ẑ_t, the gate included
     expected = step.alpha @ (annotations * decoder.annotation_scale)
-    torch.testing.assert_close(context, step.beta[..., None] * expected)
+    torch.testing.assert_close(step.output.context, step.beta[..., None] * expected)  # ẑ_t, the gate included
 
 
 def test_state_select_reorders_each_photo_on_its_own() -> None:

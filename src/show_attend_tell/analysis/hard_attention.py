@@ -23,7 +23,8 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Looked, Sampled, look_at
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.interface import at_step, previous_words, tell, word_log_probabilities
+from show_attend_tell.model.precision import wide
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import HardObjective, entropy
 from show_attend_tell.vision.sources import Annotations, cached
@@ -86,13 +87,12 @@ def particle_filter(
     evenly spaced positions from it).
     """
     paths = uniforms.shape[1]
-    first = captions.new_full((len(captions), 1), decoder.vocabulary_size)
-    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))  # (B, C, ·)
+    embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
     state, look = decoder.start(annotations, paths=paths), Sampled(uniforms)
     total = torch.zeros(len(captions), device=annotations.device)
     evenly = torch.arange(paths, device=annotations.device)
     for time in range(captions.shape[1]):
-        step = decoder.step(embedded[:, None, time].expand(-1, paths, -1), state, look)
+        step = decoder.step(at_step(embedded, time, paths), state, look)
         logits = decoder.read_out(step.output)[:, :, None]  # (B, N, 1, K)
         log_p = word_log_probabilities(logits, captions[:, time : time + 1]).squeeze(-1)  # (B, N)
         total += log_p.logsumexp(1) - math.log(paths)
@@ -164,24 +164,22 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
     E_s H[softmax]: where it is zero, nothing depends on the place and there is no gap to measure.
     """
     batch, places, _ = annotations.shape
-    first = captions.new_full((batch, 1), decoder.vocabulary_size)
-    embedded = decoder.embed(torch.cat([first, captions[:, :-1]], dim=1))
+    embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
     state, everywhere = decoder.start(annotations), Everywhere()
     same = torch.zeros(batch, places, dtype=torch.long, device=annotations.device)
     steps: list[dict[str, Tensor]] = []
     for time in range(captions.shape[1]):
-        word = embedded[:, None, time]  # (B, 1, ·)
-        expected = decoder.step(word, state)
-        looked = decoder.step(word.expand(-1, places, -1), state.select(same), everywhere)
+        expected = decoder.step(at_step(embedded, time, 1), state)
+        looked = decoder.step(at_step(embedded, time, places), state.select(same), everywhere)
         assert expected.alpha is not None
         alpha = expected.alpha.mT  # (B, L, 1)
-        logits = decoder.read_out(looked.output).float()  # (B, L, K)
+        logits = wide(decoder.read_out(looked.output))  # (B, L, K)
         by_place = logits.log_softmax(-1)
         exact = (alpha.log() + by_place).logsumexp(1)  # (B, K)
         information = (alpha * by_place.exp() * (by_place - exact[:, None])).sum((1, 2))
         found = {"information": information}
         for name, approximation in (
-            ("one_pass", decoder.read_out(expected.output)[:, 0].float().log_softmax(-1)),
+            ("one_pass", wide(decoder.read_out(expected.output)[:, 0]).log_softmax(-1)),
             ("nwgm", (alpha * logits).sum(1).log_softmax(-1)),
         ):
             excess = exact - approximation

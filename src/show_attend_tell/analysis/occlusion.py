@@ -30,7 +30,16 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look, LookName, Sampled, look_by_name
-from show_attend_tell.model.interface import Decoder, State, tell, word_log_probabilities
+from show_attend_tell.model.interface import (
+    Decoder,
+    Parts,
+    State,
+    at_step,
+    map_parts,
+    previous_words,
+    tell,
+    word_log_probabilities,
+)
 from show_attend_tell.scoring.bootstrap import Bootstrap, Mean
 from show_attend_tell.training.losses import entropy
 
@@ -259,43 +268,39 @@ def sentence_told(decoder: Decoder, hidden: Tensor, ids: Tensor, looking: Lookin
     return torch.cat([part(annotations) for annotations in torch.split(hidden, BATCH)])
 
 
-def memories(decoder: Decoder, annotations: Tensor, ids: Tensor, looking: Looking) -> tuple[Tensor, ...]:
+def memories(decoder: Decoder, annotations: Tensor, ids: Tensor, looking: Looking) -> Parts:
     """The decoder's memory before each word with everything visible, a path a word: parts (1, T, ...)."""
     look = looking.along(ids)
-    embedded = decoder.embed(history(decoder, ids))[:, None]  # (1, 1, T, ·)
+    embedded = decoder.embed(previous_words(decoder, ids))  # (1, T, ·)
     state = decoder.start(annotations)
     before = []
     for time in range(ids.shape[1]):
         before.append(state.memory)
-        state = decoder.step(embedded[:, :, time], state, look).state
-    return tuple(torch.cat(parts, dim=1) for parts in zip(*before, strict=True))
+        state = decoder.step(at_step(embedded, time, 1), state, look).state
+    return map_parts(lambda *steps: torch.cat(steps, dim=1), *before)
 
 
-def word_told(decoder: Decoder, hidden: Tensor, ids: Tensor, memory: tuple[Tensor, ...], looking: Looking) -> Tensor:
+def word_told(decoder: Decoder, hidden: Tensor, ids: Tensor, memory: Parts, looking: Looking) -> Tensor:
     """log p of every word (U, T) of a caption (1, T), with annotations (U, L, D) whose places are hidden only at the
     word's own step.
 
     Every word is a path of its own with the memory that it had when all was visible: one step tells them all.
     """
     steps = ids.shape[1]
-    embedded = decoder.embed(history(decoder, ids))  # (1, T, ·)
+    embedded = decoder.embed(previous_words(decoder, ids))  # (1, T, ·)
 
     def part(annotations: Tensor) -> Tensor:
         rows = len(annotations)
-        state = State(
-            decoder.start(annotations, paths=steps).source,
-            tuple(before.expand(rows, *before.shape[1:]) for before in memory),
-        )
-        step = decoder.step(embedded.expand(rows, -1, -1), state, looking.at_once(ids, rows))
+
+        def of_every_row(part: Tensor) -> Tensor:
+            return part.expand(rows, *part.shape[1:])
+
+        state = State(decoder.start(annotations, paths=steps).source, map_parts(of_every_row, memory))
+        step = decoder.step(map_parts(of_every_row, embedded), state, looking.at_once(ids, rows))
         logits = decoder.read_out(step.output)[:, None]  # (U, 1, T, K): as if T were the steps of one path
         return word_log_probabilities(logits, ids.expand(rows, -1))[:, 0]
 
     return torch.cat([part(annotations) for annotations in torch.split(hidden, BATCH)])
-
-
-def history(decoder: Decoder, ids: Tensor) -> Tensor:
-    """The word before each word, (1, T)."""
-    return torch.cat([ids.new_full((1, 1), decoder.vocabulary_size), ids[:, :-1]], dim=1)
 
 
 # ---------------------------------------------------------------- all photos

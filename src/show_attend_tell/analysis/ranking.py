@@ -24,6 +24,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import Decoder, State
+from show_attend_tell.model.precision import wide
 from show_attend_tell.scoring.metrics import check_scorers, score
 from show_attend_tell.vision.sources import cached
 
@@ -90,7 +91,7 @@ def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], capti
         for level in levels:
             parents, next_words, running = level.parents.to(device), level.words.to(device), level.running.to(device)
             step = decoder.step(decoder.embed(words), state)
-            logits = decoder.read_out(step.output).float()  # (B, P, K)
+            logits = wide(decoder.read_out(step.output))  # (B, P, K)
             total = (total - logits.logsumexp(-1))[:, parents] + logits[:, parents, next_words]  # (B, W)
             scores[:, level.captions.to(device)] = total[:, level.ends.to(device)]
             total, words = total[:, running], next_words[running].expand(batch, -1)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.precision import wide
 
 LookName = Literal["expectation", "likeliest", "sampled"]
 LOOKS: tuple[LookName, ...] = ("expectation", "likeliest", "sampled")
@@ -44,14 +45,14 @@ class Attention(nn.Module):
         return keys
 
     def forward(self, keys: Tensor, hidden: Tensor) -> Tensor:
-        """α in float32, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n).
+        """α in float32 at least, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n).
 
         The logistic σ stands for tanh, being many times faster on a CPU: w·tanh(z) = 2 w·σ(2z) − Σ_k w_k, and the last
         term is the same for every place, so the softmax cancels it.
         """
         query = self.query(hidden)  # (B, P, A)
         together = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
-        return torch.softmax((together @ (2 * self.energy).to(together.dtype)).float(), dim=-1)
+        return torch.softmax(wide(together @ (2 * self.energy).to(together.dtype)), dim=-1)
 
 
 class Looked(NamedTuple):
@@ -106,7 +107,7 @@ class Sampled:
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
         uniform = self.uniforms[:, :, self.time].to(alpha.device)
         self.time += 1
-        below = alpha.float().cumsum(-1) <= uniform[..., None]
+        below = wide(alpha).cumsum(-1) <= uniform[..., None]
         return look_at(below.sum(-1).clamp_max(alpha.shape[-1] - 1), annotations)
 
 

@@ -3,23 +3,21 @@
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size · m word-embedding size · K vocabulary · C caption length with the end token.
 
-`Decoder` is the seam: training and search know a decoder only by `start`, `embed`, `step` and `read_out`, and a
-checkpoint by its `Config`. `AttentionDecoder` is the paper's; `kinds` lists the others. A photo's paths share its
-annotations and W_a·a, which are never copied; only the memory has a row per path.
+A photo's paths share its annotations and W_a·a, which are never copied; only the LSTM's state has a row a path.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Attention, Expectation, Look
-from show_attend_tell.model.interface import Config, Decoder, State, Step
+from show_attend_tell.model.attention import Attention, Look
+from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
+from show_attend_tell.model.precision import wide
 
-EXPECTATION = Expectation()
 DROPOUTS = ("dropout", "annotation_dropout")
 
 
@@ -79,6 +77,21 @@ class DecoderConfig(Config):
         wide = f" on windows of {self.annotation_window}×{self.annotation_window} places"
         attention = f"attention of {self.attention_size}{wide if self.annotation_window > 1 else ''}"
         return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+
+
+class Embedded(NamedTuple):
+    """What a step needs of the previous word."""
+
+    embedding: Tensor  # E·y_{t−1} (..., m)
+    gates: Tensor  # its share of the LSTM's gates, bias included (..., 4n)
+
+
+class Output(NamedTuple):
+    """What the deep output is computed from (eq. 2)."""
+
+    embedding: Tensor  # E·y_{t−1} (..., m)
+    hidden: Tensor  # h_t (..., n)
+    context: Tensor  # ẑ_t, the gate included (..., D)
 
 
 class AttentionDecoder(Decoder):
@@ -163,20 +176,19 @@ class AttentionDecoder(Decoder):
         keys = self.attention.keys(annotations)
         return State(
             source=(annotations.to(keys.dtype), keys),
-            memory=tuple(part[:, None].expand(-1, paths, -1).float() for part in (hidden, memory)),
+            memory=tuple(wide(part)[:, None].expand(-1, paths, -1) for part in (hidden, memory)),
         )
 
-    def embed(self, words: Tensor) -> Tensor:
-        """E·y and its share of the gates, (...) → (..., m + 4n)."""
+    def embed(self, words: Tensor) -> Embedded:
+        """E·y and its share of the gates, for words (...)."""
         embedding = self.embedding(words)
         gates = self.gates_from_word(embedding)
-        return torch.cat([embedding.to(gates.dtype), gates], dim=-1)
+        return Embedded(embedding.to(gates.dtype), gates)
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Embedded, state: State, look: Look = EXPECTATION) -> Step:
         """Look, then advance the LSTM: the only place where the recurrence is written."""
         annotations, keys = state.source
         hidden, memory = state.memory
-        embedding, gates = embedded.split_with_sizes([self.config.embedding_size, 4 * self.config.hidden_size], dim=-1)
 
         alpha = self.attention(keys, hidden)  # (B, P, L)
         context, places = look(alpha, annotations)  # ẑ_t (B, P, D)
@@ -185,31 +197,28 @@ class AttentionDecoder(Decoder):
             beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
             context = beta * context
 
-        gates = gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
-        i, f, o, g = gates.float().chunk(4, dim=-1)  # the memory stays in float32, also under autocast
+        gates = embedded.gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
+        i, f, o, g = wide(gates).chunk(4, dim=-1)  # the memory stays in float32, also under autocast
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)
+        dtype = embedded.embedding.dtype
         return Step(
-            output=torch.cat([embedding, hidden.to(embedding.dtype), context.to(embedding.dtype)], dim=-1),
+            output=Output(embedded.embedding, hidden.to(dtype), context.to(dtype)),
             state=State(state.source, (hidden, memory)),
             alpha=alpha,
-            beta=None if beta is None else beta.squeeze(-1).float(),
+            beta=None if beta is None else wide(beta.squeeze(-1)),
             places=places,
         )
 
-    def read_out(self, output: Tensor) -> Tensor:
+    def read_out(self, output: Output) -> Tensor:
         """The deep output's logits L_o(E·y_{t−1} + L_h·h_t + L_z·ẑ_t) (eq. 2), by default with a tanh around the
         sum."""
-        config = self.config
-        embedding, hidden, context = output.split_with_sizes(
-            [config.embedding_size, config.hidden_size, config.annotation_size], dim=-1
-        )
-        total = self.output_hidden(self.dropout(hidden))
-        if config.output_word:
-            total = total + embedding
+        total = self.output_hidden(self.dropout(output.hidden))
+        if self.config.output_word:
+            total = total + output.embedding
         if self.output_context is not None:
-            total = total + self.output_context(context)
-        if config.output_tanh:
+            total = total + self.output_context(output.context)
+        if self.config.output_tanh:
             total = torch.tanh(total)
         total = self.dropout(total)
         words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight

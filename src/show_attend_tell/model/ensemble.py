@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import Config, Decoder, State, Step
+from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, Parts, State, Step
+from show_attend_tell.model.precision import wide
 
 
 class Ensemble(Decoder):
@@ -32,33 +32,32 @@ class Ensemble(Decoder):
         self.members = tuple(members)
         self.registered = nn.ModuleList(members)  # so that `to` and `eval` reach them
         self.vocabulary_size = sizes[0]
-        self.parts: list[tuple[int, int]] = []  # how many tensors each member's state has, which `start` finds
 
     @property
     def config(self) -> Config:  # type: ignore[override]
-        raise SatError("an ensemble is no model to train or to save: train and save its members")
+        raise SatError("Ensembles cannot be trained or saved: train and save the members")
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """Every member's state, side by side."""
-        states = [member.start(annotations, paths=paths) for member in self.members]
-        self.parts = [(len(state.source), len(state.memory)) for state in states]
-        return side_by_side(states)
+        """The members' states side by side: every part of the ensemble's has one part a member."""
+        return side_by_side([member.start(annotations, paths=paths) for member in self.members])
 
-    def embed(self, words: Tensor) -> Tensor:
-        """The words as they are, (...) → (..., 1): every member has its own embeddings, which `step` asks it for."""
-        return words[..., None]
+    def embed(self, words: Tensor) -> tuple[Parts, ...]:
+        """The words (...) as each member embeds them."""
+        return tuple(member.embed(words) for member in self.members)
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: tuple[Parts, ...], state: State, look: Look = EXPECTATION) -> Step:
         """One step of every member; the output is log p (B, P, K)."""
-        words = embedded[..., 0]
         looks = [*(copy.copy(look) for _ in self.members[1:]), look]  # it may count its steps, and must count this once
-        sources, memories = iter(state.source), iter(state.memory)
-        steps, log_probabilities = [], []
-        for member, (source, memory), its_look in zip(self.members, self.parts, looks, strict=True):
-            own = State(tuple(next(sources) for _ in range(source)), tuple(next(memories) for _ in range(memory)))
-            step = member.step(member.embed(words), own, its_look)
-            steps.append(step)
-            log_probabilities.append(torch.log_softmax(member.read_out(step.output).float(), dim=-1))
+        steps = [
+            member.step(own, State(source, memory), its_look)
+            for member, own, source, memory, its_look in zip(
+                self.members, embedded, state.source, state.memory, looks, strict=True
+            )
+        ]
+        log_probabilities = [
+            torch.log_softmax(wide(member.read_out(step.output)), dim=-1)
+            for member, step in zip(self.members, steps, strict=True)
+        ]
         return Step(
             output=torch.stack(log_probabilities).logsumexp(0) - math.log(len(steps)),
             state=side_by_side([step.state for step in steps]),
@@ -72,11 +71,8 @@ class Ensemble(Decoder):
 
 
 def side_by_side(states: Sequence[State]) -> State:
-    """Several states as one."""
-    return State(
-        tuple(part for state in states for part in state.source),
-        tuple(part for state in states for part in state.memory),
-    )
+    """Several decoders' states as one."""
+    return State(tuple(state.source for state in states), tuple(state.memory for state in states))
 
 
 def mean(parts: Sequence[Tensor | None]) -> Tensor | None:

@@ -1,45 +1,59 @@
-"""The decoder as training and search know it: `start`, `embed`, `step` and `read_out`.
+"""What training and search know of a decoder: its methods `start`, `embed`, `step` and `read_out`.
 
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · K vocabulary · C caption
 length with the end token.
 
-A photo's paths share its annotations, which are never copied; only the memory has a row per path. `decoder` is the
-paper's decoder, `comparators` the other systems of Table 1, `ensemble` several decoders as one, and `registry` finds a
-decoder by its name.
+`decoder` has the paper's decoder, `comparators` the other systems of Table 1, `ensemble` several decoders as one, and
+`registry` finds a decoder by its name. To write a new one, read `Decoder` below.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look
+from show_attend_tell.model.precision import wide
 
 EXPECTATION = Expectation()
+
+# What a decoder's methods hand to each other: one tensor, or a tuple of parts (best a named tuple). Each decoder
+# defines its own and is the only one to look inside; everybody else passes it on, by `map_parts` where its tensors
+# have to be sliced or stacked. So it is Any here, and each decoder's methods name the type.
+Parts: TypeAlias = Any
+
+
+def map_parts(function: Callable[..., Tensor], *parts: Parts) -> Parts:
+    """Apply a function of tensors to each tensor of some parts, or to each two, three, … of parts that are alike."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return function(*parts)
+    results = [map_parts(function, *alike) for alike in zip(*parts, strict=True)]
+    return type(first)(*results) if hasattr(first, "_fields") else tuple(results)  # a named tuple stays one
 
 
 class State(NamedTuple):
     """What a decoder carries from one step to the next."""
 
-    source: tuple[Tensor, ...]  # per photo (B, ...): never changed by a step, shared by the photo's paths
-    memory: tuple[Tensor, ...]  # per path (B, P, ...)
+    source: Parts  # of a photo, each tensor (B, ...): no step changes it, and the photo's paths share it
+    memory: Parts  # of a path, each tensor (B, P, ...)
 
     def select(self, paths: Tensor) -> "State":
         """The state whose path p continues the old path ``paths[b, p]``, for paths (B, P′): how a beam reorders."""
         rows = torch.arange(paths.shape[0], device=paths.device)[:, None]
-        return State(self.source, tuple(part[rows, paths] for part in self.memory))
+        return State(self.source, map_parts(lambda part: part[rows, paths], self.memory))
 
 
 class Step(NamedTuple):
     """What one step gives."""
 
-    output: Tensor  # what `read_out` makes logits of (B, P, ·)
+    output: Parts  # what `read_out` computes logits from, each tensor (B, P, ...)
     state: State
-    alpha: Tensor | None = None  # where it looked (B, P, L); None for a decoder without attention
-    beta: Tensor | None = None  # how much it relied on looking (B, P); None without a gate
+    alpha: Tensor | None = None  # α_t (B, P, L); None for a decoder without attention
+    beta: Tensor | None = None  # β_t (B, P); None without a gate
     places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
 
 
@@ -93,30 +107,55 @@ class Config:
 
 
 class Decoder(nn.Module):
-    """The seam that training and search are written against: a distribution over the next word, given a photo and the
-    words so far.
+    """A distribution over the next word, given a photo and the words so far.
 
-    The word before the first one is `vocabulary_size`, an id that no vocabulary has.
+    Training (`tell`) and every search call these methods alone, in this order:
+
+    1. ``state = decoder.start(annotations, paths=P)`` once for the photos;
+    2. ``embedded = decoder.embed(words)`` for the previous words, of one step or of all steps at once;
+    3. ``step = decoder.step(embedded, state, look)`` once a word; ``step.state`` is the state of the next word;
+    4. ``logits = decoder.read_out(step.output)``, of one step or of all steps at once.
+
+    A subclass writes the four methods, and sets ``vocabulary_size`` and, if it is to be trained by ``sat train`` or
+    saved, ``config``. What it hands from `embed` to `step` and from `step` to `read_out` is its own choice: a tensor,
+    or a named tuple of tensors.
     """
 
-    config: Config  # of a decoder that can be trained and saved
-    vocabulary_size: int
+    config: Config
+    vocabulary_size: int  # K; this is also the id of the word before the first, which no vocabulary has
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """The state before the first word, from annotations (B, L, D), with that many equal paths."""
+        """The state before the first word.
+
+        Gets annotations (B, L, D), in any floating-point type. Gives a `State` whose ``source`` has one row a photo
+        (B, ...) and whose ``memory`` has one row a path (B, P, ...), the same for the P paths of a photo. Put into
+        ``source`` what stays the same for the whole caption, and compute it here, once.
+        """
         raise NotImplementedError
 
-    def embed(self, words: Tensor) -> Tensor:
-        """Everything that a step needs of the previous words, (...) → (..., ·): for all steps at once when they are
-        known."""
+    def embed(self, words: Tensor) -> Parts:
+        """All that a step needs of the previous words.
+
+        Gets word ids of any shape (...), from 0 to ``vocabulary_size``, which stands for the word before the first.
+        Gives tensors that begin with that shape, (..., ·). It must not depend on the photo or on other words.
+        """
         raise NotImplementedError
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
-        """One step for every path, from the embedded previous words (B, P, ·)."""
+    def step(self, embedded: Parts, state: State, look: Look = EXPECTATION) -> Step:
+        """One step of every path.
+
+        Gets the previous words as `embed` gave them, each tensor (B, P, ·), the state, and how to look. Calls ``look``
+        exactly once, with α (B, P, L) and the annotations (B, L, D), if the decoder has attention. Gives a `Step`; its
+        ``state`` has the ``source`` that it got.
+        """
         raise NotImplementedError
 
-    def read_out(self, output: Tensor) -> Tensor:
-        """Logits (..., K) from steps' outputs (..., ·): for all steps at once when they are known."""
+    def read_out(self, output: Parts) -> Tensor:
+        """Logits of the next word.
+
+        Gets ``Step.output`` with any leading shape, each tensor (..., ·): (B, P) for one step, (B, P, C) for all
+        steps. Gives logits (..., K). It must not depend on other steps.
+        """
         raise NotImplementedError
 
 
@@ -129,6 +168,16 @@ class Told(NamedTuple):
     places: Tensor | None  # (B, P, C)
 
 
+def previous_words(decoder: Decoder, captions: Tensor) -> Tensor:
+    """The word before each word of captions (B, C): at each step, what a decoder is told that it has just said."""
+    return torch.cat([captions.new_full((len(captions), 1), decoder.vocabulary_size), captions[:, :-1]], dim=1)
+
+
+def at_step(embedded: Parts, time: int, paths: int) -> Parts:
+    """What a decoder embedded of all steps (B, C, ·), for one step of that many equal paths (B, P, ·)."""
+    return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
+
+
 def tell(
     decoder: Decoder,
     annotations: Tensor,
@@ -138,29 +187,30 @@ def tell(
     look: Look = EXPECTATION,
     history: Tensor | None = None,
 ) -> Told:
-    """Run a decoder over captions (B, C) that end with the end token, each along that many paths, with their true
-    history or with another (B, C) that it is told it has said."""
-    said = captions if history is None else history
-    batch, steps = captions.shape
-    first = captions.new_full((batch, 1), decoder.vocabulary_size)
-    embedded = decoder.embed(torch.cat([first, said[:, :-1]], dim=1))[:, None].expand(-1, paths, -1, -1)
+    """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
+
+    Each step gets the true word before it, or that of ``history`` (B, C) if given (scheduled sampling).
+    """
+    embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
     state = decoder.start(annotations, paths=paths)
     taken: list[Step] = []
-    for time in range(steps):
-        step = decoder.step(embedded[:, :, time], state, look)
-        state = step.state
-        taken.append(step)
+    for time in range(captions.shape[1]):
+        taken.append(decoder.step(at_step(embedded, time, paths), state, look))
+        state = taken[-1].state
+
+    def over_time(*steps: Tensor) -> Tensor:
+        return torch.stack(steps, dim=2)
 
     def gather(name: str) -> Tensor | None:
         parts = [getattr(step, name) for step in taken]
-        return None if parts[0] is None else torch.stack(parts, dim=2)
+        return None if parts[0] is None else over_time(*parts)
 
-    outputs = torch.stack([step.output for step in taken], dim=2)
-    return Told(decoder.read_out(outputs), gather("alpha"), gather("beta"), gather("places"))
+    logits = decoder.read_out(map_parts(over_time, *(step.output for step in taken)))
+    return Told(logits, gather("alpha"), gather("beta"), gather("places"))
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
-    """log p(y_t | history) (B, P, C) of captions (B, C), from logits (B, P, C, K), in float32."""
+    """log p(y_t | history) (B, P, C) of captions (B, C), from logits (B, P, C, K), in float32 at least."""
     target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)
-    picked = logits.gather(-1, target).squeeze(-1).float()
-    return picked - logits.float().logsumexp(-1)
+    picked = wide(logits.gather(-1, target).squeeze(-1))
+    return picked - wide(logits).logsumexp(-1)

@@ -13,8 +13,8 @@ from torch import Tensor
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import Decoder, State, Step
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step
+from show_attend_tell.model.precision import wide
 
 NEVER = float("-inf")
 CPU_PATHS, GPU_PATHS = 100, 1000  # how many paths run fastest together; a CPU's share its cache
@@ -80,7 +80,7 @@ def beam_search(
 
     for _ in range(max_length):
         step = decoder.step(decoder.embed(words), state, look)
-        log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)  # (B, P, K)
+        log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)  # (B, P, K)
         if not allow_unknown:
             log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
         log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
@@ -149,7 +149,7 @@ def sample(
 
     for _ in range(max_length):
         step = decoder.step(decoder.embed(words), state, look)
-        log_probabilities = torch.log_softmax(decoder.read_out(step.output).float(), dim=-1)
+        log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)
         weights = narrowed(log_probabilities, temperature, top_k, top_p, allow_unknown)
         uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
         cumulative = weights.cumsum(-1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look, Mixed
 from show_attend_tell.model.interface import Told, word_log_probabilities
+from show_attend_tell.model.precision import wide
 
 
 class Loss(NamedTuple):
@@ -30,7 +31,7 @@ def cross_entropy(logits: Tensor, captions: Tensor, log_probabilities: Tensor, s
         return -log_probabilities
     # mean_k log p_k = mean_k logit_k − logsumexp, and log p(y) = logit_y − logsumexp
     target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)
-    over_all = log_probabilities + (logits.float().mean(-1) - logits.gather(-1, target).squeeze(-1).float())
+    over_all = log_probabilities + (wide(logits).mean(-1) - wide(logits.gather(-1, target).squeeze(-1)))
     return -((1 - smoothing) * log_probabilities + smoothing * over_all)
 
 

@@ -29,6 +29,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import tell
+from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches
@@ -206,7 +207,7 @@ class Trainer:
         share = first if last is None else first + (last - first) * self.progress()
         if share == 0:
             return captions
-        logits = tell(self.decoder, annotations, captions).logits[:, 0].float()  # (B, C, K)
+        logits = wide(tell(self.decoder, annotations, captions).logits[:, 0])  # (B, C, K)
         logits[..., Vocabulary.END] = float("-inf")
         own = torch.softmax(logits, dim=-1).flatten(0, 1).multinomial(1).view_as(captions)
         return torch.where(torch.rand(captions.shape, device=captions.device) < share, own, captions)

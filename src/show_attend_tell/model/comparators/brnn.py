@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import State, Step
+from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.precision import wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +43,13 @@ class Brnn(Comparator):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """What the first step adds to the word: b_v, since h_0 is zero."""
-        photo = self.hidden_from_photo(self.mean_annotation(annotations)).float()  # b_v (B, 1, n)
+        photo = wide(self.hidden_from_photo(self.mean_annotation(annotations)))  # b_v (B, 1, n)
         return State((), (photo.expand(-1, paths, -1),))
 
     def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
         (added,) = state.memory  # b_v at the first step, W_hh h_{t−1} at every other
         hidden = torch.relu(self.hidden_from_word(embedded) + added)
-        return Step(hidden, State((), (self.hidden_from_hidden(hidden).float(),)))
+        return Step(hidden, State((), (wide(self.hidden_from_hidden(hidden)),)))
 
     def read_out(self, output: Tensor) -> Tensor:
         logits: Tensor = self.output(self.dropout(output))

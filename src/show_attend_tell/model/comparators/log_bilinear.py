@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import State, Step
+from show_attend_tell.model.interface import EXPECTATION, State, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import State, Step
+from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.precision import wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Lrcn(Comparator):
         (photo,) = state.source
         hidden, memory = state.memory
         gates = self.gates_from_word(embedded) + photo + self.gates_from_hidden(hidden)
-        i, f, o, g = gates.float().chunk(4, dim=-1)
+        i, f, o, g = wide(gates).chunk(4, dim=-1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)
         return Step(hidden, State(state.source, (hidden, memory)))

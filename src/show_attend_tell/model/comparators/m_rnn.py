@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.decoder import EXPECTATION
-from show_attend_tell.model.interface import State, Step
+from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.precision import wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class MRnn(Comparator):
 
     def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
         (photo,), (recurrent,) = state
-        recurrent = torch.relu(self.recurrence(recurrent) + embedded).float()  # r(t) (B, P, n)
+        recurrent = wide(torch.relu(self.recurrence(recurrent) + embedded))  # r(t) (B, P, n)
         total = self.multimodal_from_word(embedded) + self.multimodal_from_recurrence(recurrent) + photo
         return Step(1.7159 * torch.tanh(total * 2 / 3), State(state.source, (recurrent,)))
 
