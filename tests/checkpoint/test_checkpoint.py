@@ -23,6 +23,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.encoder import Encoder
 
+FORMATS = Path(__file__).parent / "formats"
 FILES = {"config.json", "model.safetensors", "vocabulary.json", "README.md"}
 
 
@@ -163,6 +164,36 @@ def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytes
         json.loads(path.read_text(encoding="utf-8"))
 
 
+# Older formats
+
+
+@pytest.mark.parametrize(("number", "kind"), [(1, "soft"), (2, "hard")])
+def test_folders_of_older_formats_say_what_they_said(number: int, kind: str, encoder: Encoder, tmp_path: Path) -> None:
+    """The folders, and the captions.json in them, were written by the versions that had these formats."""
+    folder = FORMATS / str(number)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert config["format"] == number and config["decoder"]["attention"] == kind
+    assert ("agreement" in config["decoding"]) == (number == 2)
+    expected = json.loads((folder / "captions.json").read_text(encoding="utf-8"))
+    model = Checkpoint.load(folder)
+    assert model.decoding.reranker_weight == config["decoding"].get("agreement", 0.0)
+    assert model.decoding.look == config["decoding"]["look"]
+    for checkpoint in (model, saved_again(model, tmp_path / "again")):
+        for (said, log_probability), (words, expected_log_probability) in zip(
+            captions_of(checkpoint, encoder), expected, strict=True
+        ):
+            assert said == words
+            assert log_probability == pytest.approx(expected_log_probability, abs=1e-4)
+    again = json.loads((tmp_path / "again" / "config.json").read_text(encoding="utf-8"))
+    assert again["format"] == 3 and "agreement" not in str(again)
+    assert again["scores"]["val"].get("reranker_weight") == config["scores"]["val"].get("agreement")
+
+
+def saved_again(model: Checkpoint, folder: Path) -> Checkpoint:
+    model.save(folder)
+    return Checkpoint.load(folder)
+
+
 # Refusals
 
 
@@ -195,7 +226,13 @@ def test_another_encoder_is_refused(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda config: config.update(format=3), "format 3.*update show-attend-tell"),
+        (
+            lambda config: config.update(format=4),
+            "format 4, and this version reads formats 1 to 3: update show-attend-tell",
+        ),
+        (lambda config: config.update(format=0), "damaged.*format is 0"),
+        (lambda config: config.update(format="three"), "damaged.*format is 'three'"),
+        (lambda config: config.update(scores=[1]), "damaged"),
         (lambda config: config.pop("format"), "damaged.*format"),
         (lambda config: config.pop("decoder"), "damaged.*decoder"),
         (lambda config: config["encoder"].pop("digest"), "damaged.*digest"),
@@ -275,9 +312,9 @@ def test_tuned_weights_that_do_not_fit_are_named(
         ({"beam": 0}, "beam is 0"),
         ({"max_length": 0}, "longest caption 0"),
         ({"beam": 2.5}, r"beam is 2\.5 .*whole numbers"),
-        ({"length_normalisation": -0.5}, r"length normalisation -0\.5: give a number from 0"),
-        ({"length_normalisation": float("nan")}, "length normalisation nan"),
-        ({"reranker_weight": -1.0}, r"reranker weight -1\.0: give a number from 0, 0 for none"),
+        ({"length_normalisation": -0.5}, r"length normalisation is -0\.5: give a number from 0"),
+        ({"length_normalisation": float("nan")}, "length normalisation is nan"),
+        ({"reranker_weight": -1.0}, r"reranker weight is -1\.0: give a number from 0, 0 for none"),
         ({"look": "away"}, "'away' is not known: choose one of expectation, likeliest, sampled"),
     ],
 )
@@ -299,8 +336,9 @@ def test_a_shipped_model_is_found_by_its_name(
     assert shipped_models() == ["alps", "beach"]
     assert find_model("beach") == tmp_path / "shipped" / "beach"
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "beach").mkdir()  # a folder wins over a shipped name
-    assert find_model("beach").resolve() == tmp_path / "beach"
+    (tmp_path / "beach").mkdir()  # which does not hide the shipped model
+    assert find_model("beach") == tmp_path / "shipped" / "beach"
+    assert find_model("./beach") == find_model(str(tmp_path / "beach")) == tmp_path / "beach"
     with pytest.raises(SatError, match="no model 'beech': give a folder, or one of alps, beach"):
         find_model("beech")
 
@@ -344,7 +382,7 @@ def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_pat
         folder = tmp_path / name.split(".")[0]
         folder.mkdir()
         (folder / name).write_text("mine", encoding="utf-8")
-        with pytest.raises(SatError, match=rf"{folder.name} is no model, and its {name} would be overwritten"):
+        with pytest.raises(SatError, match=rf"{folder.name} is not a model, and its {name} would be overwritten"):
             model.save(folder)
         assert [file.name for file in folder.iterdir()] == [name] and (folder / name).read_text() == "mine"
 
@@ -354,7 +392,9 @@ def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encod
     before = (saved / "model.safetensors").read_bytes()
     weight = model.decoder.get_parameter("initial_hidden.weight")
     weight.data[0, 0] = 1e6  # beyond half precision, not beyond single
-    with pytest.raises(SatError, match=r"model is not written, for initial_hidden\.weight .*too large .*learning rate"):
+    with pytest.raises(
+        SatError, match=r"was not written: initial_hidden\.weight .*too large for 16 bits .*learning rate"
+    ):
         model.save(saved, bits=16)
     assert (saved / "model.safetensors").read_bytes() == before
     model.save(saved, bits=32)
@@ -384,8 +424,12 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     first = {"bleu_4": 20.0, "tokens": "split", "beam": 3, "look": "expectation"}
     model.scores = {"test": first, "val": {**first, "beam": 7, "length_normalisation": 0.5, "look": "likeliest"}}
     card = card_of(model, "beach")
-    assert "×100; test: split tokens; beam 3, length normalisation 0; look by expectation. val: split" in card
-    assert "beam 7, length normalisation 0.5; look by likeliest." in card
+    one = "beam 3, length normalisation 0; attention is read by expectation (weighted mean); split tokens."
+    assert (
+        f"\n- test: {one}\n- val: beam 7, length normalisation 0.5; attention is read by its likeliest place;" in card
+    )
+    model.scores["val"] = first
+    assert f"\n- test; val: {one}\n" in card_of(model, "beach")
     assert "- BLEU-4 on val with brevity penalty, by the likeliest places: beam 3, γ 0: 17.5\n" in card
 
 
@@ -408,4 +452,4 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert "| val, with brevity penalty | 59.0 | 58.0 | 57.0 | 56.0 | – | 44.4 | 55.5 |" in card
     assert "| val, without | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
-    assert "×100; split tokens; beam 3, length normalisation 0; look by expectation." in card and "fine-tuned" in card
+    assert "Scores are ×100." in card and "vgg19" not in card and "small, fine-tuned;" in card

@@ -120,10 +120,10 @@ def test_models_that_do_not_belong_together_are_named(encoder: Encoder, tmp_path
     two = small_checkpoint(encoder)
     two.vocabulary = Vocabulary([f"word{number}" for number in range(20, -1, -1)])  # the same words, other numbers
     two.save(tmp_path / "two")
-    with pytest.raises(SatError, match="one and two cannot be an ensemble, for they have not the same vocabulary"):
+    with pytest.raises(SatError, match=r"one and two cannot be an ensemble, .*do not have the same vocabulary"):
         Captioner.from_pretrained(tmp_path / "one", tmp_path / "two")
     replace(one, encoder=replace(one.encoder, digest="0" * 64)).save(tmp_path / "three")
-    with pytest.raises(SatError, match=r"one and three .* not the same encoder"):
+    with pytest.raises(SatError, match=r"one and three .* the same encoder"):
         Captioner.from_pretrained(tmp_path / "one", tmp_path / "three")
     with pytest.raises(SatError, match="no model to load"):
         Captioner.from_pretrained()

@@ -317,7 +317,7 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     for name, tensor in before.reranker.state_dict().items():
         assert torch.equal(tensor, after.reranker.state_dict()[name]), name
     assert after.reranker.digest == before.reranker.digest and after.decoding == before.decoding
-    assert "Visual n-grams" in card(before, "m") and "reranker weight 40" in card(before, "m")
+    assert "- Reranker: visual n-grams (" in card(before, "m") and "reranker weight 40" in card(before, "m")
     after.reranker, after.decoding = None, Decoding()
     after.save(tmp_path / "model")
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").reranker is None
@@ -359,12 +359,15 @@ def test_files_with_a_byte_for_every_weight_are_read_too() -> None:
 
 def test_models_may_share_those_shipped(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked_checkpoint(encoder).save(tmp_path / "model")
-    shipped = tmp_path / "shipped" / "both"
+    shipped = tmp_path / "shipped" / "both-ngrams"
     shipped.mkdir(parents=True)
     (tmp_path / "model" / NGRAMS).rename(shipped / NGRAMS)
-    with pytest.raises(SatError, match=r"ngrams\.safetensors is missing or not the model's own: copy the model again"):
+    with pytest.raises(SatError, match=r"ngrams\.safetensors is missing or is another model's: copy the model again"):
         Checkpoint.load(tmp_path / "model")
     monkeypatch.setattr(find_module, "SHIPPED", tmp_path / "shipped")
+    assert Checkpoint.load(tmp_path / "model").reranker is not None
+    monkeypatch.undo()
+    shipped.rename(tmp_path / "ours-ngrams")  # beside the model
     assert Checkpoint.load(tmp_path / "model").reranker is not None
 
 
@@ -374,7 +377,7 @@ def test_those_of_another_model_are_refused(encoder: Encoder, tmp_path: Path) ->
     other.reranker = fitted(seed=3)[0]
     other.save(tmp_path / "other")
     (tmp_path / "other" / NGRAMS).replace(tmp_path / "model" / NGRAMS)
-    with pytest.raises(SatError, match="missing or not the model's own"):
+    with pytest.raises(SatError, match="missing or is another model's"):
         Checkpoint.load(tmp_path / "model")
 
 
@@ -386,7 +389,7 @@ def test_damaged_ones_are_named(encoder: Encoder, tmp_path: Path) -> None:
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     config["ngrams"] = None
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(SatError, match="ranks captions by visual n-grams, and the model has none"):
+    with pytest.raises(SatError, match="gives the reranker a weight, and the model has no reranker"):
         Checkpoint.load(tmp_path / "model")
 
 

@@ -7,79 +7,94 @@ from show_attend_tell.checkpoint.records import Decoding
 if TYPE_CHECKING:
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
+SHOWN = {
+    "bleu_1": "B-1",
+    "bleu_2": "B-2",
+    "bleu_3": "B-3",
+    "bleu_4": "B-4",
+    "meteor": "METEOR",
+    "rouge_l": "ROUGE-L",
+    "cider": "CIDEr",
+}
+LOOKS = {"expectation": "expectation (weighted mean)", "likeliest": "its likeliest place", "sampled": "a sampled place"}
+
 
 def card(checkpoint: "Checkpoint", name: str) -> str:
-    """The model card, in Markdown."""
-    config = checkpoint.decoder.config
-    by = ", by the likeliest places" if config.attention == "hard" else ""
-    known = {"validation_bleu_4": f"BLEU-4 on val with brevity penalty{by}"}
-    entries = [(key, value) for key, value in checkpoint.training.items() if key != "settings"]
-    lines = [
-        f"# {name}",
-        "",
-        f"{config.title} Made with show-attend-tell.",
-        "",
-        f"- Encoder: {checkpoint.encoder.name}, frozen"
-        + (" until fine-tuned" if checkpoint.tuned_encoder is not None else "")
-        + f"; weights SHA-256 `{checkpoint.encoder.digest}`; photos are "
-        + (
-            "squashed to a square"
-            if checkpoint.encoder.preprocessing.geometry == "squash"
-            else "cropped to the centre square"
-        )
-        + f" of {checkpoint.encoder.preprocessing.size} pixels.",
-        f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
-        *(
-            []
-            if checkpoint.reranker is None
-            else [f"- Visual n-grams, which captions are ranked by too: {checkpoint.reranker}."]
-        ),
-        f"- Decoding defaults: {checkpoint.decoding.summary()}; look by {checkpoint.decoding.look}.",
-        "",
-        "## Training",
-        "",
-        *(f"- {known.get(key, key.replace('_', ' '))}: {told(value)}" for key, value in entries),
-        "",
-        "## Scores",
-        "",
-        *(score_lines(checkpoint.scores) or ["Not evaluated yet."]),
-        "",
-        "## Use",
-        "",
-        "Captions may be wrong, and repeat the habits of the people who described the training photos, "
-        "about people above all. "
-        + ("" if config.attention == "none" else "Look at the attention before trusting a word. ")
-        + "Do not use it to identify or judge people.",
-    ]
+    """The card of a model, in Markdown; ``name`` is the model's."""
+    sections = {
+        "Training": training_lines(checkpoint),
+        "Scores": score_lines(checkpoint.scores) or ["Not evaluated yet."],
+        "Use": [use(checkpoint.decoder.config.attention)],
+    }
+    lines = [f"# {name}", "", f"{checkpoint.decoder.config.title} Made with show-attend-tell.", ""]
+    lines += model_lines(checkpoint)
+    for title, section in sections.items():
+        lines += ["", f"## {title}", "", *section]
     return "\n".join(lines) + "\n"
 
 
-def told(value: Any) -> str:
-    """A value as a card says it: the entries of a dictionary one after the other."""
-    return ", ".join(f"{key}: {entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
+def model_lines(checkpoint: "Checkpoint") -> list[str]:
+    """What the model consists of, and how it makes captions."""
+    config, encoder, decoding = checkpoint.decoder.config, checkpoint.encoder, checkpoint.decoding
+    frozen = "frozen" if checkpoint.tuned_encoder is None else "fine-tuned"
+    squashed = encoder.preprocessing.geometry == "squash"
+    photos = "squashed to a square" if squashed else "cropped to the centre square"
+    lines = [
+        f"- Encoder: {encoder.name}, {frozen}; weights SHA-256 `{encoder.digest}`. Photos are {photos} of "
+        f"{encoder.preprocessing.size} pixels.",
+        f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
+        f"- Decoding by default: {decoding.summary()}; attention is read by {LOOKS[decoding.look]}.",
+    ]
+    if checkpoint.reranker is not None:
+        lines.append(
+            f"- Reranker: visual n-grams ({checkpoint.reranker}). For a photo they predict the words, pairs and "
+            "triples of words that people would use. The model returns the caption of the beam with the best "
+            "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalisation, A the "
+            "caption's agreement with the prediction and ω the reranker weight."
+        )
+    return lines
+
+
+def training_lines(checkpoint: "Checkpoint") -> list[str]:
+    """How the model was trained; the settings are in config.json alone."""
+    by = ", by the likeliest places" if checkpoint.decoder.config.attention == "hard" else ""
+    titles = {"validation_bleu_4": f"BLEU-4 on val with brevity penalty{by}"}
+    return [
+        f"- {titles.get(name, name.replace('_', ' '))}: {in_words(value)}"
+        for name, value in checkpoint.training.items()
+        if name != "settings"
+    ]
+
+
+def in_words(value: Any) -> str:
+    """A value as the card gives it: the entries of a dictionary one after the other."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {entry}" for name, entry in value.items())
+    return str(value)
+
+
+def use(attention: str) -> str:
+    """What to keep in mind when using a model with that kind of attention."""
+    look = "" if attention == "none" else " Look at the attention before you trust a word."
+    return (
+        "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
+        f"what is said about people.{look} Do not use the model to identify or judge people."
+    )
 
 
 def score_lines(scores: dict[str, Any]) -> list[str]:
-    """A Markdown table of scores by split, ×100."""
-    names = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider"]
-    rows = []
-    for split, found in sorted(scores.items()):
-        for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
-            cells = [found.get(n + suffix if n.startswith("bleu") else n) for n in names]
-            rows.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-    if not rows:
+    """A Markdown table of scores by split, ×100, and how the captions were made; nothing without scores."""
+    if not scores:
         return []
-    numbers = ("beam", "length_normalisation", "reranker_weight")
-    made = {}
-    for split, found in sorted(scores.items()):
+    lines = ["| split | " + " | ".join(SHOWN.values()) + " |", "| --- |" + " ---: |" * len(SHOWN)]
+    made: dict[str, list[str]] = {}  # what was scored, by how it was made
+    for split, found in scores.items():
+        for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+            cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
+            lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
+        numbers = ("beam", "length_normalisation", "reranker_weight")
         decoding = Decoding().but(**{name: found.get(name) for name in numbers})
-        made[split] = f"{found['tokens']} tokens; {decoding.summary()}; look by {found['look']}"
-    alike = len(set(made.values())) == 1
-    legend = next(iter(made.values())) if alike else ". ".join(f"{split}: {one}" for split, one in made.items())
-    return [
-        "| split | B-1 | B-2 | B-3 | B-4 | METEOR | ROUGE-L | CIDEr |",
-        "| " + " | ".join(["---"] * 8) + " |",
-        *rows,
-        "",
-        f"×100; {legend}.",
-    ]
+        how = f"{decoding.summary()}; attention is read by {LOOKS[found['look']]}; {found['tokens']} tokens"
+        made.setdefault(how, []).append(split)
+    lines += ["", "Scores are ×100. How the captions were made:", ""]
+    return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

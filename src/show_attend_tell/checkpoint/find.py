@@ -1,4 +1,4 @@
-"""Models by name: those shipped, folders, and the Hugging Face hub."""
+"""Models by name: those shipped, folders, and models on the Hugging Face hub."""
 
 import os
 from pathlib import Path
@@ -9,32 +9,33 @@ SHIPPED = Path(__file__).parent / "models"
 
 
 def named(folder: str | os.PathLike[str]) -> Path:
-    """A folder's path that ends in its name, which a model is called by: that of "." does not."""
+    """The folder's absolute path, which ends in the folder's name. The path "." does not."""
     return Path(os.path.abspath(folder))
 
 
 def find_model(name: str) -> Path:
-    """The folder of a model: a path, a shipped name, or (with ``huggingface_hub``) a hub id "owner/name".
+    """The folder of a model: a shipped model's name, a path, or a hub id "owner/name" (with ``huggingface_hub``).
 
-    Raises `SatError` naming the shipped models when there is none.
+    A folder that has the name of a shipped model is found as "./NAME". Raises `SatError` naming the shipped models
+    when there is no such model.
     """
-    if Path(name).is_dir():
-        return named(name)
     if name in shipped_models():
         return SHIPPED / name
+    if Path(name).is_dir():
+        return named(name)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         try:
             from huggingface_hub import snapshot_download
             from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
         except ImportError as error:
             raise SatError(
-                f"{name!r} is no folder here; to fetch it from the hub: pip install 'show-attend-tell[hub]'"
+                f"there is no folder {name!r} here; to fetch it from the hub: pip install 'show-attend-tell[hub]'"
             ) from error
         try:
             return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
         except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
             raise SatError(
-                f"{name!r} is no folder here and could not be fetched from the Hugging Face hub: {error}"
+                f"there is no folder {name!r} here, and it could not be fetched from the Hugging Face hub: {error}"
             ) from error
     raise SatError(f"there is no model {name!r}: give a folder, or one of {', '.join(shipped_models())}")
 

@@ -1,8 +1,9 @@
-"""What a model's configuration records beside its decoder: how it decodes, and which encoder it was trained on."""
+"""What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from show_attend_tell.data.photos import Preprocessing
@@ -13,15 +14,18 @@ from show_attend_tell.vision.encoder import Encoder
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How captions are made unless told otherwise: what the scores of a model's card were made with.
+    """A model's defaults for making captions.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist and a γ or ω that is no number from 0.
+    A caption of C words, end token included, has the score log p / C^γ + ω A: its length-normalised log-probability,
+    plus the agreement A that the reranker gives it. The caption with the best score is the model's.
+
+    Raises `SatError` for a beam or length below one, a look that does not exist and a γ or ω below 0 or infinite.
     """
 
-    beam: int = 5
+    beam: int = 5  # captions that the search keeps at each step
     look: LookName = "expectation"
-    length_normalisation: float = 0.0  # γ of log p / length^γ; 0 is none
-    reranker_weight: float = 0.0  # ω, the weight of the reranker's agreement; 0 is none
+    length_normalisation: float = 0.0  # γ; 0 is none
+    reranker_weight: float = 0.0  # ω; 0 is none
     max_length: int = 40  # words, end token included
 
     def __post_init__(self) -> None:
@@ -32,23 +36,23 @@ class Decoding:
         if self.look not in LOOKS:
             raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
         if not 0 <= self.length_normalisation < math.inf:
-            raise SatError(f"length normalisation {self.length_normalisation}: give a number from 0, 0 for none")
+            raise SatError(f"length normalisation is {self.length_normalisation}: give a number from 0, 0 for none")
         if not 0 <= self.reranker_weight < math.inf:
-            raise SatError(f"reranker weight {self.reranker_weight}: give a number from 0, 0 for none")
+            raise SatError(f"reranker weight is {self.reranker_weight}: give a number from 0, 0 for none")
 
     def but(self, **given: Any) -> "Decoding":
-        """This decoding with what is given instead; None is nothing given."""
+        """This decoding with the given values instead of its own; a value of None changes nothing."""
         return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def summary(self) -> str:
-        """The numbers in words."""
+        """The beam, γ and ω in words."""
         weight = f", reranker weight {self.reranker_weight:g}" if self.reranker_weight else ""
         return f"beam {self.beam}, length normalisation {self.length_normalisation:g}{weight}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderRecord:
-    """Which encoder a model was trained on: another one's annotations mean nothing to it."""
+    """Which encoder a model was trained on. The annotations of another encoder mean nothing to the model."""
 
     name: str
     digest: str  # SHA-256, see `Encoder.digest`
@@ -57,14 +61,28 @@ class EncoderRecord:
 
     @classmethod
     def of(cls, encoder: Encoder) -> "EncoderRecord":
-        """The record of an encoder at hand."""
+        """The record of an encoder."""
         return cls(name=encoder.name, digest=encoder.digest, preprocessing=encoder.preprocessing, grid=encoder.grid)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The values as JSON can hold them."""
+        return {**asdict(self), "preprocessing": self.preprocessing.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
+        """The record that `to_dict` described; raises `KeyError`, `TypeError` or `SatError` for one that is damaged."""
+        return cls(
+            name=values["name"],
+            digest=values["digest"],
+            preprocessing=Preprocessing.from_dict(values["preprocessing"]),
+            grid=tuple(values["grid"]),
+        )
+
     def check(self, encoder: Encoder, model: str) -> None:
-        """Raise `SatError` unless the encoder is the one recorded."""
+        """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message."""
         digest = encoder.digest
         if digest != self.digest:
             raise SatError(
                 f"{model} was trained on an encoder {self.name} whose weights have SHA-256 {self.digest[:12]}…, "
-                f"and these have {digest[:12]}…: its captions would be wrong. Give the right --encoder-weights"
+                f"and these weights have {digest[:12]}…: its captions would be wrong. Give the right --encoder-weights"
             )

@@ -1,0 +1,84 @@
+"""A model's config.json: what it holds, and how the files of older versions are read.
+
+| format | what it says otherwise |
+| --- | --- |
+| 1 | has no reranker |
+| 2 | calls the reranker's weight "agreement" |
+| 3 | is the one that this version writes |
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
+from show_attend_tell.model.interface import Config
+from show_attend_tell.model.registry import read_config
+
+FORMAT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """What config.json says of a model."""
+
+    decoder: Config
+    encoder: EncoderRecord
+    decoding: Decoding
+    ngrams: str | None  # SHA-256 of the visual n-grams of the reranker, see `VisualNgrams.digest`
+    training: dict[str, Any]
+    scores: dict[str, Any]
+
+    def write(self, file: Path) -> None:
+        """Write the file, whole or not at all."""
+        entries = {
+            "format": FORMAT,
+            "decoder": self.decoder.to_dict(),
+            "encoder": self.encoder.to_dict(),
+            "decoding": asdict(self.decoding),
+            "ngrams": self.ngrams,
+            "training": self.training,
+            "scores": self.scores,
+        }
+        text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+        replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def read(cls, file: Path) -> "Configuration":
+        """Read a file of this format or an older one.
+
+        Raises `SatError` for a file that is missing or damaged, and for one that a newer version wrote.
+        """
+        try:
+            entries = json.loads(file.read_text(encoding="utf-8"))
+            number = entries["format"]
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"format is {number!r}")
+            if number > FORMAT:
+                raise SatError(
+                    f"the model has format {number}, and this version reads formats 1 to {FORMAT}: "
+                    "update show-attend-tell"
+                )
+            return cls(
+                decoder=read_config(entries["decoder"]),
+                encoder=EncoderRecord.from_dict(entries["encoder"]),
+                decoding=Decoding(**renamed(entries["decoding"])),
+                ngrams=entries.get("ngrams"),
+                training=entries["training"],
+                scores={split: renamed(found) for split, found in entries["scores"].items()},
+            )
+        except FileNotFoundError as error:
+            raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
+        except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+            raise SatError(f"{file} is damaged or from another program ({error!r}): copy the model again") from error
+        except SatError as error:
+            raise SatError(f"{file}: {error}") from error
+
+
+def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a decoding or of scores under the names of this format."""
+    return {"reranker_weight" if name == "agreement" else name: value for name, value in entries.items()}

@@ -1,0 +1,47 @@
+"""A model's weights on disk: safetensors files, read and checked. Nothing is ever unpickled."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from show_attend_tell.checkpoint import find
+from show_attend_tell.errors import SatError
+from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+
+NGRAMS = "ngrams.safetensors"
+
+
+def read_weights(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; raises `SatError` when the file is missing or damaged."""
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
+
+
+def not_finite(weights: Mapping[str, Tensor]) -> str | None:
+    """The name of the first tensor that has a value that is infinite or not a number; None when there is none."""
+    return next((name for name, value in weights.items() if not value.isfinite().all()), None)
+
+
+def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
+    """The visual n-grams that a model names by their SHA-256; None when it names none.
+
+    They are in the model's folder, in a folder NAME-ngrams beside it, which several models may share, or among those
+    shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
+    """
+    if digest is None:
+        return None
+    shared = f"*-ngrams/{NGRAMS}"
+    for file in (folder / NGRAMS, *sorted(folder.parent.glob(shared)), *sorted(find.SHIPPED.glob(shared))):
+        if file.exists():
+            try:
+                ngrams = VisualNgrams(read_weights(file))
+            except SatError as error:
+                raise SatError(f"{file} is damaged: {error}") from error
+            if ngrams.digest == digest:
+                return ngrams
+    raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
