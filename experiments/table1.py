@@ -155,7 +155,7 @@ def run(name: str, data: Path, output: Path) -> None:
             print(f"{each}: evaluated already")
             continue
         if name == "retrieval":
-            sat("retrieve", data, *SQUASHED, "--json", evaluation)
+            sat("analyse", "retrieval", data, *SQUASHED, "--json", evaluation)
             continue
         if name == "nic-ensemble":
             members = [part for member in SYSTEMS["nic"].runs("nic") for part in ("--model", output / member)]

@@ -334,7 +334,18 @@ def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) ->
 def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
     for name in ("soft", "hard"):
         small_checkpoint(small_encoder(), attention=name).save(tmp_path / name)
-    command = ["examine", "--data", dataset.folder, "--cache", tmp_path / "cache", "--samples", 10, "--draws", 2]
+    command = [
+        "analyse",
+        "hard-attention",
+        "--data",
+        dataset.folder,
+        "--cache",
+        tmp_path / "cache",
+        "--samples",
+        10,
+        "--draws",
+        2,
+    ]
     command += ["--device", "cpu", "--model", tmp_path / "soft", "--model", tmp_path / "hard"]
     command += ["--json", tmp_path / "found.json"]
     result = CliRunner().invoke(main, [str(part) for part in command])

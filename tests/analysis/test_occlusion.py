@@ -1,5 +1,6 @@
 """Does it look where it should? Decoders that are known to look, and one that only says so, tell the measure apart."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from builders import COLUMNS, ROWS, D, shape_folder, small_checkpoint, small_encoder, small_load_encoder
-from click.testing import CliRunner
+from commands import refused, sat
 from decoders import Scripted, small_annotations, small_decoder
 from PIL import Image
 from torch import Tensor
@@ -34,8 +35,7 @@ from show_attend_tell.analysis.occlusion import (
 )
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.cli import main
-from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LOOKS, LookName
@@ -309,17 +309,34 @@ def test_movement_is_in_sides_of_the_photo_and_sees_maps_that_split() -> None:
 # From the command line
 
 
-def test_evaluate_adds_the_gaze(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pycocoevalcap")
+def test_the_command_tells_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    monkeypatch.setenv("PATH", "")  # no Java, no seconds of METEOR
     small_checkpoint(small_encoder()).save(tmp_path / "beach")
     data = shape_folder(tmp_path / "shapes")
-    command = ["evaluate", "--model", str(tmp_path / "beach"), "--data", str(data), "--cache", str(tmp_path / "cache")]
-    command += ["--device", "cpu", "--gaze", "--gaze-photos", "3", "--gaze-encoded", "2"]
-    run = CliRunner().invoke(main, [*command[:-1], "1"])
-    assert run.exit_code == 1 and "--gaze-encoded 1 gives no interval" in run.output
-    run = CliRunner().invoke(main, command)
-    assert run.exit_code == 0, run.output
-    assert "gaze on 3 photos drawn by seed 0, look by expectation, beam 3" in run.output
-    assert "greyed in the photo, which is encoded again: 2 photos" in run.output
+    command = ["analyse", "occlusion", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache"]
+    command += ["--device", "cpu", "--photos", 3, "--encoded", 2]
+    table = sat(*command).stdout
+    assert table.startswith("beach on shapes test\n")
+    assert "gaze on 3 photos drawn by seed 0, look by expectation, beam 3" in table
+    assert "greyed in the photo, which is encoded again: 2 photos" in table
+    found = json.loads(sat(*command, "--beam", 1, "--json", "-").stdout)
+    assert found["model"] == "beach" and found["split"] == "test" and found["beam"] == 1
+    assert found["occlusion"]["grey"]["all"]["most"]["mean"] == pytest.approx(
+        gaze(
+            Captioner.from_pretrained(tmp_path / "beach", device="cpu"),
+            read_dataset(data).split("test"),
+            photos=3,
+            encoded=2,
+            decoding=Decoding(beam=1, max_length=11),
+            show=False,
+        )["occlusion"]["grey"]["all"]["most"]["mean"]
+    )
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(tmp_path: Path) -> None:
+    small_checkpoint(small_encoder()).save(tmp_path / "beach")
+    data = shape_folder(tmp_path / "shapes", test=1)
+    command = ("analyse", "occlusion", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache")
+    assert "--encoded 1 gives no interval" in refused(*command, "--encoded", 1)
+    assert "the split test has one photo, and occlusion needs 2 or more" in refused(*command)
+    assert not (tmp_path / "cache").exists()

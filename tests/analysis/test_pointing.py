@@ -162,7 +162,7 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
         return result.stdout
 
     data, model = tmp_path / "scenes", tmp_path / "model"
-    assert "20 photos with three sentences each" in sat("scenes", data, "--photos", 20, "--seed", 2)
+    assert "20 photos with three sentences each" in sat("analyse", "scenes", data, "--photos", 20, "--seed", 2)
     trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--geometry", "squash"]
     sat("train", *trained, "--fine-tune-encoder", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
     untouched = load_encoder("small", geometry="squash")
@@ -170,11 +170,11 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
 
     # what begins with it begins with its encoder, which stays with the model also when it is not trained further
     sat("train", *trained, "--start-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
-    assert sat("pointing", "--model", tmp_path / "next", "--data", data)
+    assert sat("analyse", "pointing", "--model", tmp_path / "next", "--data", data)
     assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
 
-    table = sat("pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
+    table = sat("analyse", "pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
     assert "look by likeliest: 2 photos" in table and "chance" in table
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert f"all     alpha on the object {100 * figures['all']['share']['mean']:.1f} % [" in table
-    assert json.loads(sat("pointing", "--model", model, "--data", data, "--json", "-")) == figures
+    assert json.loads(sat("analyse", "pointing", "--model", model, "--data", data, "--json", "-")) == figures

@@ -26,7 +26,7 @@ from show_attend_tell.analysis.ranking import (
 )
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
-from show_attend_tell.cli.rank import figure
+from show_attend_tell.cli.analyse.ranking import figure
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import tell, word_log_probabilities
@@ -292,7 +292,16 @@ def test_metrics_are_against_the_photos_own_captions(dataset: Dataset) -> None:
 def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap")
     small_checkpoint(small_encoder()).save(tmp_path / "model")
-    command = ["rank", "--model", tmp_path / "model", "--data", dataset.folder, "--cache", tmp_path / "cache"]
+    command = [
+        "analyse",
+        "ranking",
+        "--model",
+        tmp_path / "model",
+        "--data",
+        dataset.folder,
+        "--cache",
+        tmp_path / "cache",
+    ]
     command += ["--device", "cpu", "--experts", experts(tmp_path, dataset, *RATED), "--json", tmp_path / "found.json"]
     result = CliRunner().invoke(main, [str(part) for part in command])
     assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"

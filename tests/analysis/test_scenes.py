@@ -106,11 +106,11 @@ def test_scenes_are_not_written_over_anything(tmp_path: Path) -> None:
     [
         (lambda scene: scene["objects"][0].update(box=[5, 5, 5, 9]), r"a\.png: the box \[5\.0, 5\.0, 5\.0, 9\.0\]"),
         (lambda scene: scene["objects"][0].update(box=[5, 5, 65, 9]), "inside 64 × 64"),
-        (lambda scene: scene["objects"][0].pop("colour"), r"a\.png: not as sat scenes writes it .*colour"),
+        (lambda scene: scene["objects"][0].pop("colour"), r"a\.png: not as sat analyse scenes writes it .*colour"),
         (lambda scene: scene["sentences"][0]["words"].append("more"), "words and"),
         (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 4), "names object 4"),
         (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 0.5), r"names object 0\.5"),
-        (lambda scene: scene.clear(), "not as sat scenes writes it"),
+        (lambda scene: scene.clear(), "not as sat analyse scenes writes it"),
     ],
 )
 def test_damaged_boxes_are_refused_naming_the_photo(tmp_path: Path, change: object, message: str) -> None:

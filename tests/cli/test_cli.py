@@ -56,28 +56,76 @@ NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the small encoder's plac
 # Help
 
 
-@pytest.mark.parametrize("command", [None, *main.commands])
-def test_help_has_examples(command: str | None) -> None:
+def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    """Every command that the help shows by its words, ("analyse", "scenes") for one, groups left out."""
+    found: dict[tuple[str, ...], click.Command] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found |= commands(command, (*before, name))
+        elif not command.hidden:
+            found[*before, name] = command
+    return found
+
+
+each_command = pytest.mark.parametrize(("words", "command"), commands().items(), ids=str)
+
+
+@pytest.mark.parametrize("words", [(), ("analyse",), *commands()], ids=" ".join)
+def test_help_has_examples(words: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
-        text = sat(*([command] if command else []), flag).stdout
+        text = sat(*words, flag).stdout
         assert text.startswith("Usage: ")
-        assert f"sat {command or 'caption'}" in text.split("Options:")[0 if command is None else 1]
+        shown = {(): "caption", ("analyse",): "analyse occlusion"}.get(words)
+        assert f"sat {shown or ' '.join(words)}" in text.split("Options:")[0 if shown else 1]
 
 
-@pytest.mark.parametrize("command", main.commands.values(), ids=lambda command: command.name)
-def test_every_option_is_explained(command: click.Command) -> None:
+@each_command
+def test_every_option_is_explained(words: tuple[str, ...], command: click.Command) -> None:
+    """By a help that starts with what the value is, a noun, and not with a verb or "of"."""
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, parameter.opts
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help and parameter.help[0].isupper(), parameter.opts
+            assert parameter.help.split()[0] not in VERBS.split(), parameter.help
 
 
-def test_examples_name_options_that_exist() -> None:
-    for name, command in main.commands.items():
-        known = {option for parameter in command.params for option in parameter.opts}
-        for line in sat(name, "--help").stdout.splitlines():
-            if line.strip().startswith(f"sat {name}"):
-                example = line.strip().split("  ")[0]  # what comes after two spaces is said of it
-                assert {word for word in example.split() if word.startswith("--")} <= known, line
+VERBS = "At Begin By Change Count Draw Encode Find Give Go Hide Keep Link Make Of On Print Say Show Start Train Write"
+
+
+@each_command
+def test_examples_name_options_that_exist(words: tuple[str, ...], command: click.Command) -> None:
+    known = {option for parameter in command.params for option in parameter.opts}
+    for line in sat(*words, "--help").stdout.splitlines():
+        if line.strip().startswith(f"sat {' '.join(words)}"):
+            example = line.strip().split("  ")[0]  # what comes after two spaces is said of it
+            assert {word for word in example.split() if word.startswith("--")} <= known, line
+
+
+def test_the_help_shows_ten_commands() -> None:
+    groups: list[tuple[tuple[str, ...], str]] = [
+        ((), "caption train evaluate score compare report features models serve analyse"),
+        (("analyse",), "occlusion hard-attention pointing ranking retrieval scenes"),
+    ]
+    for group, wanted in groups:
+        lines = sat(*group, "--help").stdout.split("Commands:\n")[1].splitlines()
+        assert [line.split()[0] for line in lines] == wanted.split()
+        assert not [line for line in lines if line.endswith("...")]  # each says what it is for
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("examine --model flickr8k-hard --data flickr8k/", "sat analyse hard-attention"),
+        ("pointing --help", "sat analyse pointing"),
+        ("rank --photos 3", "sat analyse ranking"),
+        ("retrieve flickr8k/ --geometry squash", "sat analyse retrieval"),
+        ("scenes", "sat analyse scenes"),
+        ("evaluate --gaze", "sat analyse occlusion"),
+        ("evaluate --data flickr8k/ --gaze-photos 3", "sat analyse occlusion"),
+    ],
+)
+def test_what_moved_says_where_it_is(before: str, now: str) -> None:
+    assert now in refused(*before.split(), code=2)
+    assert sat(*now.split()[1:], "--help").stdout.startswith("Usage: ")
 
 
 def test_version_is_the_package_s() -> None:
@@ -405,16 +453,10 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
     monkeypatch.chdir(data.parent)
     before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
     for target in (data / "captions.csv", data / "images" / "photo1.png"):
-        for command in ("evaluate", "examine", "rank"):
-            line = refused(command, "--model", model, "--data", data, "--json", target)
+        for command in ("evaluate", "analyse hard-attention", "analyse ranking", "analyse occlusion"):
+            line = refused(*command.split(), "--model", model, "--data", data, "--json", target)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
     assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
-
-
-def test_gaze_on_one_photo_is_refused_before_anything_is_captioned(model: Path, tmp_path: Path) -> None:
-    data = shape_folder(tmp_path / "shapes", test=1)
-    assert "takes 2 or more" in refused("evaluate", "--model", model, "--data", data, "--gaze")
-    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize(

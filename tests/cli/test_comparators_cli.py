@@ -25,7 +25,7 @@ def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> Non
     assert found["model"] == "lbl-1 + lbl-2" and len(found["results"]) == 4
     assert "--card writes into the model's folder" in refused("evaluate", *models, "--data", data, "--card")
 
-    told = sat("retrieve", data, "--json", tmp_path / "retrieval.json").stdout
+    told = sat("analyse", "retrieval", data, "--json", tmp_path / "retrieval.json").stdout
     assert told.startswith("retrieval on shapes test: 4 captions, each from ")
     borrowed = json.loads((tmp_path / "retrieval.json").read_text())
     assert [entry["photo"] for entry in borrowed["results"]] == [entry["photo"] for entry in found["results"]]

@@ -5,12 +5,10 @@ T words shown · R rows and C columns of places.
 
 import base64
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from tqdm import tqdm
@@ -43,15 +41,12 @@ class Report:
     attention: bool  # whether any evaluation says where its model looked
 
 
-def report(
-    files: Sequence[Path], *, cards: Mapping[str, str] | None = None, linked_from: Path | None = None, show: bool = True
-) -> Report:
+def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
     """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
 
     With `sat evaluate --attention` it shows where each word looked. ``cards`` are models' cards by model name, of which
-    the page has those it needs. It holds a small copy of each photo, or with ``linked_from``, the folder that it will
-    be in, links to the photos themselves. Raises `SatError` for a damaged evaluation, and for two that are not of the
-    same photos or not scored on the same tokens.
+    the page has those it needs. It holds a small copy of each photo. Raises `SatError` for a damaged evaluation, and
+    for two that are not of the same photos or not scored on the same tokens.
     """
     told = [read_evaluation(file) for file in files]
     content = [read_object(file, "results") for file in files]
@@ -75,7 +70,7 @@ def report(
     for name, references in tqdm(told[0].references.items(), desc="photos", unit="photo", disable=not show):
         both = [found[name] for found in entries]
         file = next((entry["file"] for _, entry in both if isinstance(entry.get("file"), str)), None)
-        image, size = _photo(file, linked_from)
+        image, size = _photo(file)
         if image is None:
             missing.append(name)
         known = {word for text in references for word in tokenise(text)} | FUNCTION_WORDS
@@ -97,9 +92,8 @@ def report(
             name: card for name, card in (cards or {}).items() if name in {str(found.get("model")) for found in content}
         },
     }
-    images = "data:" if linked_from is None else "data: 'self' file:"
     return Report(
-        page=document(f"Report: {data['title']}", data, script="report.js", style="report.css", images=images),
+        page=document(f"Report: {data['title']}", data, script="report.js", style="report.css"),
         photos=len(photos),
         missing=missing,
         attention=any(entry["attention"] for photo in photos for entry in photo["told"]),
@@ -123,17 +117,15 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
     ]
 
 
-def _photo(file: str | None, linked_from: Path | None) -> tuple[str | None, list[int] | None]:
-    """A photo's small copy, or a link to it, and its size; None for one that is not there any more."""
+def _photo(file: str | None) -> tuple[str | None, list[int] | None]:
+    """A photo's small copy and its size; None for one that is not there any more."""
     if file is None:
         return None, None
     try:
         photo = open_photo(file)
     except SatError:
         return None, None
-    if linked_from is None:
-        return data_uri(photo, SIDE, most=BYTES), list(photo.size)
-    return quote(Path(os.path.relpath(file, linked_from)).as_posix()), list(photo.size)
+    return data_uri(photo, SIDE, most=BYTES), list(photo.size)
 
 
 def _told(where: str, entry: Mapping[str, Any], known: set[str]) -> dict[str, Any]:

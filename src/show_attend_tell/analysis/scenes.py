@@ -144,7 +144,7 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError:
-        raise SatError(f"{file} is not there: make a folder with boxes by sat scenes") from None
+        raise SatError(f"{file} is not there: make a folder with boxes by sat analyse scenes") from None
     except (ValueError, RecursionError) as error:
         raise SatError(f"{file} is not valid JSON: {error}") from None
     scenes = {}
@@ -155,7 +155,7 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
         raise SatError(f"{file}: {photo}: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         where = f"{photo}: " if isinstance(content, dict) else ""
-        raise SatError(f"{file}: {where}not as sat scenes writes it ({error!r})") from None
+        raise SatError(f"{file}: {where}not as sat analyse scenes writes it ({error!r})") from None
     return scenes
 
 

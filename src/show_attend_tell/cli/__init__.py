@@ -7,20 +7,15 @@ that ``--help`` is quick.
 import click
 
 from show_attend_tell import __version__
+from show_attend_tell.cli.analyse import analyse
 from show_attend_tell.cli.caption import caption
-from show_attend_tell.cli.compare import compare
+from show_attend_tell.cli.command import Commands, Moved
+from show_attend_tell.cli.compare import compare, report
 from show_attend_tell.cli.evaluate import evaluate
-from show_attend_tell.cli.examine import examine
 from show_attend_tell.cli.features import features
 from show_attend_tell.cli.models import models
-from show_attend_tell.cli.pointing import pointing
-from show_attend_tell.cli.rank import rank
-from show_attend_tell.cli.report import report
-from show_attend_tell.cli.retrieve import retrieve
-from show_attend_tell.cli.scenes import scenes
 from show_attend_tell.cli.score import score
 from show_attend_tell.cli.serve import serve
-from show_attend_tell.cli.shared import Commands
 from show_attend_tell.cli.train import train
 
 
@@ -33,20 +28,15 @@ def main() -> None:
     """
 
 
-for command in (
-    caption,
-    features,
-    train,
-    evaluate,
-    score,
-    compare,
-    report,
-    examine,
-    rank,
-    retrieve,
-    models,
-    scenes,
-    pointing,
-    serve,
-):
+for command in (caption, train, evaluate, score, compare, report, features, models, serve, analyse):
     main.add_command(command)
+
+MOVED = {
+    "examine": "sat analyse hard-attention",
+    "pointing": "sat analyse pointing",
+    "rank": "sat analyse ranking",
+    "retrieve": "sat analyse retrieval",
+    "scenes": "sat analyse scenes",
+}
+for name, now in MOVED.items():
+    main.add_command(Moved(name, now))

@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
-from show_attend_tell.checkpoint.card import card
-from show_attend_tell.cli.shared import (
+from show_attend_tell.cli.command import (
     Teaching,
+    beam_option,
     check_targets,
     device_option,
     fail,
     gave,
+    json_option,
+    look_option,
+    seed_option,
     weights_option,
     write_text,
 )
@@ -35,44 +38,39 @@ Examples:
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
-@click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
-@click.option("--beside", multiple=True, metavar="MODEL", help="Another model, to stand beside the first.")
-@click.option("--beam", type=click.IntRange(1, 100), help="Width of the beam; 1 is greedy. [default: the model's]")
+@click.option("--model", default="flickr8k-soft", show_default=True, help="Shipped model, folder or hub id.")
 @click.option(
-    "--look",
-    type=click.Choice(["expectation", "likeliest", "sampled"]),
-    help="By the mean over all places, at the one likeliest, or at one drawn by α; with --beside, models of soft "
-    "attention keep to the mean. [default: the model's]",
+    "--beside", multiple=True, metavar="MODEL", help="Another model, whose captions stand beside those of the first."
 )
-@click.option("--sample", is_flag=True, help="Draw the words at random instead of searching.")
+@beam_option
+@look_option
+@click.option("--sample", is_flag=True, help="Random words instead of a search.")
 @click.option(
-    "--temperature", type=float, default=1.0, show_default=True, help="With --sample: below 1 keeps to likelier words."
-)
-@click.option("--top-k", type=int, default=0, help="With --sample: only the k likeliest words.")
-@click.option(
-    "--top-p",
+    "--temperature",
     type=float,
     default=1.0,
-    help="With --sample: only the likeliest words of this total probability.",
+    show_default=True,
+    help="Temperature of --sample; below 1, likely words become likelier.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything that is drawn.")
 @click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    help="Write words, attention, gate and settings as JSON; - is standard output.",
+    "--top-k", type=int, default=0, help="Number of words that --sample chooses from, the likeliest; 0 is all."
 )
+@click.option(
+    "--top-p", type=float, default=1.0, help="Total probability of the words that --sample chooses from, the likeliest."
+)
+@seed_option("everything that is drawn")
+@json_option("words, attention, gate and settings")
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
-    help="Write one page of all captions: point at a word and see where the model looked.",
+    help="Page of all captions to write: point at a word and see where the model looked.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write pictures of where each word looked.",
+    help="Folder for pictures of where each word looked.",
 )
 @click.option(
     "--format",
@@ -80,11 +78,13 @@ Examples:
     type=click.Choice(["png", "svg", "gif", "webp"]),
     default="png",
     show_default=True,
-    help="Of the pictures: in svg letters stay letters, gif and webp move from word to word.",
+    help="Format of the pictures: svg keeps letters as text, gif and webp move from word to word.",
 )
-@click.option("--heat", is_flag=True, help="Pictures show attention in colours, for colour-blind eyes, not as light.")
-@click.option("--dark", is_flag=True, help="Pictures have a dark page.")
-@click.option("--stretch", is_flag=True, help="Pictures have a scale for each word, and a flat map looks sharp.")
+@click.option(
+    "--heat", is_flag=True, help="Colours for attention in pictures, safe for colour-blind eyes, instead of light."
+)
+@click.option("--dark", is_flag=True, help="Dark page for pictures.")
+@click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
 @weights_option
 @device_option
 def caption(
@@ -108,8 +108,12 @@ def caption(
     encoder_weights: str | None,
     device: str,
 ) -> None:
-    """Caption photos: files, folders or globs."""
+    """Caption photos: files, folders or globs.
+
+    With --beside, models of soft attention ignore --look and read attention by expectation.
+    """
     from show_attend_tell.captioner import Captioner, Sampling
+    from show_attend_tell.checkpoint.card import card
     from show_attend_tell.data.photos import find_photos
     from show_attend_tell.show import page as viewer
 

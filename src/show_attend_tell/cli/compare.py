@@ -1,34 +1,49 @@
-"""`sat compare`: whether one system's captions are better than another's."""
+"""`sat compare` and `sat report`: evaluations read again, as differences with intervals or as a page of every photo."""
 
 import json
 from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_targets, gave
+from show_attend_tell.cli.command import Teaching, check_targets, gave, json_option, seed_option, write_text
 from show_attend_tell.errors import SatError
 
-EXAMPLES = """
+COMPARE_EXAMPLES = """
 \b
 Examples:
   sat compare soft.json hard.json
   sat compare nic-1.json,nic-2.json,nic-3.json soft-1.json,soft-2.json,soft-3.json --markdown comparison.md
 """
 
+REPORT_EXAMPLES = """
+\b
+Examples:
+  sat evaluate --model flickr8k-soft --data flickr8k/ --attention --json soft.json
+  sat report soft.json
+  sat report soft.json hard.json --output both.html     where the two differ
+"""
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+
+@click.command(cls=Teaching, examples=COMPARE_EXAMPLES)
 @click.argument("systems", nargs=-1, required=True, metavar="BASELINE.json SYSTEM.json...")
-@click.option("--resamples", type=click.IntRange(1), default=10_000, show_default=True, help="Of the photos.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the resamples.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the comparison as JSON; - is standard output.")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="Write it as Markdown; - is standard output.")
+@click.option(
+    "--resamples",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Number of bootstrap resamples of the photos.",
+)
+@seed_option("the resamples")
+@json_option("the comparison")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="File for a Markdown table; - is standard output.")
 def compare(
     systems: tuple[str, ...], resamples: int, seed: int, json_file: str | None, markdown_file: str | None
 ) -> None:
-    """Compare the scores of systems with those of the first: differences and their 95 % intervals.
+    """Compare the scores of systems with those of the first.
 
-    Each system is an evaluation, as sat evaluate --json and sat score --json write it, or several of one system trained
-    with several seeds, joined by commas; then trainings are resampled as well as photos.
+    The result is a difference and its 95 % interval for each score. A system is an evaluation, as sat evaluate --json
+    and sat score --json write it. Several evaluations joined by commas are one system trained with several seeds: then
+    trainings are resampled as well as photos.
     """
     from show_attend_tell.scoring.caption_files import read_evaluation
     from show_attend_tell.scoring.comparison import compare as compared
@@ -45,7 +60,7 @@ def compare(
     taken: dict[Path, Path] = {}
     for file in (file for each in files for file in each):
         if taken.setdefault(file.resolve(), file) is not file:
-            raise SatError(f"{file} is given twice: a system cannot be compared with itself, nor be two trainings")
+            raise SatError(f"{file} is given twice: give each evaluation once")
     found = compared(
         {name: [read_evaluation(file) for file in each] for name, each in zip(names, files, strict=True)},
         resamples=resamples,
@@ -60,3 +75,41 @@ def _name(files: list[Path]) -> str:
     """What a system is called: its file's name, less the number of a training."""
     stem = files[0].stem if len(files) == 1 else files[0].stem.rstrip("0123456789").rstrip("-_. ")
     return stem or ",".join(map(str, files))
+
+
+@click.command(cls=Teaching, examples=REPORT_EXAMPLES)
+@click.argument("evaluation", type=click.Path(path_type=Path))
+@click.argument("other", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="report.html",
+    show_default=True,
+    help="Page to write.",
+)
+def report(evaluation: Path, other: Path | None, output: Path) -> None:
+    """Make a page of an evaluation.
+
+    It shows the scores, the best and the worst captions, and every photo.
+
+    EVALUATION is a file of sat evaluate --json. OTHER is one of the same photos, to compare with. The page shows where
+    each word looked if the evaluation was made with --attention.
+    """
+    from show_attend_tell.analysis.report import report as made
+    from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+    from show_attend_tell.files import count, some
+
+    files = [evaluation] if other is None else [evaluation, other]
+    check_targets(str(output), read=files)
+    cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
+    result = made(files, cards=cards)
+    if result.missing:
+        click.echo(
+            f"note: {len(result.missing)} of {result.photos} photos were not found and stay empty: "
+            f"{some(result.missing)}",
+            err=True,
+        )
+    if not result.attention:
+        click.echo("note: the page cannot show where the model looked: evaluate with --attention for that", err=True)
+    write_text(output, result.page)
+    click.echo(f"{output}: {count(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, device_option, with_encoder
+from show_attend_tell.cli.command import Teaching, cache_option, device_option, with_encoder
 
 EXAMPLES = """
 \b
@@ -18,9 +18,14 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @with_encoder
-@click.option("--flipped", is_flag=True, help="Encode the training photos mirrored too, for training with them.")
-@click.option("--crops", type=click.IntRange(min=0), default=0, help="Encode so many random crops of each too.")
-@click.option("--restval", is_flag=True, help="COCO: count the restval photos as training photos.")
+@click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
+@click.option(
+    "--crops",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Number of random crops of each training photo that are encoded too.",
+)
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @cache_option
 @device_option
 def features(
@@ -34,8 +39,10 @@ def features(
     cache: Path | None,
     device: str,
 ) -> None:
-    """Encode a data set's photos once, so that training and evaluating need not wait for it; interrupt and resume at
-    will."""
+    """Encode the photos of a data set once.
+
+    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on.
+    """
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig

@@ -2,7 +2,7 @@
 
 import click
 
-from show_attend_tell.cli.shared import Teaching
+from show_attend_tell.cli.command import Teaching
 
 EXAMPLES = """
 \b
@@ -13,13 +13,13 @@ Examples:
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 def models() -> None:
-    """The models that come with this package, and their scores."""
+    """List the models that come with this package, and their scores."""
     from show_attend_tell.checkpoint.card import score_lines
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
 
     if not shipped_models():
-        click.echo("no model comes with this build; train one with sat train")
+        click.echo("no model comes with this build: train one with sat train")
     for name in shipped_models():
         checkpoint = Checkpoint.load(SHIPPED / name)
         click.echo(

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_targets, tell_scores, tokens_option, write_scores
+from show_attend_tell.cli.command import Teaching, check_targets, json_option, tell_scores, tokens_option, write_scores
 
 EXAMPLES = """
 \b
@@ -19,14 +19,17 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--split", default="test", show_default=True, help="Of Karpathy's split file.")
+@click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
 @tokens_option
-@click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
+@json_option("the scores and the captions")
 def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
-    """Score captions of any system: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE, ×100.
+    """Score captions of any system against references.
 
-    HYPOTHESES is COCO results JSON, an evaluation of sat evaluate, or a text file with a caption a line. REFERENCES is
-    Karpathy's split file, COCO's captions JSON, or text files, each with one reference of each photo, a line a photo.
+    Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
+
+    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, or a text file with one caption per line. REFERENCES
+    is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
+    photo per line.
     """
     from show_attend_tell.scoring.caption_files import read_captions, read_references
     from show_attend_tell.scoring.metrics import check_scorers, score_entries

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, device_option, weights_option
+from show_attend_tell.cli.command import Teaching, device_option, weights_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -22,21 +22,27 @@ Examples:
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen at; 0 picks a free one.",
+)
 @click.option(
     "--model",
     "models",
     multiple=True,
-    help="A shipped model, a folder, or a hub id; may be repeated, and the first is the default. [default: the shipped "
-    "ones, flickr8k-soft first]",
+    help="Shipped model, folder or hub id. Give it several times to serve several; the first answers by default. "
+    "[default: the shipped models, flickr8k-soft first]",
 )
 @click.option(
     "--token",
     envvar="SAT_TOKEN",
     show_envvar=True,
-    help="What requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see it here; the "
-    "variable is safer.",
+    help="Secret that requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see "
+    "options; the variable is safer.",
 )
 @weights_option
 @device_option

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, device_option, fail, with_encoder
+from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, with_encoder
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -30,11 +30,11 @@ Examples:
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--attention", type=click.Choice(["soft", "hard"]), help="The kind of attention to train.")
+@click.option("--attention", type=click.Choice(["soft", "hard"]), help="Kind of attention to train.")
 @click.option(
     "--comparator",
     type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn"]),
-    help="Instead, a system without attention to compare with: Google NIC, LRCN, ...",
+    help="System without attention to train instead, for comparison: Google NIC, LRCN, ...",
 )
 @click.option(
     "--output",
@@ -47,36 +47,36 @@ Examples:
     "preset_name",
     default="flickr8k",
     show_default=True,
-    help="paper, flickr8k, flickr30k, coco or scenes.",
+    help="Settings to start from: paper, flickr8k, flickr30k, coco or scenes.",
 )
-@click.option("--epochs", type=click.IntRange(1), help="At most. [default: the preset's]")
-@click.option("--seed", type=click.IntRange(0), help="[default: the preset's]")
+@click.option("--epochs", type=click.IntRange(1), help="Largest number of epochs. [default: the preset's]")
+@click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
 @click.option(
     "--set",
     "changes",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Change any setting of the preset; an unknown NAME lists them.",
+    help="Another value for any setting of the preset; an unknown NAME lists the settings.",
 )
-@click.option("--start-from", metavar="MODEL", help="Begin with this model's decoder.")
-@click.option("--resume", is_flag=True, help="Go on with an interrupted training in --output.")
+@click.option("--start-from", metavar="MODEL", help="Model whose decoder the training starts from.")
+@click.option("--resume", is_flag=True, help="Continuation of the interrupted training in --output.")
 @with_encoder
 @click.option(
     "--fine-tune-encoder",
     type=click.FloatRange(0, min_open=True),
     metavar="RATE",
-    help="Train the encoder too, at this rate.",
+    help="Learning rate of the encoder, which is then trained too.",
 )
 @click.option(
     "--bits",
     type=click.Choice(["32", "16", "8"]),
     default="16",
     show_default=True,
-    help="A weight in the checkpoint.",
+    help="Bits per stored weight.",
 )
-@click.option("--restval", is_flag=True, help="COCO: count the restval photos as training photos.")
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @click.option(
-    "--tensorboard", is_flag=True, help="Write scalars and attention pictures to OUTPUT/training/tensorboard."
+    "--tensorboard", is_flag=True, help="TensorBoard scalars and attention pictures, in OUTPUT/training/tensorboard."
 )
 @cache_option
 @device_option

@@ -66,17 +66,17 @@ def frame(text: str) -> str:
     )
 
 
-def document(title: str, data: Mapping[str, Any], *, script: str, style: str = "", images: str = "data:") -> str:
+def document(title: str, data: Mapping[str, Any], *, script: str, style: str = "") -> str:
     """A page of the viewer, its data and a script of this folder that brings the two together.
 
-    The page's own policy allows these very scripts and styles, ``images`` from the stated sources, and nothing else.
-    ``style`` names a further stylesheet of this folder.
+    The page's own policy allows these very scripts and styles, images that the page holds, and nothing else. ``style``
+    names a further stylesheet of this folder.
     """
     found = assets()
     scripts = found["viewer.js"] + (HERE / script).read_text(encoding="utf-8")
     styles = found["viewer.css"] + ((HERE / style).read_text(encoding="utf-8") if style else "")
     policy = (
-        f"default-src 'none'; script-src {fingerprint(scripts)}; style-src {fingerprint(styles)}; img-src {images}; "
+        f"default-src 'none'; script-src {fingerprint(scripts)}; style-src {fingerprint(styles)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(

@@ -1,5 +1,5 @@
 """Generated scenes (`show_attend_tell.scenes`), with the encoder `small` trained along from the first batch; the
-commands are in ``sat scenes --help``.
+commands are in ``sat analyse scenes --help``.
 
 Departures from the paper: small sizes and batches, no dropout, no gate, annotations layer-normalised, Adam with a
 cosine schedule, λ = 0. Hard attention starts from the soft model: from random weights the reward taught it first, and

@@ -1,4 +1,4 @@
-"""`sat examine`: hard attention, examined."""
+"""`sat analyse hard-attention`: attention as a choice of places: its bounds, its approximation, its gradient."""
 
 import json
 from pathlib import Path
@@ -6,50 +6,62 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_targets, device_option, gave, weights_option
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    check_targets,
+    data_option,
+    device_option,
+    gave,
+    json_option,
+    seed_option,
+    split_option,
+    weights_option,
+)
 
 EXAMPLES = """
 \b
 Examples:
-  sat examine --model flickr8k-hard --data flickr8k/
-  sat examine --model flickr8k-soft --model flickr8k-hard --data flickr8k/ --json examined.json
-  sat examine --model flickr8k-hard --data flickr8k/ --photos 1000 --samples 1000 --draws 0
+  sat analyse hard-attention --model flickr8k-hard --data flickr8k/
+  sat analyse hard-attention --model flickr8k-soft --model flickr8k-hard --data flickr8k/ --json examined.json
+  sat analyse hard-attention --model flickr8k-hard --data flickr8k/ --photos 1000 --samples 1000 --draws 0
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command("hard-attention", cls=Teaching, examples=EXAMPLES)
 @click.option(
     "--model",
     "models",
     multiple=True,
     required=True,
-    help="A shipped model, a folder, or a hub id; several are compared with the first.",
+    help="Shipped model, folder or hub id. Give it several times to compare the others with the first.",
 )
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
-@click.option("--split", default="val", show_default=True, help="train, val or test.")
+@data_option
+@split_option("val")
 @click.option(
-    "--photos", type=click.IntRange(2), default=200, show_default=True, help="Drawn from the split by the seed."
+    "--photos", type=click.IntRange(2), default=200, show_default=True, help="Number of photos, drawn by the seed."
 )
 @click.option(
     "--samples",
     type=click.IntRange(2),
     default=100,
     show_default=True,
-    help="Sequences of places a caption; log p is estimated from 1, 5, 50, 500 … of them, up to half of all.",
+    help="Number of sampled sequences of places for each caption. log p is estimated from 1, 5, 50, 500 … of them, up "
+    "to half of all.",
 )
 @click.option(
     "--draws",
     type=click.IntRange(0),
     default=50,
     show_default=True,
-    help="Of each gradient estimator; 0 leaves the gradient out.",
+    help="Number of draws of each gradient estimator; 0 leaves the gradient out.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of photos, places and coins.")
-@click.option("--json", "json_file", metavar="FILE", help="Write all figures; - is standard output.")
+@seed_option("photos, places and coins")
+@json_option("all figures")
 @weights_option
 @cache_option
 @device_option
-def examine(
+def hard_attention(
     models: tuple[str, ...],
     data: Path,
     split: str,
@@ -62,10 +74,15 @@ def examine(
     cache: Path | None,
     device: str,
 ) -> None:
-    """Examine attention as a choice of places: how likely captions are when places are sampled (the bound L_s and
-    tighter), how far one expected context is from the expectation over places, and how noisy the gradient is.
+    """Examine attention as a choice of one place for each word.
 
-    Figures are nats a word of the first caption of each photo, end tokens counted, with standard errors.
+    \b
+    Three things are measured:
+    - how likely captions are when places are sampled: the bound L_s of the paper, and tighter bounds;
+    - how far the expected context is from the expectation over all places;
+    - how noisy the gradient is.
+
+    Figures are nats per word, with standard errors, for the first caption of each photo. End tokens are counted.
     """
     from show_attend_tell.analysis.hard_attention import side_by_side
     from show_attend_tell.captioner import Captioner

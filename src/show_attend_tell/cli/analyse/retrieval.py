@@ -1,15 +1,17 @@
-"""`sat retrieve`: the scores of captions that are borrowed from similar training photos."""
+"""`sat analyse retrieval`: the scores of captions that are borrowed from similar training photos."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import (
+from show_attend_tell.cli.command import (
     Teaching,
     cache_option,
     check_targets,
     device_option,
+    json_option,
+    split_option,
     tell_scores,
     tokens_option,
     with_encoder,
@@ -19,19 +21,19 @@ from show_attend_tell.cli.shared import (
 EXAMPLES = """
 \b
 Example:
-  sat retrieve flickr8k/ --split test --geometry squash --json retrieval.json
+  sat analyse retrieval flickr8k/ --split test --geometry squash --json retrieval.json
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--split", default="test", show_default=True, help="val or test.")
+@split_option("test")
 @tokens_option
-@click.option("--json", "json_file", metavar="FILE", help="Write the scores and the captions; - is standard output.")
+@json_option("the scores and the captions")
 @with_encoder
 @cache_option
 @device_option
-def retrieve(
+def retrieval(
     data: Path,
     split: str,
     tokens: Any,
@@ -42,11 +44,12 @@ def retrieve(
     cache: Path | None,
     device: str,
 ) -> None:
-    """Score a baseline that makes no sentence: it borrows the caption on which similar training photos agree.
+    """Score captions borrowed from similar training photos.
 
-    DATA is a folder as for sat train.
+    Each photo gets the caption on which the most similar training photos agree: a comparator that writes no sentence of
+    its own. DATA is a folder as for sat train.
     """
-    from show_attend_tell.analysis import retrieval
+    from show_attend_tell.analysis.retrieval import evaluate
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.vision.encoder import load_encoder
@@ -55,7 +58,7 @@ def retrieve(
     check_targets(json_file, read=[data])
     dataset = read_dataset(data)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
-    result = retrieval.evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
+    result = evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
     if write_scores(json_file, result):
         return
     chosen = result["retrieval"]

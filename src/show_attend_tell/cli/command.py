@@ -1,17 +1,20 @@
-"""What the commands share: how they teach, how they fail, the options that several have, and how they write files."""
+"""What every command is made of: help with examples, mistakes told in one line, options that several have, and files
+written whole."""
 
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_file, replace
+
+F = TypeVar("F", bound=Callable[..., Any])  # a command's function
 
 
 class Teaching(click.Command):
@@ -45,7 +48,13 @@ class Teaching(click.Command):
 
 
 class Commands(click.Group):
-    """The commands; what click itself refuses, an unknown option or a number out of range, is told in one line too."""
+    """The commands, in the order in which they were added.
+
+    What click itself refuses, an unknown option or a number out of range, is told in one line too.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
@@ -56,11 +65,25 @@ class Commands(click.Group):
             sys.exit(error.exit_code)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "sat"
-            fail(f"{error.format_message()} ({command} --help tells more)", error.exit_code)
+            fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
             fail("interrupted", 130)
+
+
+class Moved(click.Command):
+    """The old name of a command, not in the help: it says where the command is now."""
+
+    def __init__(self, name: str, now: str) -> None:
+        super().__init__(
+            name,
+            params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED, expose_value=False)],
+            callback=lambda: fail(f"sat {name} is now called {now}: use that name", 2),
+            hidden=True,
+            add_help_option=False,
+            context_settings={"ignore_unknown_options": True},
+        )
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -68,24 +91,81 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator that adds several options, in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def split_option(default: str) -> Callable[[F], F]:
+    """``--split``, with another default for each command."""
+    return click.option("--split", default=default, show_default=True, help="Part of the data: train, val or test.")
+
+
+def seed_option(of: str = "") -> Callable[[F], F]:
+    """``--seed``; ``of`` says what is drawn, where a reader could wonder."""
+    return click.option(
+        "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Random seed{of and ' of '}{of}."
+    )
+
+
+def json_option(content: str) -> Callable[[F], F]:
+    """``--json FILE``, where ``content`` says what the file holds."""
+    return click.option(
+        "--json", "json_file", metavar="FILE", help=f"File for {content} as JSON; - is standard output."
+    )
+
+
+data_option = click.option(
+    "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
+)
+look_option = click.option(
+    "--look",
+    type=click.Choice(["expectation", "likeliest", "sampled"]),
+    help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
+    "[default: the model's]",
+)
+beam_option = click.option(
+    "--beam", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"
+)
+ranking_options = _options(
+    click.option(
+        "--length-normalisation",
+        type=click.FloatRange(0),
+        help="Exponent γ of the caption score log p / length^γ; 0 turns it off. [default: the model's]",
+    ),
+    click.option(
+        "--reranker-weight",
+        type=click.FloatRange(0),
+        help="Weight ω of the reranker in the caption score; 0 turns it off. [default: the model's]",
+    ),
+)
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
+)
 weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
     help="VGG-19 weights: a safetensors file in torchvision's layout, or the word torchvision to download its own. "
-    "[default: those shipped]",
+    "[default: the shipped weights]",
 )
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where annotation features are kept. [default: $SAT_CACHE or ~/.cache]",
+    help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache]",
 )
-encoder_options = [
+with_encoder = _options(
     click.option(
         "--encoder",
         default="vgg19",
         show_default=True,
-        help="vgg19, a vision model of Hugging Face transformers, or small (for sat scenes; it must be fine-tuned).",
+        help="Encoder: vgg19, a vision model of Hugging Face transformers, or small (for generated scenes; it must be "
+        "fine-tuned).",
     ),
     weights_option,
     click.option(
@@ -93,15 +173,9 @@ encoder_options = [
         type=click.Choice(["crop", "squash"]),
         default="crop",
         show_default=True,
-        help="Shortest side and centre crop, or the whole photo squashed to a square.",
+        help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo).",
     ),
-]
-
-
-def with_encoder(command: Any) -> Any:
-    for option in reversed(encoder_options):
-        command = option(command)
-    return command
+)
 
 
 DATA_FILES = (  # what a data folder is read from
@@ -155,7 +229,7 @@ tokens_option = click.option(
     type=click.Choice(["split", "ptb"]),
     default="split",
     show_default=True,
-    help="What is compared: the split file's form of the words, or PTB tokens of the raw captions.",
+    help="Tokens that are compared: split (those of the split file) or ptb (PTB tokens of the raw captions).",
 )
 
 

@@ -1,4 +1,4 @@
-"""`sat pointing`: whether a model looks at the objects that it names."""
+"""`sat analyse pointing`: whether a model looks at the objects that it names."""
 
 import json
 from pathlib import Path
@@ -6,28 +6,38 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, check_targets, device_option, gave, weights_option
+from show_attend_tell.cli.command import (
+    Teaching,
+    check_targets,
+    device_option,
+    gave,
+    json_option,
+    seed_option,
+    split_option,
+    weights_option,
+)
 
 EXAMPLES = """
 \b
 Examples:
-  sat scenes scenes/ --photos 2000
-  sat pointing --model scenes-soft --data scenes/
-  sat pointing --model scenes-hard --data scenes/ --split val --json pointing.json
+  sat analyse scenes scenes/ --photos 2000
+  sat analyse pointing --model scenes-soft --data scenes/
+  sat analyse pointing --model scenes-hard --data scenes/ --split val --json pointing.json
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", required=True, help="A shipped model, a folder, or a hub id.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder that sat scenes made.")
-@click.option("--split", default="test", show_default=True, help="train, val or test.")
+@click.option("--model", required=True, help="Shipped model, folder or hub id.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder made by sat analyse scenes.")
+@split_option("test")
 @click.option(
     "--look",
     type=click.Choice(["expectation", "likeliest", "sampled"]),
-    help="On the way through a sentence. [default: expectation for a soft model, likeliest for a hard one]",
+    help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
+    "[default: expectation for a soft model, likeliest for a hard one]",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled places.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the figures; - is standard output.")
+@seed_option("sampled places")
+@json_option("the figures")
 @weights_option
 @device_option
 def pointing(
@@ -40,7 +50,10 @@ def pointing(
     encoder_weights: str | None,
     device: str,
 ) -> None:
-    """Measure how much attention falls on the object that a word names, on generated scenes."""
+    """Measure attention on the objects that words name.
+
+    The pictures are generated scenes, in which the place of every object is known.
+    """
     from show_attend_tell.analysis import pointing as measured
     from show_attend_tell.captioner import Captioner
 

@@ -1,45 +1,61 @@
-"""`sat rank`: captions ranked for photos, photos for captions, and the experts asked."""
+"""`sat analyse ranking`: captions ranked for photos, photos for captions, and both held against experts' ratings."""
 
 import json
 from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.shared import Teaching, cache_option, check_targets, device_option, gave, weights_option
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    check_targets,
+    data_option,
+    device_option,
+    gave,
+    json_option,
+    split_option,
+    weights_option,
+)
 
 EXAMPLES = """
 \b
 Examples:
-  sat rank --model flickr8k-soft --data flickr8k/
-  sat rank --model flickr8k-soft --data flickr8k/ --captions 1 --photos 200
-  sat rank --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt --json ranked.json
+  sat analyse ranking --model flickr8k-soft --data flickr8k/
+  sat analyse ranking --model flickr8k-soft --data flickr8k/ --captions 1 --photos 200
+  sat analyse ranking --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt
 """
 SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less its mean"}
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", default="flickr8k-soft", show_default=True, help="A shipped model, a folder, or a hub id.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="A folder as for sat train.")
-@click.option("--split", default="test", show_default=True, help="train, val or test.")
+@click.option("--model", default="flickr8k-soft", show_default=True, help="Shipped model, folder or hub id.")
+@data_option
+@split_option("test")
 @click.option(
     "--captions",
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Of each photo, the first ones. Flickr8k's 1,000 photos and 5,000 captions take an hour or two of one core.",
+    help="Number of captions of each photo, from the first. Flickr8k's 1,000 photos and 5,000 captions take an hour or "
+    "two of one core.",
 )
 @click.option(
     "--photos",
     type=click.IntRange(2),
     metavar="N",
-    help="Rank among the split's first N photos and their captions only, which is N² of work. [default: all]",
+    help="Number of photos, from the split's first; the work grows with its square. [default: all]",
 )
-@click.option("--experts", type=click.Path(path_type=Path), metavar="FILE", help="Flickr8k's ExpertAnnotations.txt.")
-@click.option("--json", "json_file", metavar="FILE", help="Write all figures and rated pairs; - is standard output.")
+@click.option(
+    "--experts",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Ratings of experts: Flickr8k's ExpertAnnotations.txt.",
+)
+@json_option("all figures and rated pairs")
 @weights_option
 @cache_option
 @device_option
-def rank(
+def ranking(
     model: str,
     data: Path,
     split: str,
@@ -51,11 +67,12 @@ def rank(
     cache: Path | None,
     device: str,
 ) -> None:
-    """Rank people's captions for photos and photos for captions by log p; and compare with experts' ratings.
+    """Rank captions for photos, and photos for captions.
 
-    Recall is ×100. The last score takes the caption's mean log p over the other photos away.
+    Three scores rank people's captions: log p of the caption, log p per word, and log p minus the caption's mean log p
+    over the other photos. Recall is ×100. With --experts, the scores are also compared with experts' ratings.
     """
-    from show_attend_tell.analysis import ranking
+    from show_attend_tell.analysis.ranking import rank
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
@@ -63,7 +80,7 @@ def rank(
     check_targets(json_file, read=[data] if experts is None else [data, experts])
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
-    result = ranking.rank(
+    result = rank(
         captioner,
         dataset,
         split,

@@ -1,0 +1,23 @@
+"""`sat analyse`: measurements of what attention does. Each file is named like the module of analysis/ that it calls."""
+
+import click
+
+from show_attend_tell.cli.analyse.hard_attention import hard_attention
+from show_attend_tell.cli.analyse.occlusion import occlusion
+from show_attend_tell.cli.analyse.pointing import pointing
+from show_attend_tell.cli.analyse.ranking import ranking
+from show_attend_tell.cli.analyse.retrieval import retrieval
+from show_attend_tell.cli.analyse.scenes import scenes
+from show_attend_tell.cli.command import Commands
+
+
+@click.group(cls=Commands)
+def analyse() -> None:
+    """Measurements of what attention does, for research.
+
+    Start with: sat analyse occlusion --model flickr8k-soft --data flickr8k/
+    """
+
+
+for command in (occlusion, hard_attention, pointing, ranking, retrieval, scenes):
+    analyse.add_command(command)
