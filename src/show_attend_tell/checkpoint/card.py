@@ -69,7 +69,7 @@ def training_lines(checkpoint: "Checkpoint") -> list[str]:
 def in_words(value: Any) -> str:
     """A value as the card gives it: the entries of a dictionary one after the other."""
     if isinstance(value, dict):
-        return "; ".join(f"{name}: {entry}" for name, entry in value.items())
+        return "; ".join(f"{name.replace('_', ' ')}: {entry}" for name, entry in value.items())
     return str(value)
 
 

@@ -168,9 +168,14 @@ def train(
         best.reranker = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
         if best.reranker is None:
             say(f"no word is in {LEAST} training captions, so there are no visual n-grams to rank captions by")
-    best.decoding, scores = choose_decoding(decoder, data, config.max_length, ngrams=best.reranker, say=say, show=show)
-    best.training["validation_bleu_4"] = scores
-    if not best.decoding.reranker_weight:
+    chosen = choose_decoding(decoder, data, config.max_length, ngrams=best.reranker, say=say, show=show)
+    best.decoding = chosen.decoding
+    best.training["validation_bleu_4"] = chosen.scores
+    if chosen.decoding.reranker_weight:
+        best.training["without_reranker"] = {
+            name: getattr(chosen.alone, name) for name in ("beam", "length_normalisation")
+        }
+    else:
         best.reranker = None
     best.save(output, bits=bits)
     say(f"{output} decodes with {best.decoding.summary()}. Trained for {time.monotonic() - began:.0f} s")

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -57,6 +58,14 @@ def validation_bleu(
     return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]
 
 
+class Chosen(NamedTuple):
+    """The decodings that val chose, and what they reached."""
+
+    decoding: Decoding  # the best of all
+    alone: Decoding  # the best without a reranker, of `BEAMS`
+    scores: dict[str, float]  # each beam's best val BLEU-4 with penalty, ×100
+
+
 def choose_decoding(
     decoder: Decoder,
     data: TrainingData,
@@ -65,14 +74,15 @@ def choose_decoding(
     ngrams: VisualNgrams | None = None,
     say: Callable[[str], None],
     show: bool = False,
-) -> tuple[Decoding, dict[str, float]]:
-    """The beam, length normalisation γ and reranker weight ω of the best val BLEU-4 (with penalty, ×100), and
-    each beam's best score.
+) -> Chosen:
+    """The beam, length normalisation γ and reranker weight ω that have the best val BLEU-4 (with penalty, ×100).
 
     ω other than 0 is tried where there are visual n-grams and several captions to rank. A hard model is judged by its
     likeliest places, as its epochs are, although it looks by expectation unless told.
     """
-    chosen, best, scores = Decoding(max_length=max_length), -1.0, {}
+    chosen = alone = Decoding(max_length=max_length)
+    best = best_alone = -1.0
+    scores = {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
@@ -91,4 +101,8 @@ def choose_decoding(
         if score > best:
             chosen = dataclasses.replace(chosen, beam=beam, length_normalisation=gamma, reranker_weight=weight)
             best = score
-    return chosen, scores
+        gamma = max(NORMALISATIONS, key=lambda gamma: by_ranking[gamma, 0.0])
+        if beam in BEAMS and by_ranking[gamma, 0.0] > best_alone:
+            alone = dataclasses.replace(alone, beam=beam, length_normalisation=gamma)
+            best_alone = by_ranking[gamma, 0.0]
+    return Chosen(chosen, alone, scores)
