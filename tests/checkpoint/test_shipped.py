@@ -69,7 +69,7 @@ def test_both_models_share_their_visual_n_grams() -> None:
     assert soft.reranker.digest == hard.reranker.digest
     assert soft.reranker.digest in (SHIPPED / "flickr8k-ngrams" / "README.md").read_text(encoding="utf-8")
     assert soft.vocabulary == hard.vocabulary
-    otter = next(photo for photo in EXAMPLES if photo.stem == "otter")
+    otter = next(photo for photo in EXAMPLES if photo.stem == "fails-otter")
     captioner = Captioner.from_pretrained("flickr8k-soft")
     pixels = captioner.encoder.preprocessing(open_photo(otter))
     expected = soft.reranker.expected(captioner.encoder.annotate(pixels[None]))[0]

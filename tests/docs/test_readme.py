@@ -20,9 +20,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "photos").mkdir()
     (folder / "products" / "images").mkdir(parents=True)
-    shutil.copy(ROOT / "examples" / "cat.jpg", folder / "dog.jpg")
-    shutil.copy(ROOT / "examples" / "otter.jpg", folder / "new.jpg")
-    shutil.copy(ROOT / "examples" / "osprey.jpg", folder / "photos")
+    shutil.copy(ROOT / "examples" / "dogs.jpg", folder / "dog.jpg")
+    shutil.copy(ROOT / "examples" / "fails-otter.jpg", folder / "new.jpg")
+    shutil.copy(ROOT / "examples" / "photographer.jpg", folder / "photos")
     rows = ["photo,caption,split"]
     random = np.random.default_rng(7)
     for number in range(7):
@@ -43,7 +43,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     for command in commands:
         told = run(["bash", "-c", command], desk)
         assert told.strip(), command
-    assert (desk / "looked" / "osprey.png").exists() and (desk / "looked" / "new.png").exists()
+    assert (desk / "looked" / "photographer.png").exists() and (desk / "looked" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
     assert (desk / "dog.html").exists() and (desk / "report.html").exists()
 

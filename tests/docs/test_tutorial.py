@@ -73,7 +73,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "flickr8k" / "images").mkdir(parents=True)
     rows = ["photo,caption,split"]
-    for name in ("cat.jpg", "otter.jpg"):
+    for name in ("dogs.jpg", "fails-otter.jpg"):
         shutil.copy(ROOT / "examples" / name, tmp_path / "flickr8k" / "images")
         rows.append(f"{name},a brown animal is near the water,val")
     (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -81,7 +81,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert len(commands) >= 2 and all(command.startswith("sat ") for command in commands)
     for command in commands:
         assert run(["bash", "-c", command], tmp_path).strip(), command
-    assert (tmp_path / "looked" / "otter.png").exists() and (tmp_path / "otter.html").exists()
+    assert (tmp_path / "looked" / "fails-otter.png").exists() and (tmp_path / "otter.html").exists()
 
 
 def test_what_it_points_to_is_there() -> None:

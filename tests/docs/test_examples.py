@@ -1,0 +1,44 @@
+"""The demo's photos: small, each with its author and licence, and described as their credits say."""
+
+import re
+
+from documents import ROOT, needs_models
+from PIL import Image
+
+from show_attend_tell import Captioner
+
+FOLDER = ROOT / "examples"
+CREDITS = (FOLDER / "CREDITS.md").read_text(encoding="utf-8")
+PHOTOS = sorted(FOLDER.glob("*.jpg"))
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The cells of a table of the credits by photo; the heading is that of the table's second column."""
+    table = CREDITS[CREDITS.index(f"| photo | {heading} |") :].split("\n\n")[0]
+    cells = [line.strip("|").split("|") for line in table.splitlines()[2:]]
+    return {photo.strip().strip("`"): [cell.strip() for cell in rest] for photo, *rest in cells}
+
+
+def test_every_photo_has_an_author_and_a_free_licence() -> None:
+    credited = rows("author")
+    assert sorted(credited) == [photo.name for photo in PHOTOS]
+    assert {re.sub(r"\[(.*)\]\(.*\)", r"\1", licence) for _, licence, _ in credited.values()} <= {
+        "CC0 1.0",
+        "CC BY 4.0",
+        "public domain",
+    }
+
+
+def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
+    assert len(PHOTOS) <= 8
+    for photo in PHOTOS:
+        assert photo.stat().st_size <= 80_000, photo.name
+        with Image.open(photo) as image:
+            assert 500 <= max(image.size) <= 640 and not image.getexif(), photo.name
+
+
+@needs_models
+def test_the_soft_model_says_what_the_credits_say() -> None:
+    told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
+    captions = Captioner.from_pretrained("flickr8k-soft")(PHOTOS)
+    assert {photo.name: str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)} == told
