@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, join
-from show_attend_tell.checkpoint.find import find_model
+from show_attend_tell.checkpoint.find import find_model, model_name
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import tokenise
@@ -190,7 +190,7 @@ class Captioner:
         if not names_or_paths:
             raise SatError("there is no model to load: give a name, a folder or a hub id")
         folders = [find_model(os.fspath(name)) for name in names_or_paths]
-        names, checkpoints = [folder.name for folder in folders], [Checkpoint.load(folder) for folder in folders]
+        names, checkpoints = [model_name(folder) for folder in folders], [Checkpoint.load(folder) for folder in folders]
         name, checkpoint = " + ".join(names), checkpoints[0] if len(names) == 1 else join(names, checkpoints)
         encoder = checkpoint.load_encoder(name, encoder_weights)
         return cls(checkpoint, encoder, name=name, device=pick_device(device))

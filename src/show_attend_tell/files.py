@@ -111,3 +111,14 @@ def check_file(file: Path) -> None:
         raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
     if file.is_dir():
         raise SatError(f"{file} is a folder: name a file")
+
+
+def hub_id(folder: Path) -> str | None:
+    """The id "owner/name" of a model in the Hugging Face hub's cache, and None for any other folder.
+
+    Such a folder is ``models--OWNER--NAME/snapshots/COMMIT``: its own name says nothing.
+    """
+    repository = folder.absolute().parent.parent.name
+    if folder.absolute().parent.name != "snapshots" or not repository.startswith("models--"):
+        return None
+    return repository.removeprefix("models--").replace("--", "/", 1)

@@ -373,6 +373,19 @@ def test_a_hub_id_is_fetched_without_code_or_pickles(saved: Path, monkeypatch: p
             find_model(name)
 
 
+def test_a_model_from_the_hub_has_its_own_name(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's cache keeps it in a folder named after a commit."""
+    hub = pytest.importorskip("huggingface_hub")
+    snapshot = tmp_path / "models--someone--beach" / "snapshots" / "0f3c9a"
+    small_checkpoint(encoder).save(snapshot)
+    monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(snapshot))
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    assert Captioner.from_pretrained("someone/beach", device="cpu").name == "someone/beach"
+    assert (snapshot / "README.md").read_text(encoding="utf-8").startswith("# someone/beach\n")
+
+
 # The card
 
 

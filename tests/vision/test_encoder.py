@@ -19,7 +19,8 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.vision import encoder as encoder_module
-from show_attend_tell.vision.encoder import SHIPPED_VGG19, VGG19, Encoder, load_encoder, weights_digest
+from show_attend_tell.vision.backbones import SHIPPED_VGG19, VGG19
+from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
 CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34)
 POOLED_AFTER = (2, 7, 16, 25)
@@ -359,7 +360,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
         assert name in str(refusal.value)
 
     yolos = {**VIT, "image_size": [20, 20], "num_detection_tokens": 3}
-    refused(save(transformers, tmp_path / "yolos", "Yolos", yolos, 20), "29 tokens .* no grid of 5 × 5 places")
+    refused(save(transformers, tmp_path / "yolos", "Yolos", yolos, 20), "29 tokens .* not 5 × 5 places")
     refused(save(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
     words = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
     refused(save(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
@@ -390,6 +391,13 @@ def test_a_local_model_is_known_by_its_whole_path(
     name = save(transformers, tmp_path / "vit", "ViT", VIT, 20)
     monkeypatch.chdir(tmp_path)
     assert load_encoder("vit").name == name
+
+
+def test_a_folder_of_the_hubs_cache_is_known_by_its_hub_id(transformers: Any, tmp_path: Path) -> None:
+    """Its own name is a commit's hash, and its path means nothing on another machine."""
+    snapshot = tmp_path / "hub" / "models--facebook--tiny-vit" / "snapshots" / "0f3c9a"
+    name = save(transformers, snapshot, "ViT", VIT, 20)
+    assert load_encoder(name).name == "facebook/tiny-vit"
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint.card import card
 from show_attend_tell.checkpoint.configuration import Configuration
-from show_attend_tell.checkpoint.find import named
+from show_attend_tell.checkpoint.find import model_name, named
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import NGRAMS, not_finite, read_ngrams, read_weights
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -95,7 +95,7 @@ class Checkpoint:
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write the card and the configuration, with the scores, and leave weights and words as they are."""
         folder = named(folder)
-        text = card(self, folder.name)
+        text = card(self, model_name(folder))
         replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
         self.configuration().write(folder / "config.json")
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import hub_id
 
 SHIPPED = Path(__file__).parent / "models"
 
@@ -11,6 +12,11 @@ SHIPPED = Path(__file__).parent / "models"
 def named(folder: str | os.PathLike[str]) -> Path:
     """The folder's absolute path, which ends in the folder's name. The path "." does not."""
     return Path(os.path.abspath(folder))
+
+
+def model_name(folder: Path) -> str:
+    """What a model is called: its hub id if it was fetched from the hub, otherwise the name of its folder."""
+    return hub_id(folder) or named(folder).name
 
 
 def find_model(name: str) -> Path:
