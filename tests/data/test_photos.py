@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from show_attend_tell.data.photos import Preprocessing, find_photos, open_photo
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, find_photos, open_photo
 from show_attend_tell.errors import SatError
 
 WIDTH, HEIGHT = 23, 17
@@ -277,6 +277,24 @@ def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
 
 def test_a_very_long_photo_is_no_trouble() -> None:
     assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "view", "means"),
+    [
+        ("squash", "original", (-1.082, 1.196, -0.991, 1.369)),
+        ("crop", "flipped", (0.819, -0.705, -0.831, 1.206)),
+        ("squash", "crop-1", (1.324, -0.4, -1.012, 1.314)),
+        ("crop", "crop-2", (-0.577, 0.659, -0.857, 0.844)),
+    ],
+)
+def test_pixels_change_only_with_the_version(scene: Image.Image, geometry: Any, view: str, means: Any) -> None:
+    """If this fails since the pixels are changed on purpose: add 1 to `PREPROCESSING_VERSION`, which feature caches are
+    known by, and write the new figures here."""
+    assert PREPROCESSING_VERSION == 1
+    pixels = Preprocessing(size=12, geometry=geometry)(scene, view, "photo.png")
+    found = [pixels[0, :, :6].mean(), pixels[0, :, 6:].mean(), pixels[1, :6].mean(), pixels[1, 6:].mean()]
+    assert [float(value) for value in found] == pytest.approx(means, abs=0.02)
 
 
 def test_preprocessing_survives_json_and_refuses_nonsense() -> None:

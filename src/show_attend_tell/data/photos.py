@@ -26,6 +26,10 @@ Geometry = Literal["squash", "crop"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
+# The version of what `Preprocessing` makes of a photo. Whoever changes those pixels adds one: feature caches that were
+# made before are then not read any more.
+PREPROCESSING_VERSION = 1
+
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
 
 # Pillow knows more formats than these, but some start other programs (EPS runs Ghostscript) and none is a

@@ -1,35 +1,40 @@
-"""Annotations of many photos, encoded once and kept on disk: what a frozen encoder says does not change.
+"""Annotations of many photos, encoded once and kept on disk: a frozen encoder always gives the same ones.
 
-A cache belongs to one encoder (by the digest of its weights), one preprocessing, one precision and one view
-of the photos: `original`, or, for augmentation, `flipped`, `crop-1` and so on (`Preprocessing`). Each has a folder of
-its own:
+A cache belongs to one encoder (by the digest of its weights), one preprocessing (its values, and the version of the
+code that makes pixels of a photo), one precision and one view of the photos: `original`, or, for augmentation,
+`flipped`, `crop-1` and so on (`Preprocessing`). Each such cache has a folder of its own:
 
-    DIRECTORY/crop224-bfloat16-original-1a2b3c4d5e6f/
-        manifest.json     the encoder, its digest, the preprocessing, precision and view; then of each photo, in
-                          the order of the rows: name, and its file's size, time of change and digest
-        annotations.npy   (N, L, D) half precision, mapped into memory, never read whole
-        done              N bytes, 1 where the row is written
-        lock              held by the process that is writing
+    DIRECTORY/
+        files.json            the SHA-256 of each photo's file by its path, size and time of change
+        crop224-bfloat16-original-1a2b3c4d5e6f/
+            manifest.json     what the cache belongs to
+            annotations       the rows, (N, L, D) in half precision, mapped into memory and never read whole
+            photos            N lines, one for each row: which photo it is of
+            lock              held by the process that is writing
 
-DIRECTORY is best one per data set, a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
-`~/.cache/show-attend-tell/features`. Photos are known by their names and contents: a file with another size or time of
-change is encoded again only when its bytes are others.
+A row belongs to the bytes of a photo's file, by their SHA-256. Names and paths are only used to find those bytes. So a
+data set may move or be copied, two data sets may share a folder, and two photos of one name are never confused. A
+random crop also depends on the photo's name, and so does its row. `files.json` only saves time: without it, the files
+are read again.
 
-A row is marked as done after it is on disk, so an interrupted run loses a batch at most and goes on from
+DIRECTORY is a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
+`~/.cache/show-attend-tell/features`.
+
+A row is on disk before its line in `photos` is written. So an interrupted run loses a batch at most and goes on from
 there.
 
-Letters in shapes: N photos, B photos asked for, L places, D annotation size.
+Letters in shapes: N rows, B photos asked for, L places, D annotation size.
 """
 
 import hashlib
-import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -40,14 +45,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from show_attend_tell.data.photos import Preprocessing, check_view, open_photo
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
 from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.reading import photo_readers
 
 try:
     import fcntl
 except ImportError:  # Windows: two processes there must not write one cache at the same time
     fcntl = None  # type: ignore[assignment]
+
+LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
 
 
 def default_cache() -> Path:
@@ -56,84 +65,53 @@ def default_cache() -> Path:
     return Path(given).expanduser() if given else Path.home() / ".cache" / "show-attend-tell" / "features"
 
 
-class _Entry(NamedTuple):
-    """What the manifest says of one row: the photo, and its file's state, to notice when it changes."""
+def folder_name(dataset: str) -> str:
+    """The name of a data set as one that a folder may have: letters, digits, `_`, `-` and inner dots, at most 40."""
+    return re.sub(r"[^\w.-]+", "_", dataset).lstrip(".")[:40] or "data"
 
-    name: str
+
+class PhotoFile(NamedTuple):
+    """What is known of a photo's file."""
+
     size: int  # bytes
     changed: int  # nanoseconds
-    digest: str = ""  # SHA-256 of the bytes; empty until it is known
+    digest: str  # SHA-256 of the bytes
+
+
+class _Job(NamedTuple):
+    """A photo to encode."""
+
+    name: str
+    path: Path
+    file: PhotoFile
 
 
 class FeatureCache:
-    """The annotations of a set of photos, by name or by row: `cache[names]` is (B, L, D) float16.
+    """The annotations of photos by name: `cache[names]` is (B, L, D) float16. `FeatureCache.build` makes one.
 
-    `FeatureCache.build` makes or completes one, `FeatureCache.open` opens one. `names` are the photos in the
-    order of the rows; rows never move. `grid` is the rows and columns of places, `precision` what they were
-    computed in.
+    Attributes: `folder`, and `names`, the photos in the order in which they were given.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open the cache in its own `folder`; `open` finds that folder and checks that it is right."""
-        manifest = _read_manifest(folder)
-        self.folder = folder
-        self.encoder_digest: str = manifest["digest"]
-        self.precision: str = manifest["precision"]
-        self.grid: tuple[int, int] = tuple(manifest["grid"])
-        self.names = [entry.name for entry in manifest["photos"]]
-        self._row = {name: row for row, name in enumerate(self.names)}
-        try:
-            self._done = (folder / "done").read_bytes()
-            self._annotations = np.load(folder / "annotations.npy", mmap_mode="r")  # (N, L, D)
-        except (OSError, ValueError, EOFError) as error:
-            raise SatError(f"{folder}: damaged ({error}); delete this folder and build it again") from None
-        if min(len(self._done), len(self._annotations)) < len(self):
-            raise SatError(f"{folder}: damaged, with fewer rows than photos; delete this folder and build again")
+    def __init__(self, folder: Path, rows: Mapping[str, int], shape: tuple[int, int, int]) -> None:
+        """A cache of so many rows, shape (N, L, D), of which `rows` gives the row of each photo's name."""
+        self.folder, self.names = folder, list(rows)
+        self._rows = dict(rows)
+        self._annotations: NDArray[np.float16] = np.memmap(folder / "annotations", "<f2", mode="r", shape=shape)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def index(self, name: str) -> int:
-        """Return the row of a photo by its name. Raises `SatError` for a photo that was never put in."""
-        if name not in self._row:
-            raise SatError(f"{self.folder}: no photo {name!r} among the {len(self)} in this feature cache")
-        return self._row[name]
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        """Return the annotations of photos by their names: (B, L, D) float16.
 
-    def __getitem__(self, photos: Sequence[str] | Sequence[int] | Tensor | NDArray[np.integer[Any]]) -> Tensor:
-        """Return the annotations of photos, by name or by row: (B, L, D) float16.
-
-        Raises `SatError` for a photo that is not there or not encoded yet.
+        Raises `SatError` for a name that the cache was not built with.
         """
-        if isinstance(photos, str):
-            raise SatError(f"give a list of names, [{photos!r}], not a single one")
-        rows = [self.index(photo) if isinstance(photo, str) else int(photo) for photo in photos]
-        for row in rows:
-            if not 0 <= row < len(self):
-                raise SatError(f"{self.folder}: no row {row} among the {len(self)} in this feature cache")
-            if not self._done[row]:
-                raise SatError(f"{self.folder}: {self.names[row]} is not encoded yet; build the feature cache again")
-        return torch.from_numpy(self._annotations[rows])
-
-    @classmethod
-    def open(
-        cls, directory: Path, encoder_digest: str, preprocessing: Preprocessing, view: str = "original"
-    ) -> "FeatureCache":
-        """Open the cache of one encoder, preprocessing and view in `directory` (float32's, if there are two).
-
-        Raises `SatError`, saying what is there instead, when there is none: a decoder must not be fed the
-        annotations of an encoder other than its own.
-        """
-        for precision in ("float32", "bfloat16"):
-            key = _key(encoder_digest, preprocessing, precision, view)
-            folder = _folder(directory, key)
-            if (folder / "manifest.json").exists():
-                _check_key(folder, key)
-                return cls(folder)
-        others = sorted(_describe(_read_manifest(path.parent)) for path in directory.glob("*/manifest.json"))
-        raise SatError(
-            f"{directory}: no annotations by {_describe(key)}, but {'; '.join(others) or 'none at all'}."
-            " Encode the photos with this encoder (sat features)"
-        )
+        if isinstance(names, str):
+            raise SatError(f"give a list of names, [{names!r}], not a single one")
+        for name in names:
+            if name not in self._rows:
+                raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
+        return torch.from_numpy(self._annotations[[self._rows[name] for name in names]])
 
     @classmethod
     def build(
@@ -146,177 +124,193 @@ class FeatureCache:
         progress: bool = True,
         batch_size: int = 8,
     ) -> "FeatureCache":
-        """Encode those of `photos` that are not in the cache or have changed since; return the cache.
+        """Encode those of `photos` whose bytes are not in the cache yet, and return the cache.
 
-        `photos` gives each photo's file by its name. A cache that is complete costs nothing; photos of
-        earlier calls stay; a call that was interrupted goes on where it was. While another process writes the
-        same cache, this one waits. Annotations are computed on the encoder's device, in its precision.
-        `progress` shows a bar on the terminal, with photos per second and the time left.
+        `photos` gives each photo's file by its name. A cache that is complete costs nothing; rows of earlier calls
+        stay; a call that was interrupted goes on where it was. While another process writes the same cache, this one
+        waits. Annotations are computed on the encoder's device, in its precision. `progress` shows bars on the
+        terminal, with the photos done, their number, the rate and the time left.
 
-        Raises `SatError` for annotations beyond half precision (65,504), for a disk without room, and, after
-        the others are stored, for photos that cannot be read, saying how many and which are the first.
+        Raises `SatError` for annotations beyond half precision (65,504), for a disk without room, for a damaged cache,
+        and, after the others are stored, for photos that cannot be read, saying how many and which are the first.
         """
-        key = _key(encoder.digest, encoder.preprocessing, encoder.precision, view)
-        folder = _folder(directory, key)
-        files, unreadable = _stat(photos)
+        key = _key(encoder, view)
+        folder = directory / _folder_name(key)
+        files, unreadable = _known_files(directory, photos, progress)
         if not files:
             raise SatError("; ".join(["there is no photo to encode", *unreadable[:3]]))
+        wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
-            entries, todo = _plan(folder, key, encoder, files, photos)
-            with (
-                tqdm(
-                    total=len(files),
-                    initial=len(files) - len(todo),
+            rows = _read_rows(folder, key)
+            jobs: dict[str, _Job] = {}
+            for name, row_key in wanted.items():
+                if row_key not in rows:
+                    jobs.setdefault(row_key, _Job(name, photos[name], files[name]))
+            failed: dict[str, str] = {}
+            if jobs:
+                _check_room(folder, len(jobs), key)
+                distinct = len(set(wanted.values()))
+                with tqdm(
+                    total=distinct,
+                    initial=distinct - len(jobs),
                     unit="photo",
                     desc=f"{encoder.name}, {view} photos",
-                    disable=not (progress and todo),
-                ) as bar,
-                open(folder / "annotations.npy", "r+b") as store,
-                open(folder / "done", "r+b") as marks,
-            ):
-                start = len(_header(len(entries), encoder))
-                rows = {row: (entries[row].name, photos[entries[row].name]) for row in todo}
-                for batch, pixels, failures in _read_batches(rows, encoder.preprocessing, view, batch_size):
-                    unreadable += failures
-                    if batch:
-                        half = _half(encoder.annotate(pixels), [entries[row].name for row in batch])
-                        for row, annotations in zip(batch, half, strict=True):
-                            store.seek(start + row * annotations.nbytes)
-                            store.write(annotations.tobytes())
-                        _to_disk(store)
-                        _mark(marks, batch, 1)
-                        bar.update(len(batch))
+                    disable=not progress,
+                ) as bar:
+                    failed = _encode(folder, key, rows, jobs, encoder, batch_size, bar)
+        unreadable += [f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed]
         if unreadable:
             raise SatError(
                 f"{len(unreadable)} of {len(photos)} photos cannot be read; the others are stored. First: "
                 + "; ".join(unreadable[:3])
             )
-        return cls(folder)
+        places, size = key["shape"]
+        return cls(folder, {name: rows[row_key] for name, row_key in wanted.items()}, (len(rows), places, size))
 
 
-def _key(digest: str, preprocessing: Preprocessing, precision: str, view: str) -> dict[str, Any]:
-    """Return what tells one cache from another, as it stands in the manifest."""
-    square = preprocessing.to_dict()
-    return {"digest": digest, "preprocessing": square, "precision": precision, "view": check_view(view)}
+# What a cache belongs to
 
 
-def _folder(directory: Path, key: Mapping[str, Any]) -> Path:
+def _key(encoder: Encoder, view: str) -> dict[str, Any]:
+    """What tells one cache from another, as it stands in the manifest."""
+    rows, columns = encoder.grid
+    return {
+        "digest": encoder.digest,
+        "preprocessing": encoder.preprocessing.to_dict(),
+        "preprocessing_version": PREPROCESSING_VERSION,
+        "precision": encoder.precision,
+        "view": check_view(view),
+        "shape": [rows * columns, encoder.annotation_size],
+    }
+
+
+def _folder_name(key: Mapping[str, Any]) -> str:
     short = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
     square = f"{key['preprocessing']['geometry']}{key['preprocessing']['size']}"
-    return directory / f"{square}-{key['precision']}-{key['view']}-{short}"
+    return f"{square}-{key['precision']}-{key['view']}-{short}"
 
 
-def _describe(key: Mapping[str, Any]) -> str:
-    square = key["preprocessing"]
-    return (
-        f"encoder {key['digest'][:12]} ({square['geometry']} to {square['size']}, mean {square['mean']}, "
-        f"std {square['std']}, {key['view']})"
-    )
+def _row_key(digest: str, name: str, view: str) -> str:
+    """What tells one row from another, 64 hexadecimal digits: the photo, and what its random crop depends on."""
+    return hashlib.sha256(f"{digest} {name}".encode("utf-8", "surrogatepass")).hexdigest() if "crop" in view else digest
 
 
-def _check_key(folder: Path, key: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the manifest and refuse it when it is not the one that the folder's name promises."""
-    manifest = _read_manifest(folder)
-    if any(manifest[name] != value for name, value in key.items()):
-        raise SatError(
-            f"{folder}: holds annotations by {_describe(manifest)}, not {_describe(key)}; delete this folder"
-        )
-    return manifest
+def _row_bytes(key: Mapping[str, Any]) -> int:
+    places, size = key["shape"]
+    return 2 * int(places) * int(size)
 
 
-def _stat(photos: Mapping[str, Path]) -> tuple[dict[str, _Entry], list[str]]:
-    """Return the state of each photo's file by name, and a line for each that is missing."""
-    files, missing = {}, []
+# The files of photos
+
+
+def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) -> tuple[dict[str, PhotoFile], list[str]]:
+    """What is known of each photo's file, by the photo's name, and a line for each file that cannot be read.
+
+    A file's bytes are read only when it is new or has another size or time of change than when they were last read.
+    """
+    index = directory / "files.json"
+    before = _read_index(index)
+    known: dict[str, PhotoFile] = {}
+    unreadable, new = [], {}
     for name, path in photos.items():
         try:
             state = os.stat(path)
         except OSError:
-            missing.append(f"{path}: no such file")
+            unreadable.append(f"{path}: no such file")
             continue
-        files[name] = _Entry(name, state.st_size, state.st_mtime_ns)
-    return files, missing
-
-
-def _file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or nothing for one that cannot be read: that is said when it is encoded."""
+        old = before.get(os.path.abspath(path))
+        if old is not None and old[:2] == (state.st_size, state.st_mtime_ns):
+            known[name] = old
+        else:
+            new[name] = (state.st_size, state.st_mtime_ns)
+    pool = photo_readers()
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
+        reading = {name: pool.submit(_digest, photos[name]) for name in new}
+        bar = tqdm(reading.items(), desc="files of photos", unit="file", disable=not (progress and len(new) > 1000))
+        for name, future in bar:
+            try:
+                known[name] = PhotoFile(*new[name], future.result())
+            except OSError as error:
+                unreadable.append(f"{photos[name]}: cannot be read ({error.strerror})")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if new:
+        directory.mkdir(parents=True, exist_ok=True)
+        found = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
+        with _lock(directory):
+            _write(index, json.dumps(_read_index(index) | found, indent=0))
+    return {name: known[name] for name in photos if name in known}, unreadable
 
 
-def _plan(
-    folder: Path,
-    key: Mapping[str, Any],
-    encoder: Encoder,
-    files: Mapping[str, _Entry],
-    photos: Mapping[str, Path],
-) -> tuple[list[_Entry], list[int]]:
-    """Make room for new photos, unmark those that changed; return all entries and the rows to do.
+def _read_index(file: Path) -> dict[str, PhotoFile]:
+    """The index of files; an empty one if there is none or it is damaged, since it only saves time."""
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            path: PhotoFile(int(size), int(changed), re.fullmatch("[0-9a-f]{64}", digest).group())  # type: ignore[union-attr]
+            for path, (size, changed, digest) in entries.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
-    The order matters, since the process may end at any line: rows exist before the manifest names them, and a
-    row is unmarked before the manifest forgets that its file was another.
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# The files of a cache
+
+
+def _read_rows(folder: Path, key: Mapping[str, Any]) -> dict[str, int]:
+    """The row of each photo that is stored, and no rows for a cache that has yet to be made.
+
+    Raises `SatError` for a cache that is damaged or belongs to something else than its folder's name promises.
     """
-    before: list[_Entry] = []
     if not (folder / "manifest.json").exists():
-        (folder / "done").unlink(missing_ok=True)  # nobody knows any more of which photos those rows were
-    else:
-        before = _check_key(folder, key)["photos"]
-        FeatureCache(folder)  # refuses one that lost rows; _grow would make them anew, as zeros
-    entries = list(before)
-    row_of = {entry.name: row for row, entry in enumerate(entries)}
-    changed = []
-    for name, found in files.items():
-        row = row_of.setdefault(name, len(entries))
-        old = entries[row] if row < len(before) else None
-        untouched = old is not None and old[:3] == found[:3]
-        if old is not None and untouched and old.digest:
-            continue
-        found = found._replace(digest=_file_digest(photos[name]))
-        if old is None:
-            entries.append(found)
-            continue
-        if not untouched and (not found.digest or found.digest != old.digest):
-            changed.append(row)
-        entries[row] = found
-    if entries != before:
-        _grow(folder, len(entries), encoder)
-        with open(folder / "done", "r+b") as marks:
-            _mark(marks, changed, 0)
-        about = {"encoder": encoder.name, **key, "grid": encoder.grid, "photos": entries}
-        _write(folder / "manifest.json", json.dumps(about, indent=1))
-    done = (folder / "done").read_bytes()
-    return entries, [row_of[name] for name in files if not done[row_of[name]]]
+        (folder / "photos").unlink(missing_ok=True)  # nobody knows what those rows belong to
+        _write(folder / "manifest.json", json.dumps(key, indent=1))
+    try:
+        same = json.loads((folder / "manifest.json").read_text(encoding="utf-8")) == key
+        lines = (folder / "photos").read_bytes() if (folder / "photos").exists() else b""
+        stored = os.path.getsize(folder / "annotations") if lines else 0
+    except (OSError, ValueError) as error:
+        raise SatError(f"{folder}: the feature cache is damaged ({error}); delete this folder") from None
+    if not same:
+        raise SatError(f"{folder}: the feature cache belongs to another encoder or preprocessing; delete this folder")
+    count = len(lines) // LINE  # a line that was cut short does not count
+    if not re.fullmatch(rb"([0-9a-f]{64}\n)*", lines[: count * LINE]) or stored < count * _row_bytes(key):
+        raise SatError(f"{folder}: the feature cache is damaged, rows of it are lost; delete this folder")
+    return {lines[row * LINE : (row + 1) * LINE - 1].decode(): row for row in range(count)}
 
 
-def _grow(folder: Path, photos: int, encoder: Encoder) -> None:
-    """Lengthen the annotations and their marks to so many rows, or create them; no row is lost."""
-    header, path = _header(photos, encoder), folder / "annotations.npy"
-    with open(path, "r+b" if path.exists() else "w+b") as store:
-        rows, columns = encoder.grid
-        wanted = len(header) + 2 * photos * rows * columns * encoder.annotation_size
-        more, free = wanted - os.path.getsize(path), shutil.disk_usage(folder).free
-        if more > free:
-            raise SatError(
-                f"{folder}: {photos} photos need {more / 1e9:.1f} GB more, and the disk has only"
-                f" {free / 1e9:.1f} GB free; make room or choose another folder"
-            )
-        if more > 0:
-            store.truncate(wanted)
-        store.write(header)
-    with open(folder / "done", "ab") as marks:
-        marks.truncate(photos)
+def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
+    """Raise `SatError` for a disk without room for so many more photos."""
+    more, free = photos * _row_bytes(key), shutil.disk_usage(folder).free
+    if more > free:
+        raise SatError(
+            f"{folder}: {photos} photos need {more / 1e9:.1f} GB more, and the disk has only {free / 1e9:.1f} GB free;"
+            " make room or choose another folder (--cache)"
+        )
 
 
-def _header(photos: int, encoder: Encoder) -> bytes:
-    """Return the .npy file's beginning, which NumPy pads to the same length for any number of rows."""
-    rows, columns = encoder.grid
-    shape = (photos, rows * columns, encoder.annotation_size)
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f2", "fortran_order": False, "shape": shape})
-    return header.getvalue()
+@contextmanager
+def _appended(path: Path, end: int) -> Iterator[BinaryIO]:
+    """A file to write on from its byte number `end`; what an interrupted run left behind it is dropped."""
+    with open(path, "r+b" if path.exists() else "w+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        yield file
+
+
+def _write(file: Path, text: str) -> None:
+    def write(scratch: Path) -> None:
+        with open(scratch, "wb") as opened:
+            opened.write(text.encode())
+            _to_disk(opened)
+
+    replace(file, write)
 
 
 def _to_disk(file: BinaryIO) -> None:
@@ -324,43 +318,68 @@ def _to_disk(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _mark(marks: BinaryIO, rows: Sequence[int], value: int) -> None:
-    for row in rows:
-        marks.seek(row)
-        marks.write(bytes([value]))
-    _to_disk(marks)
+def _encode(
+    folder: Path,
+    key: Mapping[str, Any],
+    rows: dict[str, int],
+    jobs: Mapping[str, _Job],
+    encoder: Encoder,
+    batch_size: int,
+    bar: Any,
+) -> dict[str, str]:
+    """Encode and store the photo of each row key in ``jobs``, adding it to ``rows``; return why a photo failed, by its
+    row key."""
+    failed: dict[str, str] = {}
+    with (
+        _appended(folder / "annotations", len(rows) * _row_bytes(key)) as store,
+        _appended(folder / "photos", len(rows) * LINE) as lines,
+    ):
+        for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], batch_size, failed):
+            half = _half(encoder.annotate(pixels), [jobs[row_key].name for row_key in batch])
+            store.write(half.tobytes())
+            _to_disk(store)
+            lines.write("".join(f"{row_key}\n" for row_key in batch).encode())
+            _to_disk(lines)
+            rows |= {row_key: len(rows) + place for place, row_key in enumerate(batch)}
+            bar.update(len(batch))
+    return failed
 
 
 def _read_batches(
-    rows: Mapping[int, tuple[str, Path]], preprocessing: Preprocessing, view: str, batch_size: int
-) -> Iterator[tuple[list[int], Tensor, list[str]]]:
-    """Yield batches of rows with their pixels (B, 3, size, size), and a line for each photo not readable.
+    jobs: Mapping[str, _Job], preprocessing: Preprocessing, view: str, batch_size: int, failed: dict[str, str]
+) -> Iterator[tuple[list[str], Tensor]]:
+    """Yield batches of row keys with their pixels (B, 3, size, size); say in ``failed`` why a photo cannot be read.
 
-    ``rows`` gives each row's name and file. Two threads read two batches ahead of the encoder.
+    Photos are read two batches ahead of the encoder.
     """
 
-    def read(name: str, path: Path) -> Tensor:
-        return preprocessing(open_photo(path), view, name)
+    def read(job: _Job) -> Tensor:
+        pixels = preprocessing(open_photo(job.path), view, job.name)
+        state = os.stat(job.path)
+        if (state.st_size, state.st_mtime_ns) != job.file[:2]:
+            raise SatError("changed while the photos were encoded; encode them again")
+        return pixels
 
-    def collect(reading: Mapping[int, Future[Tensor]]) -> tuple[list[int], Tensor, list[str]]:
-        batch, failures = {}, []
-        for row, future in reading.items():
+    def collect(reading: Mapping[str, Future[Tensor]]) -> Iterator[tuple[list[str], Tensor]]:
+        batch = {}
+        for row_key, future in reading.items():
             try:
-                batch[row] = future.result()
-            except SatError as error:
-                failures.append(str(error))
-        return list(batch), torch.stack(list(batch.values())) if batch else torch.empty(0), failures
+                batch[row_key] = future.result()
+            except (SatError, OSError) as error:
+                failed[row_key] = str(error).removeprefix(f"{jobs[row_key].path}: ")
+        if batch:
+            yield list(batch), torch.stack(list(batch.values()))
 
-    pool = ThreadPoolExecutor(max_workers=2)
+    pool = photo_readers()
     try:
-        ahead: deque[dict[int, Future[Tensor]]] = deque()
-        todo = list(rows)
+        ahead: deque[dict[str, Future[Tensor]]] = deque()
+        todo = list(jobs)
         for start in range(0, len(todo), batch_size):
-            ahead.append({row: pool.submit(read, *rows[row]) for row in todo[start : start + batch_size]})
+            ahead.append({row_key: pool.submit(read, jobs[row_key]) for row_key in todo[start : start + batch_size]})
             if len(ahead) > 2:
-                yield collect(ahead.popleft())
+                yield from collect(ahead.popleft())
         while ahead:
-            yield collect(ahead.popleft())
+            yield from collect(ahead.popleft())
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -375,25 +394,6 @@ def _half(annotations: Tensor, names: Sequence[str]) -> NDArray[np.float16]:
                 " 65504; the annotations of this encoder cannot be cached"
             )
     return half.numpy()
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        manifest["photos"] = [_Entry(*entry) for entry in manifest["photos"]]
-        if missing := {"digest", "preprocessing", "precision", "view", "grid"} - manifest.keys():
-            raise KeyError(*sorted(missing))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{folder}: not a feature cache, or damaged ({error}); delete it and build it again") from None
-    return manifest
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(text.encode())
-        _to_disk(file)
-    os.replace(temporary, path)
 
 
 @contextmanager

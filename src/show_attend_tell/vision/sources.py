@@ -1,6 +1,5 @@
 """Where annotations come from: a feature cache, an encoder at work on the photos themselves, or their means."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +10,8 @@ from torch import Tensor
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.feature_cache import FeatureCache
+from show_attend_tell.vision.feature_cache import FeatureCache, folder_name
+from show_attend_tell.vision.reading import photo_readers
 
 
 class Annotations(Protocol):
@@ -33,24 +33,23 @@ def cached(
 ) -> FeatureCache:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
-    Each data set has its own folder in the cache, since two may use one name for different photos.
+    They are kept in a folder with the data set's name, wherever the data set lies.
     """
-    where = hashlib.sha256(str(dataset.folder.resolve()).encode()).hexdigest()[:8]
     photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
-    return FeatureCache.build(cache / f"{dataset.name}-{where}", photos, encoder, view=view, progress=show)
+    return FeatureCache.build(cache / folder_name(dataset.name), photos, encoder, view=view, progress=show)
 
 
 class LivePhotos:
     """Annotations computed at each call, with gradient while the encoder trains: what fine-tuning reads instead of a
-    cache."""
+    cache. The photos of a call are read by several threads."""
 
     def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
         self.photos = {example.name: example.photo for example in examples}
         self.encoder, self.view = encoder, view
+        self.readers = photo_readers()
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        square = self.encoder.preprocessing
-        pixels = torch.stack([square(open_photo(self.photos[name]), self.view, name) for name in names])
+        pixels = torch.stack(list(self.readers.map(self.read, names)))
         pixels = pixels.to(next(self.encoder.parameters()).device)
         if not torch.is_grad_enabled():
             return self.encoder.annotate(pixels)
@@ -59,10 +58,14 @@ class LivePhotos:
             annotations: Tensor = self.encoder(pixels)
         return annotations
 
+    def read(self, name: str) -> Tensor:
+        """The pixels (3, size, size) of one photo."""
+        return self.encoder.preprocessing(open_photo(self.photos[name]), self.view, name)
+
 
 class MeanAnnotations:
-    """The mean annotation (B, 1, D) of photos, each averaged once, when it is first asked for: what suffices for a
-    decoder that does not look."""
+    """The mean annotation (B, 1, D) of photos: all that a decoder without attention needs. Each mean is computed once,
+    when it is first asked for."""
 
     def __init__(self, annotations: Annotations) -> None:
         self.annotations = annotations
