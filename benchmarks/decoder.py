@@ -38,10 +38,10 @@ def step(decoder: AttentionDecoder, objective: SoftObjective | HardObjective, *,
     generator = torch.Generator().manual_seed(0)
 
     def run() -> None:
-        look = objective.look(BATCH, STEPS, generator)
+        draws = objective.draw(BATCH, STEPS, generator)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            told = tell(decoder, annotations, captions, paths=objective.paths, look=look)
-            loss = objective(told, captions).total
+            told = tell(decoder, annotations, captions, paths=objective.paths, look=draws.look)
+            loss = objective(told, captions, draws).total
         decoder.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
 

@@ -18,7 +18,7 @@ import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.analysis import hard_attention as examination
 from show_attend_tell.analysis.hard_attention import (
-    NoBaseline,
+    Estimator,
     difference,
     examine,
     gradient_noise,
@@ -39,7 +39,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Looked
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.losses import SoftObjective
 
 PLACES, STEPS = 3, 4
 
@@ -180,17 +180,18 @@ def test_there_is_no_gap_where_all_places_are_equal(tiny: Tiny) -> None:
 
 def test_noise_is_the_trace_of_the_covariance_over_the_squared_mean(tiny: Tiny) -> None:
     batches = [(small_annotations(2, PLACES, seed=seed), small_captions(2, STEPS, seed=seed)) for seed in (1, 2)]
-    found = gradient_noise(tiny.decoder, batches, NoBaseline(samples=2, coin="none"), draws=7, seed=4)
+    found = gradient_noise(tiny.decoder, batches, Estimator(samples=2, baseline="none"), draws=7, seed=4)
 
     generator = torch.Generator().manual_seed(4)
     gradients: list[list[Tensor]] = [[], []]
     for _ in range(examination.WARM_UP + 7):
         for k, (annotations, captions) in enumerate(batches):
-            objective = HardObjective(samples=2, coin="none")
-            objective.baselines = {0: torch.zeros(1)}
-            look = objective.look(2, STEPS, generator)
+            objective = Estimator(samples=2)
+            objective.load_state_dict({"baseline": torch.zeros(1)})
+            drawn = objective.draw(2, STEPS, generator)
             tiny.decoder.zero_grad()
-            objective(tell(tiny.decoder, annotations, captions, paths=2, look=look), captions).total.backward()
+            told = tell(tiny.decoder, annotations, captions, paths=2, look=drawn.look)
+            objective(told, captions, drawn).total.backward()
             parts = [p.grad for name, p in tiny.decoder.named_parameters() if name.startswith("attention.")]
             gradients[k].append(torch.cat([part.flatten() for part in parts if part is not None]))
     variance = squared = 0.0
@@ -224,8 +225,9 @@ def test_a_baseline_calms_the_gradient(tiny: Tiny, monkeypatch: pytest.MonkeyPat
 
 def test_estimators_are_what_their_names_say() -> None:
     for name, objective in examination.estimators().items():
-        assert isinstance(objective, NoBaseline) == ("no baseline" in name or name == "no baseline"), name
-        assert ("moving" in name) == (objective.baseline == "moving" and not isinstance(objective, NoBaseline)), name
+        baselines = {"no b": "none", "moving": "moving", "per length": "length", "leave": "leave_one_out"}
+        wanted = next((known for part, known in baselines.items() if part in name), "expected")
+        assert objective.baseline == wanted, name
         assert ("two samples" in name) == (objective.samples == 2) and objective.reward_weight == 1, name
         assert ("reward to go" in name) == (objective.reward == "to_go"), name
         assert ("entropy" in name) == (objective.entropy_weight > 0), name

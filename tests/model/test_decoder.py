@@ -11,6 +11,7 @@ import torch
 from decoders import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations, small_captions, small_decoder
 from torch import Tensor, nn
 
+from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Mixed, Sampled
 from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, ungated, windowed
@@ -112,9 +113,9 @@ class LossOf(nn.Module):
 
     def forward(self, annotations: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(13)
-        look = self.objective.look(*self.captions.shape, generator)
-        told = tell(self.decoder, annotations, self.captions, paths=self.objective.paths, look=look)
-        return self.objective(told, self.captions).total
+        draws = self.objective.draw(*self.captions.shape, generator)
+        told = tell(self.decoder, annotations, self.captions, paths=self.objective.paths, look=draws.look)
+        return self.objective(told, self.captions, draws).total
 
 
 @pytest.mark.parametrize("options", [{}, OPTIONS[-2]], ids=["default", "other"])
@@ -122,8 +123,8 @@ class LossOf(nn.Module):
     "objective",
     [
         SoftObjective(doubly_stochastic=0.7, label_smoothing=0.1),
-        # the pathwise part: REINFORCE's term is no derivative of a value, and has its own proof in test_objectives
-        HardObjective(samples=2, coin="none", reward_weight=0, entropy_weight=0.3, doubly_stochastic=0.7),
+        # the pathwise part: REINFORCE's term is no derivative of a value, and has its own proof in test_losses
+        Estimator(samples=2, reward_weight=0, entropy_weight=0.3, doubly_stochastic=0.7),
         HardObjective(samples=2, coin="both", reward_weight=0, entropy_weight=0.3, label_smoothing=0.1),
     ],
     ids=["soft", "sampled", "both"],

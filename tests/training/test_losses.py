@@ -10,12 +10,21 @@ import torch
 from decoders import LookAt, small_annotations, small_captions, small_decoder
 from torch import Tensor
 
+from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell, word_log_probabilities
 from show_attend_tell.training.data import batches
-from show_attend_tell.training.losses import HardObjective, SoftObjective, cross_entropy, doubly_stochastic, entropy
+from show_attend_tell.training.losses import (
+    Draws,
+    HardObjective,
+    MovingBaseline,
+    SoftObjective,
+    cross_entropy,
+    doubly_stochastic,
+    entropy,
+)
 
 COINS = ("none", "image", "batch", "both")
 REWARDS = ("sentence", "to_go")
@@ -30,6 +39,11 @@ def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Told,
     alpha = torch.softmax(torch.randn(batch, paths, steps, places, generator=generator), dim=-1).requires_grad_()
     chosen = torch.randint(0, places, (batch, paths, steps), generator=generator)
     return Told(logits, alpha, None, chosen), small_captions(batch, steps, words, seed)
+
+
+def drawn(expected: Tensor) -> Draws:
+    """Draws of paths (B, P) whose places are made up already."""
+    return Draws(Expectation(), expected)
 
 
 # ---------------------------------------------------------------- the soft loss and its parts
@@ -88,7 +102,7 @@ def test_soft_loss_by_hand() -> None:
 
 
 def hard_loss_by_hand(
-    objective: HardObjective, told: Told, captions: Tensor, expect: Tensor, before: np.ndarray | None
+    objective: HardObjective, told: Told, captions: Tensor, expected: Tensor, before: np.ndarray | None
 ) -> tuple[float, list[np.ndarray]]:
     """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
     logits, alpha = told.logits.detach().double().numpy(), told.alpha.detach().double().numpy()
@@ -96,21 +110,26 @@ def hard_loss_by_hand(
     paid: dict[tuple[int, int], np.ndarray] = {}
     for b, p in np.ndindex(batch, paths):
         log_p = [reference.log_softmax(logits[b, p, t])[captions[b, t]] for t in range(steps)]
-        if not expect[b, p]:
+        if not expected[b, p]:
             paid[b, p] = reference.returns(np.array(log_p), objective.reward)
     total = 0.0
     for b, p in np.ndindex(batch, paths):
         weight = 1 / objective.samples
         if objective.coin == "both":
-            weight = 0.5 if expect[b, p] else 0.5 / objective.samples
+            weight = 0.5 if expected[b, p] else 0.5 / objective.samples
         loss = 0.0
         for t in range(steps):
             row = reference.log_softmax(logits[b, p, t])
             target = np.full(K, objective.label_smoothing / K)
             target[captions[b, t]] += 1 - objective.label_smoothing
             loss -= (target * row).sum()
-        if not expect[b, p]:
-            if objective.baseline == "leave_one_out":
+        if not expected[b, p]:
+            if objective.baseline == "none":
+                baseline = np.zeros(steps)
+            elif objective.baseline == "expected":
+                log_p = [reference.log_softmax(logits[b, 0, t])[captions[b, t]] for t in range(steps)]
+                baseline = reference.returns(np.array(log_p), objective.reward)
+            elif objective.baseline == "leave_one_out":
                 baseline = np.mean([r for (b2, p2), r in paid.items() if b2 == b and p2 != p], axis=0)
             else:
                 baseline = before
@@ -123,12 +142,13 @@ def hard_loss_by_hand(
     return total, list(paid.values())
 
 
-@pytest.mark.parametrize("coin", COINS)
+@pytest.mark.parametrize(
+    ("coin", "baseline"), [*itertools.product(COINS, ("none", *BASELINES)), ("both", "expected")], ids=str
+)
 @pytest.mark.parametrize("reward", REWARDS)
-@pytest.mark.parametrize("baseline", BASELINES)
 def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
     """Five batches in a row: every term, the baseline used before its update, and b_k = 0.9 b_{k−1} + 0.1 r_k."""
-    objective = HardObjective(
+    objective = Estimator(
         samples=3,
         reward_weight=0.7,
         entropy_weight=0.3,
@@ -144,36 +164,32 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
     coins = set()
     for k in range(5):
         told, captions = made_up(5, objective.paths, 4, seed=k)
-        objective.look(5, 4, generator)
-        expect = objective.expect
-        coins.add(tuple(expect.flatten().tolist()))
-        by_hand, paid = hard_loss_by_hand(objective, told, captions, expect, b)
-        loss = objective(told, captions)
+        draws = objective.draw(5, 4, generator)
+        coins.add(tuple(draws.expected.flatten().tolist()))
+        by_hand, paid = hard_loss_by_hand(objective, told, captions, draws.expected, b)
+        loss = objective(told, captions, draws)
         assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
         if paid:
             r = np.mean(paid, axis=0)
             b = r if b is None else 0.9 * b + 0.1 * r
-        if b is not None and baseline != "leave_one_out":
-            kept = objective.baselines[4 if baseline == "length" else 0].double().numpy()
+        if b is not None and baseline in ("moving", "length"):
+            kept = objective.state_dict()["baseline"].double().numpy()
             np.testing.assert_allclose(np.broadcast_to(kept, 4), b, rtol=1e-5)
 
         loss.total.backward()
         plain, _ = made_up(5, objective.paths, 4, seed=k)  # the reward is a number: no gradient flows through it
-        without = HardObjective(samples=3, coin=coin, reward_weight=0, label_smoothing=0.1)
-        without.expect = expect
-        without(plain, captions).total.backward()
+        without = Estimator(samples=3, coin=coin, reward_weight=0, label_smoothing=0.1)
+        without(plain, captions, draws).total.backward()
         torch.testing.assert_close(told.logits.grad, plain.logits.grad)
     assert len(coins) == (1 if coin in ("none", "both") else 2 if coin == "batch" else 5)
 
 
 def test_the_coin_is_the_papers() -> None:
     generator = torch.Generator().manual_seed(3)
-    tossed = {coin: [] for coin in COINS}
+    tossed = {}
     for coin in COINS:
-        objective = HardObjective(samples=2, coin=coin)
-        for _ in range(200):
-            objective.look(13, 1, generator)
-            tossed[coin].append(objective.expect)
+        objective = Estimator(samples=2, coin=coin)
+        tossed[coin] = [objective.draw(13, 1, generator).expected for _ in range(200)]
     image, batch = torch.stack(tossed["image"]), torch.stack(tossed["batch"])
     assert (image == image[:, :, :1]).all() and not (image == image[:, :1]).all()  # one toss a photo
     assert (batch == batch[:, :1, :1]).all()
@@ -184,77 +200,116 @@ def test_the_coin_is_the_papers() -> None:
 
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_an_expected_path_gets_no_reinforce_and_stays_out_of_the_baseline(baseline: str) -> None:
-    objective = HardObjective(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
-    objective.expect = torch.tensor([[False], [True], [False]]).expand(3, 3)
+    draws = drawn(torch.tensor([[False], [True], [False]]).expand(3, 3))
+    objective = Estimator(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
     told, captions = made_up(3, 3, 7)
-    objective(told, captions)
-    kept = {key: value.clone() for key, value in objective.baselines.items()}
-    objective(told, captions).total.backward()
+    objective(told, captions, draws)
+    kept = {name: value.clone() for name, value in objective.state_dict().items()}
+    objective(told, captions, draws).total.backward()
     assert (told.alpha.grad[1] == 0).all() and (told.alpha.grad[[0, 2]] != 0).any()
 
     other, _ = made_up(3, 3, 7)
     with torch.no_grad():
         other.logits[1] *= 5  # another reward on the expected paths
-    same = HardObjective(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
-    same.expect = objective.expect
-    same(other, captions)
-    assert same.baselines.keys() == kept.keys() and all(torch.equal(same.baselines[k], kept[k]) for k in kept)
-    same(other, captions).total.backward()
+    same = Estimator(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
+    same(other, captions, draws)
+    assert same.state_dict().keys() == kept.keys() == ({"baseline"} if baseline in ("moving", "length") else set())
+    assert all(torch.equal(same.state_dict()[name], kept[name]) for name in kept)
+    same(other, captions, draws).total.backward()
     torch.testing.assert_close(other.alpha.grad, told.alpha.grad)
 
 
 def test_a_batch_of_expected_paths_leaves_the_baseline() -> None:
     objective = HardObjective(coin="batch")
     told, captions = made_up(2, 1, 5)
-    objective.expect = torch.zeros(2, 1, dtype=torch.bool)
-    objective(told, captions)
-    before = objective.baselines[0].clone()
-    objective.expect = torch.ones(2, 1, dtype=torch.bool)
-    loss = objective(told, captions)
-    assert torch.equal(objective.baselines[0], before)
+    all_expected = drawn(torch.ones(2, 1, dtype=torch.bool))
+    assert objective(told, captions, all_expected).total.isfinite()  # before there is a baseline, too
+    objective(told, captions, drawn(torch.zeros(2, 1, dtype=torch.bool)))
+    before = objective.state_dict()["baseline"].clone()
+    assert before.isfinite().all()
+    loss = objective(told, captions, all_expected)
+    assert torch.equal(objective.state_dict()["baseline"], before)
     assert loss.watch.keys() == {"entropy", "nats_per_word_expected"}
 
 
-def test_running_baseline_counts_steps_from_the_end() -> None:
-    """With reward-to-go the last words of a long and of a short caption are paid alike, so they share a baseline."""
-    objective = HardObjective(coin="none", reward="to_go")
-    rewards = {}
-    for k, steps in enumerate((3, 5, 2)):
-        told, captions = made_up(2, 1, steps, seed=k)
-        objective.look(2, steps, torch.Generator())
-        objective(told, captions)
-        log_p = word_log_probabilities(told.logits, captions).detach()
-        rewards[steps] = log_p.flip(-1).cumsum(-1).flip(-1).mean((0, 1))
-    after_two = torch.cat([rewards[5][:2], 0.9 * rewards[3] + 0.1 * rewards[5][2:]])
-    after_three = torch.cat([after_two[:3], 0.9 * after_two[3:] + 0.1 * rewards[2]])
-    torch.testing.assert_close(objective.baselines[0], after_three)
+ALL_SAMPLED = torch.ones(2, 1, dtype=torch.bool)
+
+
+def test_moving_baseline_counts_steps_from_the_end() -> None:
+    """With rewards to go the last words of a long and of a short caption are paid alike, so they share a baseline."""
+    baseline, generator = MovingBaseline(), torch.Generator().manual_seed(1)
+    rewards = {steps: torch.randn(2, 1, steps, generator=generator) for steps in (3, 5, 2)}
+    means = {steps: reward.mean((0, 1)) for steps, reward in rewards.items()}
+    assert torch.equal(baseline(rewards[3], ALL_SAMPLED), rewards[3])  # nothing to compare with
+    second = baseline(rewards[5], ALL_SAMPLED)
+    assert torch.equal(second[..., :2], rewards[5][..., :2])
+    torch.testing.assert_close(second[..., 2:], means[3].expand(2, 1, 3))
+    after_two = torch.cat([means[5][:2], 0.9 * means[3] + 0.1 * means[5][2:]])
+    torch.testing.assert_close(baseline.values, after_two)
+    torch.testing.assert_close(baseline(rewards[2], ALL_SAMPLED), after_two[3:].expand(2, 1, 2))
+    after_three = torch.cat([after_two[:3], 0.9 * after_two[3:] + 0.1 * means[2]])
+    torch.testing.assert_close(baseline.values, after_three)
 
 
 def test_a_baseline_per_length_is_a_lengths_own() -> None:
-    objective = HardObjective(coin="none", baseline="length")
+    objective = Estimator(baseline="length")
     for k, steps in enumerate((3, 5, 3)):
         told, captions = made_up(2, 1, steps, seed=k)
-        objective.look(2, steps, torch.Generator())
-        objective(told, captions)
-    assert objective.baselines.keys() == {3, 5}
+        objective(told, captions, objective.draw(2, steps, torch.Generator()))
+    assert objective.by_length.keys() == {3, 5}
     told, captions = made_up(2, 1, 5, seed=1)
     mean = word_log_probabilities(told.logits, captions).sum(-1).mean()
-    torch.testing.assert_close(objective.baselines[5], mean.detach()[None])
+    torch.testing.assert_close(objective.by_length[5].values, mean.detach()[None])
 
 
 def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
-    objective = HardObjective(coin="none", reward="to_go")
+    objective = Estimator(reward="to_go")
     for steps in (3, 5):
         told, captions = made_up(2, 1, steps)
-        objective.look(2, steps, torch.Generator())
-        loss = objective(told, captions)
+        loss = objective(told, captions, objective.draw(2, steps, torch.Generator()))
     loss.total.backward()
     assert (told.alpha.grad[:, :, :2] == 0).all() and (told.alpha.grad[:, :, 2:] != 0).any()
 
 
+def test_a_baseline_goes_on_where_it_was_saved() -> None:
+    first, second = HardObjective(), HardObjective()
+    for k in range(3):
+        told, captions = made_up(2, 1, 5, seed=k)
+        if k == 2:
+            second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
+        draws = drawn(torch.zeros(2, 1, dtype=torch.bool))
+        total = first(told, captions, draws).total
+    assert torch.equal(second(told, captions, draws).total, total)
+    assert torch.equal(first.state_dict()["baseline"], second.state_dict()["baseline"])
+    assert HardObjective(samples=2, baseline="leave_one_out").state_dict() == SoftObjective().state_dict() == {}
+
+
+def test_the_draws_of_one_batch_do_not_touch_the_next() -> None:
+    """Two batches may be drawn before either is told: nothing is left behind in the objective."""
+    told, captions = made_up(5, 3, 4)
+    losses = []
+    for later in (False, True):
+        objective, generator = Estimator(samples=3, coin="image", baseline="none"), torch.Generator().manual_seed(7)
+        draws = objective.draw(5, 4, generator)
+        if later:
+            assert not torch.equal(objective.draw(5, 4, generator).expected, draws.expected)
+        losses.append(objective(told, captions, draws).total)
+    assert torch.equal(*losses)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"samples": 0}, "samples is 0"), ({"baseline": "leave_one_out"}, "samples of 2 or more")],
+    [
+        ({"samples": 0}, "samples is 0: give at least 1"),
+        ({"baseline": "leave_one_out"}, "samples is 1: this baseline needs 2 samples or more"),
+        ({"baseline": "expected", "coin": "image"}, "coin is 'image': this baseline needs the coin 'both'"),
+        ({"coin": "none"}, "coin is 'none': choose one of image, batch, both"),
+        ({"baseline": "length"}, "baseline is 'length': choose one of moving, leave_one_out, expected"),
+        ({"reward": "praise"}, "reward is 'praise': choose one of sentence, to_go"),
+        ({"entropy_weight": float("nan")}, "entropy_weight is nan: give a finite number"),
+        ({"label_smoothing": 1.0}, r"label_smoothing is 1\.0: give a share"),
+        ({"reward_weight": -1.0}, r"reward_weight is -1\.0: give 0 or more"),
+    ],
 )
 def test_hard_objective_refuses(options: dict[str, object], message: str) -> None:
     with pytest.raises(SatError, match=message):
@@ -266,8 +321,8 @@ def test_hard_look_follows_the_decoder_to_its_device() -> None:
     objective = HardObjective(samples=2, coin="both")
     decoder = small_decoder().to("meta")
     annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
-    look = objective.look(*captions.shape, torch.Generator())
-    told = tell(decoder, annotations, captions, paths=objective.paths, look=look)
+    draws = objective.draw(*captions.shape, torch.Generator())
+    told = tell(decoder, annotations, captions, paths=objective.paths, look=draws.look)
     assert told.logits.device.type == "meta"
 
 
@@ -276,13 +331,13 @@ def test_hard_look_follows_the_decoder_to_its_device() -> None:
 def test_hard_loss_on_a_gpu_is_the_cpus(baseline: str) -> None:
     annotations, captions, totals = small_annotations(), small_captions(), []
     for device in ("cpu", "cuda"):
-        objective, generator = HardObjective(samples=3, baseline=baseline), torch.Generator().manual_seed(3)
+        objective, generator = Estimator(samples=3, baseline=baseline), torch.Generator().manual_seed(3)
         decoder, inputs = small_decoder().to(device), (annotations.to(device), captions.to(device))
         for _ in range(3):
-            look = objective.look(*captions.shape, generator)
-            told = tell(decoder, *inputs, paths=objective.paths, look=look)
-            totals.append(objective(told, inputs[1]).total.item())
-            objective.baselines = {key: value.cpu() for key, value in objective.baselines.items()}  # as after a resume
+            draws = objective.draw(*captions.shape, generator)
+            told = tell(decoder, *inputs, paths=objective.paths, look=draws.look)
+            totals.append(objective(told, inputs[1], draws).total.item())
+            objective.load_state_dict({name: value.cpu() for name, value in objective.state_dict().items()})  # a resume
     assert totals[:3] == pytest.approx(totals[3:], abs=1e-3)
 
 
@@ -334,20 +389,16 @@ def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
     return gradient(word_log_probabilities(told.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
 
 
-def estimates(
-    tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100, zero_baseline: bool = False
-) -> dict[str, Tensor]:
+def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100) -> dict[str, Tensor]:
     """The objective's gradient with its sign turned, (times, ...), each from a batch of that many copies."""
     annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
     generator = torch.Generator().manual_seed(6)
     found: list[dict[str, Tensor]] = []
     for k in range(times + 5):
-        if zero_baseline:
-            objective.baselines = {key: torch.zeros(3 if objective.reward == "to_go" else 1) for key in (0, 3)}
-        look = objective.look(*captions.shape, generator)
-        told = tell(tiny.decoder, annotations, captions, paths=objective.paths, look=look)
-        loss = objective(told, captions)
-        if k >= 5:  # a running baseline has begun
+        draws = objective.draw(*captions.shape, generator)
+        told = tell(tiny.decoder, annotations, captions, paths=objective.paths, look=draws.look)
+        loss = objective(told, captions, draws)
+        if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
 
@@ -390,14 +441,14 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
         gaps.append((log_places + log_words).logsumexp(1) - (log_places.exp() * log_words).sum(1))
     assert torch.stack(gaps).min() > 0 and torch.stack(gaps).max() > 0.1
 
-    objective, copies = HardObjective(coin="none"), 5000
+    objective, copies = Estimator(), 5000
     with torch.no_grad():
         log_places, log_words = enumerate_places(tiny)
         bound = (log_places.exp() * log_words).sum(1)
         spread = ((log_places.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
         annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
-        look = objective.look(*captions.shape, torch.Generator().manual_seed(1))
-        watch = objective(tell(tiny.decoder, annotations, captions, look=look), captions).watch
+        draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
+        watch = objective(tell(tiny.decoder, annotations, captions, look=draws.look), captions, draws).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
 
 
@@ -406,10 +457,10 @@ def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, re
     """At λ_r = 1, λ_e = 0, no coin the mean estimate is eq. 6, and each baseline lowers its variance."""
     exact = exact_gradient(tiny)
 
-    def objective(baseline: str) -> HardObjective:
-        return HardObjective(samples=3, coin="none", reward=reward, baseline=baseline)
+    def objective(baseline: str) -> Estimator:
+        return Estimator(samples=3, reward=reward, baseline=baseline)
 
-    none = estimates(tiny, objective("moving"), zero_baseline=True)
+    none = estimates(tiny, objective("none"))
     assert max(misfit(none, exact).values()) < 15
     for baseline in BASELINES:
         found = estimates(tiny, objective(baseline))
@@ -418,9 +469,7 @@ def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, re
 
 
 def test_reward_to_go_is_calmer(tiny: Tiny) -> None:
-    sentence, to_go = (
-        trace(estimates(tiny, HardObjective(coin="none", reward=reward), zero_baseline=True)) for reward in REWARDS
-    )
+    sentence, to_go = (trace(estimates(tiny, Estimator(reward=reward, baseline="none"))) for reward in REWARDS)
     assert to_go < 0.9 * sentence
 
 
@@ -428,16 +477,25 @@ def test_the_proof_sees_a_wrong_estimator(tiny: Tiny) -> None:
     """Without its REINFORCE term, or with a part of it, the estimate is far off: the bound of 15 has power."""
     exact = exact_gradient(tiny)
     for weight in (0.0, 0.9):
-        found = estimates(tiny, HardObjective(samples=3, coin="none", baseline="leave_one_out", reward_weight=weight))
+        found = estimates(tiny, Estimator(samples=3, baseline="leave_one_out", reward_weight=weight))
         assert misfit(found, exact)["attention.energy"] > 30
 
 
-@pytest.mark.parametrize("coin", ["image", "batch", "both"])
-def test_coins_have_one_mean(tiny: Tiny, coin: str) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coin": "image"},
+        {"coin": "batch"},
+        {"coin": "both"},
+        {"coin": "both", "baseline": "expected", "reward": "to_go"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_coins_have_one_mean(tiny: Tiny, options: dict[str, str]) -> None:
     """Half the expectation's own gradient and half eq. 6: in the mean for a coin, each time for "both"."""
     expected, sampled = expected_path_gradient(tiny), exact_gradient(tiny)
     half = {name: (expected[name] + sampled[name]) / 2 for name in expected}
-    found = estimates(tiny, HardObjective(samples=2, coin=coin))
+    found = estimates(tiny, HardObjective(samples=2, **options))
     assert max(misfit(found, half).values()) < 15
     assert misfit(found, sampled)["attention.energy"] > 30
 

@@ -10,9 +10,11 @@ look at one sampled place a word, which it was not trained for.
 
 import math
 import random
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,10 +25,10 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Looked, Sampled, look_at
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import at_step, previous_words, tell, word_log_probabilities
+from show_attend_tell.model.interface import Told, at_step, previous_words, tell, word_log_probabilities
 from show_attend_tell.model.precision import wide
 from show_attend_tell.training.data import batches
-from show_attend_tell.training.losses import HardObjective, entropy
+from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
 from show_attend_tell.vision.sources import Annotations, cached
 
 SIZES = (1, 5, 50, 500, 5000)  # the N of the log-mean-exp, as far as there are two independent groups of N
@@ -194,30 +196,61 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
 # ---------------------------------------------------------------- the gradient's variance
 
 
-class NoBaseline(HardObjective):
-    """The sampled bound's gradient with b = 0."""
-
-    def advantage(self, reward: Tensor, sampled: Tensor, length: int) -> Tensor:
-        return reward * sampled[..., None]
+def never(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """No coin: every path samples its places."""
+    return torch.zeros(batch, samples, dtype=torch.bool)
 
 
-def estimators() -> dict[str, HardObjective]:
-    """The gradient estimators compared, all at λ_r = 1: N, the baseline, λ_e, the reward and the mix vary."""
+def no_baseline(rewards: Tensor, sampled: Tensor) -> Tensor:
+    """b = 0."""
+    return torch.zeros_like(rewards)
+
+
+@dataclass(kw_only=True)
+class Estimator(HardObjective):
+    """The hard objective with choices that training does not offer.
+
+    ``coin`` "none": every path samples its places. ``baseline`` "none": b = 0; "length": a moving baseline for each
+    caption length.
+    """
+
+    coin: Literal["image", "batch", "both", "none"] = "none"  # type: ignore[assignment]
+    baseline: Literal["moving", "leave_one_out", "expected", "none", "length"] = "moving"  # type: ignore[assignment]
+
+    coins: ClassVar[Mapping[str, Coin]] = {**HardObjective.coins, "none": never}
+    baselines: ClassVar[Mapping[str, Callable[[], Baseline]]] = {
+        **HardObjective.baselines,
+        "none": lambda: no_baseline,
+        "length": MovingBaseline,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.by_length: dict[int, MovingBaseline] = defaultdict(MovingBaseline)
+
+    def __call__(self, told: Told, captions: Tensor, draws: Draws) -> Loss:
+        if self.baseline == "length":
+            self.baseline_of = self.by_length[captions.shape[1]]
+        return super().__call__(told, captions, draws)
+
+
+def estimators() -> dict[str, Estimator]:
+    """The gradient estimators compared, all at λ_r = 1: N, the baseline, λ_e, the reward and the coin vary."""
     return {
-        "no baseline": NoBaseline(coin="none"),
-        "moving baseline": HardObjective(coin="none", baseline="moving"),
-        "baseline per length": HardObjective(coin="none", baseline="length"),
-        "two samples, no baseline": NoBaseline(samples=2, coin="none"),
-        "two samples, leave one out": HardObjective(samples=2, coin="none", baseline="leave_one_out"),
-        "reward to go, no baseline": NoBaseline(coin="none", reward="to_go"),
-        "reward to go, moving baseline": HardObjective(coin="none", reward="to_go", baseline="moving"),
-        "moving baseline, entropy 0.1": HardObjective(coin="none", baseline="moving", entropy_weight=0.1),
-        "coin per photo, no baseline": NoBaseline(coin="image"),
-        "coin per photo, moving baseline (the paper)": HardObjective(coin="image", baseline="moving"),
-        "coin per batch, moving baseline (its program)": HardObjective(coin="batch", baseline="moving"),
-        "both paths, moving baseline": HardObjective(coin="both", baseline="moving"),
-        "both paths, expected path as baseline": HardObjective(coin="both", baseline="expected"),
-        "the same, reward to go (the preset)": HardObjective(coin="both", baseline="expected", reward="to_go"),
+        "no baseline": Estimator(baseline="none"),
+        "moving baseline": Estimator(),
+        "baseline per length": Estimator(baseline="length"),
+        "two samples, no baseline": Estimator(samples=2, baseline="none"),
+        "two samples, leave one out": Estimator(samples=2, baseline="leave_one_out"),
+        "reward to go, no baseline": Estimator(reward="to_go", baseline="none"),
+        "reward to go, moving baseline": Estimator(reward="to_go"),
+        "moving baseline, entropy 0.1": Estimator(entropy_weight=0.1),
+        "coin per photo, no baseline": Estimator(coin="image", baseline="none"),
+        "coin per photo, moving baseline (the paper)": Estimator(coin="image"),
+        "coin per batch, moving baseline (its program)": Estimator(coin="batch"),
+        "both paths, moving baseline": Estimator(coin="both"),
+        "both paths, expected path as baseline": Estimator(coin="both", baseline="expected"),
+        "the same, reward to go (the preset)": Estimator(coin="both", baseline="expected", reward="to_go"),
     }
 
 
@@ -243,9 +276,9 @@ def gradient_noise(
     for draw in range(WARM_UP + draws):
         for index, (annotations, captions) in enumerate(examples):
             batch, steps = captions.shape
-            look = objective.look(batch, steps, generator)
-            told = tell(decoder, annotations, captions, paths=objective.paths, look=look)
-            gradients = torch.autograd.grad(objective(told, captions).total, weights)
+            drawn = objective.draw(batch, steps, generator)
+            told = tell(decoder, annotations, captions, paths=objective.paths, look=drawn.look)
+            gradients = torch.autograd.grad(objective(told, captions, drawn).total, weights)
             gradient = torch.cat([part.flatten() for part in gradients]).cpu().double()
             if draw >= WARM_UP:
                 total[index] = total[index] + gradient

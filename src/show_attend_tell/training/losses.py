@@ -1,12 +1,17 @@
 """What training minimises: the soft model's loss and the hard model's sampled bound.
 
 B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled
-sequences. Captions of one batch have one length, so nothing is padded and no mask is needed.
+sequences of places · S rewards of one path: 1 for the whole sentence, C for rewards to go. Captions of one batch have
+one length, so nothing is padded and no mask is needed.
+
+An objective is used in three steps: ``draws = objective.draw(…)``, then `tell` with ``draws.look`` along
+``objective.paths`` paths, then ``objective(told, captions, draws)``.
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -18,15 +23,24 @@ from show_attend_tell.model.precision import wide
 
 
 class Loss(NamedTuple):
-    """A loss to call ``backward`` on, and what to watch, as plain means over the batch."""
+    """A loss and what to watch with it."""
 
-    total: Tensor
-    watch: dict[str, Tensor]
+    total: Tensor  # to call ``backward`` on
+    watch: dict[str, Tensor]  # means over the batch, without gradient
+
+
+class Draws(NamedTuple):
+    """What an objective draws for a batch before the decoder runs."""
+
+    look: Look  # how the decoder looks
+    expected: Tensor  # whether a path looks by expectation (true) or at sampled places (false), (B, P)
 
 
 def cross_entropy(logits: Tensor, captions: Tensor, log_probabilities: Tensor, smoothing: float) -> Tensor:
-    """Per word (B, P, C): −log p(y_t), with a share of the target spread evenly over the vocabulary (label
-    smoothing)."""
+    """−log p(y_t) of each word (B, P, C), from logits (B, P, C, K), captions (B, C) and their log p (B, P, C).
+
+    Label smoothing spreads a share of the target evenly over the vocabulary.
+    """
     if not smoothing:
         return -log_probabilities
     # mean_k log p_k = mean_k logit_k − logsumexp, and log p(y) = logit_y − logsumexp
@@ -45,11 +59,13 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
-def check_range(*, label_smoothing: float, **weights: float) -> None:
-    """Raise `SatError` naming the first weight that is not a number from 0 up, or a smoothing that is no share."""
+def check_range(*, label_smoothing: float, entropy_weight: float, **weights: float) -> None:
+    """Raise `SatError` for the first of an objective's numbers that is out of its range."""
     for name, weight in weights.items():
         if not 0 <= weight < math.inf:
             raise SatError(f"{name} is {weight}: give 0 or more")
+    if not math.isfinite(entropy_weight):
+        raise SatError(f"entropy_weight is {entropy_weight}: give a finite number")
     if not 0 <= label_smoothing < 1:
         raise SatError(f"label_smoothing is {label_smoothing}: give a share from 0 up to but not including 1")
 
@@ -58,7 +74,8 @@ def check_range(*, label_smoothing: float, **weights: float) -> None:
 class SoftObjective:
     """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t], summed over the caption, averaged over the batch (eq. 9).
 
-    The paper has no λ_e here: below zero it sharpens α, which makes a soft model one that a hard model can start from.
+    The paper has no λ_e here. A λ_e below zero makes α sharper, and a hard model can start from such a soft model.
+    Raises `SatError` for a number out of its range.
     """
 
     doubly_stochastic: float = 0.33  # λ; the authors' program's value at batches of 64
@@ -68,12 +85,18 @@ class SoftObjective:
     paths = 1
 
     def __post_init__(self) -> None:
-        check_range(label_smoothing=self.label_smoothing, doubly_stochastic=self.doubly_stochastic)
+        check_range(
+            label_smoothing=self.label_smoothing,
+            entropy_weight=self.entropy_weight,
+            doubly_stochastic=self.doubly_stochastic,
+        )
 
-    def look(self, batch: int, steps: int, generator: torch.Generator) -> Look:
-        return Expectation()
+    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
+        """Nothing is drawn: every path looks by expectation."""
+        return Draws(Expectation(), torch.ones(batch, 1, dtype=torch.bool))
 
-    def __call__(self, told: Told, captions: Tensor) -> Loss:
+    def __call__(self, told: Told, captions: Tensor, draws: Draws | None = None) -> Loss:
+        """The loss of captions (B, C); ``draws`` are there to be called like `HardObjective`, and are not read."""
         log_probabilities = word_log_probabilities(told.logits, captions)
         loss = cross_entropy(told.logits, captions, log_probabilities, self.label_smoothing).sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
@@ -84,127 +107,205 @@ class SoftObjective:
             watch["entropy"] = uncertainty.detach().mean()
         return Loss(loss, watch)
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a resumed training needs of this objective: nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave: nothing."""
+
+
+# ---------------------------------------------------------------- coins: which paths look by expectation (B, P)
+
+Coin = Callable[[int, int, torch.Generator], Tensor]  # from B, N and a source of randomness
+
+
+def coin_per_image(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """One toss for each photo: the paper's (sec. 4.1)."""
+    return (torch.rand(batch, 1, generator=generator) < 0.5).expand(-1, samples)
+
+
+def coin_per_batch(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """One toss for the whole mini-batch: the authors' program's."""
+    return (torch.rand(1, 1, generator=generator) < 0.5).expand(batch, samples)
+
+
+def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """No toss: each caption has one path by expectation, the first, and N sampled ones."""
+    return (torch.arange(1 + samples) == 0).expand(batch, -1)
+
+
+# ---------------------------------------------------------------- baselines: what rewards are compared with
+
+
+class Baseline(Protocol):
+    """b of the rule after eq. 7. It must not depend on the places of the path that it is subtracted for."""
+
+    def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or false.
+
+        Only its values for sampled paths count.
+        """
+        ...
+
+
+class MovingBaseline:
+    """The paper's b_k = 0.9 b_{k−1} + 0.1 r_k, where r_k is the mean reward of mini-batch k.
+
+    b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
+    only starts b: it is not compared with anything, so its advantage is zero.
+    """
+
+    def __init__(self) -> None:
+        self.values = torch.empty(0)  # b (S,), of the longest caption so far; NaN where no batch has started it
+
+    def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        steps = rewards.shape[-1]
+        longer = rewards.new_full((max(0, steps - len(self.values)),), math.nan)
+        self.values = torch.cat([longer, self.values.to(rewards)])
+        mean = (rewards * sampled[..., None]).sum((0, 1)) / sampled.sum()  # r_k (S,), NaN when no path is sampled
+        before = self.values[-steps:].clone()
+        moved = torch.where(before.isnan(), mean, 0.9 * before + 0.1 * mean)
+        self.values[-steps:] = torch.where(mean.isnan(), before, moved)
+        return torch.where(before.isnan(), rewards, before)
+
+
+def leave_one_out(rewards: Tensor, sampled: Tensor) -> Tensor:
+    """The mean reward of the caption's other sampled paths."""
+    inside = sampled[..., None]
+    total = (rewards * inside).sum(1, keepdim=True)
+    return (total - rewards) / (inside.sum(1, keepdim=True) - 1).clamp_min(1)
+
+
+def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
+    """The reward of the caption's path by expectation, which is its first."""
+    return rewards[:, :1]
+
+
+# ---------------------------------------------------------------- the hard objective
+
 
 @dataclass(kw_only=True)
 class HardObjective:
-    """The sampled bound's gradient, as the rule after eq. 7:
+    """The sampled bound's gradient, by the rule after eq. 7:
 
         mean_n [ ∂log p(y|s̃,a) + λ_r (log p(y|s̃,a) − b) ∂log p(s̃|a) + λ_e ∂H[s̃] ]
 
-    With probability ½ s̃ is replaced by its expectation α (sec. 4.1); such a path has the plain gradient of its own
-    log p, no REINFORCE term, and stays out of b. It is unbiased for eq. 6 only with ``reward_weight`` 1,
-    ``entropy_weight`` 0 and ``coin`` "none".
+    With probability ½ the expectation α replaces s̃ (sec. 4.1). Such a path has the plain gradient of its own log p, no
+    REINFORCE term, and no part in b. The estimate is unbiased for eq. 6 only without these paths, at λ_r = 1, λ_e = 0.
 
-    ``coin``: who is replaced. "image" tosses for each photo (the paper), "batch" once a mini-batch (the authors'
-    program), "both" gives every caption one expected path and N sampled ones, half the weight each (the coin's mean,
-    without its noise), "none" never.
-    ``reward``: "sentence" pays every place the log p of the whole caption (the paper); "to_go" pays s_t only for the
-    words from t on, the only ones that it can change.
-    ``baseline``: "moving" is b_k = 0.9 b_{k−1} + 0.1 log p, over mini-batches (the paper); "length" keeps one such b
-    per caption length; "leave_one_out" is the mean of the caption's other sampled sequences; "expected", with coin
-    "both", is the log p of the same caption's expected path. With "to_go" each has a value per step.
+    ``coin`` says which paths look by expectation:
+
+    - "image": one toss for each photo (the paper);
+    - "batch": one toss for each mini-batch (the authors' program);
+    - "both": every caption has one path by expectation and N sampled ones, half the weight each. This is the coin's
+      mean, without its noise.
+
+    ``reward`` says what each sampled place s_t is paid:
+
+    - "sentence": log p of the whole caption (the paper);
+    - "to_go": log p of the words from t on, the only ones that s_t can change.
+
+    ``baseline`` is b:
+
+    - "moving": `MovingBaseline` (the paper);
+    - "leave_one_out": `leave_one_out`, which needs two samples or more;
+    - "expected": `expected_path`, which needs the coin "both".
+
+    Raises `SatError` for a number out of its range, and for choices that do not exist or do not go together.
     """
 
     samples: int = 1  # N
     reward_weight: float = 1.0  # λ_r
     entropy_weight: float = 0.0  # λ_e
-    coin: Literal["image", "batch", "both", "none"] = "image"
+    coin: Literal["image", "batch", "both"] = "image"
     reward: Literal["sentence", "to_go"] = "sentence"
-    baseline: Literal["moving", "length", "leave_one_out", "expected"] = "moving"
+    baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
     doubly_stochastic: float = 0.0  # λ: the paper has it in the soft model only
     label_smoothing: float = 0.0
 
+    coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
+    baselines: ClassVar[Mapping[str, Callable[[], Baseline]]] = {
+        "moving": MovingBaseline,
+        "leave_one_out": lambda: leave_one_out,
+        "expected": lambda: expected_path,
+    }
+
     def __post_init__(self) -> None:
-        self.baselines: dict[int, Tensor] = {}  # by caption length, or all under 0
         if self.samples < 1:
             raise SatError(f"samples is {self.samples}: give at least 1")
         check_range(
             label_smoothing=self.label_smoothing,
+            entropy_weight=self.entropy_weight,
             reward_weight=self.reward_weight,
             doubly_stochastic=self.doubly_stochastic,
         )
         for name, known in (
-            ("coin", ("image", "batch", "both", "none")),
+            ("coin", tuple(self.coins)),
             ("reward", ("sentence", "to_go")),
-            ("baseline", ("moving", "length", "leave_one_out", "expected")),
+            ("baseline", tuple(self.baselines)),
         ):
             if getattr(self, name) not in known:
                 raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.baseline == "expected" and self.coin != "both":
-            raise SatError(
-                f'the expected baseline needs the expected path that coin "both" gives, not coin {self.coin!r}'
-            )
+            raise SatError(f"baseline is 'expected' and coin is {self.coin!r}: this baseline needs the coin 'both'")
         if self.baseline == "leave_one_out" and self.samples < 2:
-            raise SatError("the leave_one_out baseline is the mean of the other samples: give samples of 2 or more")
+            raise SatError("baseline is 'leave_one_out' and samples is 1: this baseline needs 2 samples or more")
+        self.toss = self.coins[self.coin]
+        self.baseline_of = self.baselines[self.baseline]()
 
     @property
     def paths(self) -> int:
+        """P: along how many paths `tell` must run."""
         return self.samples + (self.coin == "both")
 
-    def look(self, batch: int, steps: int, generator: torch.Generator) -> Look:
-        """A fresh toss of the coin and fresh places for a batch."""
-        expect = torch.zeros(batch, self.paths, dtype=torch.bool)
-        if self.coin == "image":
-            expect |= torch.rand(batch, 1, generator=generator) < 0.5
-        elif self.coin == "batch":
-            expect |= torch.rand(1, 1, generator=generator) < 0.5
-        elif self.coin == "both":
-            expect[:, 0] = True
-        self.expect = expect
-        return Mixed(expect, torch.rand(batch, self.paths, steps, generator=generator))
+    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
+        """A toss of the coin and the places of a batch of that many captions of that many steps."""
+        expected = self.toss(batch, self.samples, generator)
+        return Draws(Mixed(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
-    def __call__(self, told: Told, captions: Tensor) -> Loss:
+    def __call__(self, told: Told, captions: Tensor, draws: Draws) -> Loss:
+        """The loss of captions (B, C), told by ``draws.look``; its gradient is minus the rule above.
+
+        Raises `SatError` for a decoder without attention.
+        """
         if told.alpha is None or told.places is None:
             raise SatError("hard attention is learnt from sampled places: this decoder has no attention to sample")
-        expect = self.expect.to(told.logits.device)
-        sampled = ~expect
-        weight = torch.full(expect.shape, 1 / self.samples, device=expect.device)
-        if self.coin == "both":
-            weight = torch.where(expect, 0.5, 0.5 / self.samples)
+        expected = draws.expected.to(told.logits.device)
+        sampled = ~expected
+        weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
         log_probabilities = word_log_probabilities(told.logits, captions)  # (B, P, C)
         words = cross_entropy(told.logits, captions, log_probabilities, self.label_smoothing).sum(-1)
         total = (weight * words).sum(1).mean()
 
-        reward = log_probabilities.detach()
-        if self.reward == "sentence":
-            reward = reward.sum(-1, keepdim=True)  # (B, P, 1)
-        elif self.reward == "to_go":
-            reward = reward.flip(-1).cumsum(-1).flip(-1)  # (B, P, C): the words from t on
+        rewards = self.rewards(log_probabilities.detach())
+        advantage = rewards - self.baseline_of(rewards, sampled)  # (B, P, S)
         chosen_alpha = told.alpha.gather(-1, told.places[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
-        log_alpha = chosen_alpha.clamp_min(1e-12).log()
-        credit = (self.advantage(reward, sampled, captions.shape[1]) * log_alpha).sum(-1)
+        credit = (advantage * chosen_alpha.clamp_min(1e-12).log()).sum(-1)
         uncertainty = entropy(told.alpha)  # (B, P, C)
-        kept = weight * sampled
-        total = total - self.reward_weight * (kept * credit).sum(1).mean()
-        total = total - self.entropy_weight * (kept * uncertainty.sum(-1)).sum(1).mean()
+        sampled_weight = weight * sampled
+        total = total - self.reward_weight * (sampled_weight * credit).sum(1).mean()
+        total = total - self.entropy_weight * (sampled_weight * uncertainty.sum(-1)).sum(1).mean()
         total = total + self.doubly_stochastic * (weight * doubly_stochastic(told.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
-        for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expect)):
+        for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
             if chosen.any():
                 watch[name] = -log_probabilities.detach()[chosen].mean()
         return Loss(total, watch)
 
-    def advantage(self, reward: Tensor, sampled: Tensor, length: int) -> Tensor:
-        """Reward (B, P, 1 or C) less its baseline, which never depends on the same path's places; zero for expected
-        paths."""
-        inside = sampled[..., None]
-        if self.baseline == "expected":
-            return (reward - reward[:, :1]) * inside
-        if self.baseline == "leave_one_out":
-            count = inside.sum(1, keepdim=True)
-            others = ((reward * inside).sum(1, keepdim=True) - reward) / (count - 1).clamp_min(1)
-            return (reward - others) * inside
-        key = length if self.baseline == "length" else 0
-        if not sampled.any():
-            return torch.zeros_like(reward)
-        mean = (reward * inside).sum((0, 1)) / sampled.sum()  # (1 or C)
-        before = self.baselines.get(key, mean[:0]).to(mean.device)
-        new = max(0, len(mean) - len(before))  # steps that no caption had before, counted from the caption's end
-        before = torch.cat([mean[:new], before])
-        self.baselines[key] = before.clone()
-        self.baselines[key][-len(mean) :].mul_(0.9).add_(mean, alpha=0.1)
-        advantage = (reward - before[-len(mean) :]) * inside
-        advantage[..., :new] = 0  # nothing to compare with yet: this batch only starts their baseline
-        return advantage
+    def rewards(self, log_probabilities: Tensor) -> Tensor:
+        """What each place is paid (B, P, S), from the words' log p (B, P, C)."""
+        if self.reward == "sentence":
+            return log_probabilities.sum(-1, keepdim=True)
+        return log_probabilities.flip(-1).cumsum(-1).flip(-1)  # the words from t on
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a resumed training needs of this objective: the moving baseline, if it has one."""
+        return {"baseline": self.baseline_of.values} if isinstance(self.baseline_of, MovingBaseline) else {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave."""
+        if isinstance(self.baseline_of, MovingBaseline):
+            self.baseline_of.values = state["baseline"]

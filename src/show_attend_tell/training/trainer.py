@@ -33,7 +33,6 @@ from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches
-from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.selection import validation_bleu
 
 
@@ -159,12 +158,12 @@ class Trainer:
         self.adjust()
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        look = objective.look(len(indices), captions.shape[1], self.generator)
+        draws = objective.draw(len(indices), captions.shape[1], self.generator)
         annotations = self.annotations(names)
         with self.autocast:
             history = self.history(annotations, captions)
-            told = tell(self.decoder, annotations, captions, paths=objective.paths, look=look, history=history)
-            loss = objective(told, captions)
+            told = tell(self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history)
+            loss = objective(told, captions, draws)
         if not torch.isfinite(loss.total):
             raise SatError(
                 f"the loss became {loss.total.item()} at batch {self.taken + 1}: lower the learning rate "
@@ -248,7 +247,7 @@ class Trainer:
         tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
         if self.device.type == "cuda":  # dropout draws there
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        tensors |= {f"baseline.{key}": value for key, value in self.baselines().items()}
+        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         header = {
             "config": json.dumps(self.identity()),
             "progress": json.dumps([self.epoch, self.batch, self.taken, self.best, self.best_epoch]),
@@ -309,7 +308,7 @@ class Trainer:
         self.generator.set_state(tensors["random.training"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
-        self.baselines().update({int(key): value.to(self.device) for key, value in part("baseline.").items()})
+        self.objective.load_state_dict(part("objective."))
 
     def identity(self) -> dict[str, Any]:
         """What a resumed training must share with the interrupted one: settings, captions, and annotations (by those
@@ -321,10 +320,6 @@ class Trainer:
             return found | {"encoder_learning_rate": data.encoder_learning_rate, "encoder": data.encoder_record}
         first = torch.stack([view[[data.captions[0][0]]] for view in data.views])
         return found | {"annotations": hashlib.sha256(first.numpy().tobytes()).hexdigest()[:12]}
-
-    def baselines(self) -> dict[int, Tensor]:
-        """The hard objective's running baselines; the soft one has none."""
-        return self.objective.baselines if isinstance(self.objective, HardObjective) else {}
 
     def config_dict(self) -> dict[str, Any]:
         """The settings as plain values, flat, "decoder.hidden_size" and the like."""
