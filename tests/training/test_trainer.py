@@ -570,7 +570,7 @@ def test_a_loss_that_is_no_number_is_told_to_the_user(monkeypatch: pytest.Monkey
     trainer = trainer_of(small_config(), data)
     whole = SoftObjective.__call__
 
-    def broken(self: SoftObjective, told: Any, captions: Tensor) -> Loss:
+    def broken(self: SoftObjective, told: Any, captions: Tensor, draws: Any) -> Loss:
         loss = whole(self, told, captions)
         return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
 
