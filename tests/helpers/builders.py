@@ -141,8 +141,7 @@ def small_checkpoint(encoder: Encoder, *, seed: int = 5, spread: float = 0.7, **
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
-        if network.config.first_word == "zero":
-            network.embedding.weight[-1] = 0
+        network.embedding.weight[-1] = 0
         # The first channel of the deep output is 0 before the first word and 1 after it, and nothing else hears it: so
         # no caption is empty, and yet most end.
         network.embedding.weight[:, 0] = 20

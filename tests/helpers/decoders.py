@@ -30,8 +30,7 @@ def small_decoder(*, seed: int = 1, spread: float = 0.5, **options: object) -> A
     with torch.no_grad():
         for parameter in decoder.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
-        if decoder.config.first_word == "zero":
-            decoder.embedding.weight[-1] = 0
+        decoder.embedding.weight[-1] = 0
         decoder.annotation_scale.fill_(0.7)
     return decoder
 
@@ -97,7 +96,6 @@ def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
     """A decoder's weights under the paper's names, for `reference`."""
     config, state = decoder.config, {k: v.detach().numpy() for k, v in decoder.state_dict().items()}
     w = {
-        "y_0": state["embedding.weight"][-1],
         "E": state["embedding.weight"][:-1],
         "W_a": state["attention.key.weight"],
         "b_a": state["attention.key.bias"],

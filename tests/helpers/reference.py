@@ -3,8 +3,7 @@
 Written from the paper in its own notation, loops and all, and never from the torch code. Everything is float64.
 Weights come as a dictionary under the paper's names; an absent name is an absent part of the model:
 
-    y_0            what stands for E·y_0 (m,)
-    E              word embeddings (K, m)
+    E              word embeddings (K, m); E·y_0 is zero
     scale          the number that multiplies annotations; absent: each place's annotation is normalised instead
     W_d, b_d       the extra tanh layer on annotations (D, D), (D,)
     W_a, b_a, W_h  the attention MLP's hidden layer (A, D), (A,), (A, n), and w its output (A,)
@@ -77,7 +76,7 @@ def tell(
 
     log_p, alphas, betas, places = [], [], [], []
     for t in range(len(words)):
-        Ey = w["y_0"] if t == 0 else w["E"][words[t - 1]]
+        Ey = np.zeros_like(w["E"][0]) if t == 0 else w["E"][words[t - 1]]
 
         e = np.zeros(places_count)  # e_ti = f_att(a_i, h_{t−1})
         for i in range(places_count):

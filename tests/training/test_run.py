@@ -274,7 +274,7 @@ def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(datase
 def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_encoded(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 places are no square grid: give 1"):
+    with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 places are not a square grid: give 1"):
         run(dataset, small_config(decoder={"annotation_window": 3}), tmp_path / "model")
     assert not (tmp_path / "cache").exists()
 

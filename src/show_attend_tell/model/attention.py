@@ -1,12 +1,14 @@
-"""Where to look: attention over the places of a photo, and how it becomes one context vector.
+"""Attention over the places of a photo, and how it becomes one context vector.
 
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size.
 
-`Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ, and in a decoder's step it is the only
-place where soft and hard attention differ: `Expectation` is the soft model's Σ α_i a_i (eq. 8), `Sampled` and
-`Likeliest` are the hard model's one place (eq. 3 and 4), and `Mixed` is `Expectation` on some paths and `Sampled` on
-the others, as a coin fell while a hard model learns (sec. 4.1).
+`Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ. In a decoder's step, soft and hard
+attention differ only in it:
+
+- `Expectation`: the soft model's Σ_i α_i a_i (eq. 8);
+- `Sampled` and `Likeliest`: the hard model's one place (eq. 3 and 4);
+- `Mixed`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1).
 """
 
 from collections.abc import Sequence
@@ -23,11 +25,10 @@ LOOKS: tuple[LookName, ...] = ("expectation", "likeliest", "sampled")
 
 
 class Attention(nn.Module):
-    """The attention MLP: e_ti = w·tanh(W_a a_i + W_h h_{t−1}), α_t = softmax_i(e_t) (sec. 3.1.2, "a multilayer
-    perceptron").
+    """The attention MLP: e_ti = w·tanh(W_a a_i + W_h h_{t−1}), α_t = softmax_i(e_t) (sec. 3.1.2).
 
-    With ``depth`` 2 the annotations first pass one more square tanh layer, as in the authors' program. No bias is
-    added to e, which the softmax would cancel; h acts inside the tanh, where it cannot cancel.
+    With ``depth`` 2 the annotations first pass one more square tanh layer, as in the authors' program. e has no bias,
+    since the softmax would cancel it.
     """
 
     def __init__(self, *, annotation_size: int, hidden_size: int, attention_size: int, depth: int = 1) -> None:
@@ -38,17 +39,17 @@ class Attention(nn.Module):
         self.energy = nn.Parameter(torch.empty(attention_size))
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """W_a a for every place, (B, L, D) → (B, L, A): computed once a photo, not once a step."""
+        """W_a a of every place (B, L, A), from annotations (B, L, D): computed once a photo, not once a step."""
         if self.deepen is not None:
             annotations = torch.tanh(self.deepen(annotations))
         keys: Tensor = self.key(annotations)
         return keys
 
     def forward(self, keys: Tensor, hidden: Tensor) -> Tensor:
-        """α in float32 at least, (B, P, L), from keys (B, L, A) and the previous hidden state (B, P, n).
+        """α (B, P, L) in float32 at least, from keys (B, L, A) and the previous hidden state (B, P, n).
 
-        The logistic σ stands for tanh, being many times faster on a CPU: w·tanh(z) = 2 w·σ(2z) − Σ_k w_k, and the last
-        term is the same for every place, so the softmax cancels it.
+        It is computed with the logistic σ instead of tanh, which is many times slower on a CPU:
+        w·tanh(z) = 2 w·σ(2z) − Σ_k w_k. The last term is the same for every place, so the softmax cancels it.
         """
         query = self.query(hidden)  # (B, P, A)
         together = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
@@ -56,14 +57,14 @@ class Attention(nn.Module):
 
 
 class Looked(NamedTuple):
-    """What looking at the annotations gave."""
+    """What a `Look` gives."""
 
     context: Tensor  # ẑ before the gate (B, P, D)
-    places: Tensor | None  # s_t, the place looked at (B, P), or None when all were looked at
+    places: Tensor | None  # s_t, the place looked at (B, P); None when all were looked at
 
 
 class Look(Protocol):
-    """A way of turning α into a context: called once a step, in the order of the steps."""
+    """A way of turning α into a context. A decoder calls it once a step, in the order of the steps."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
         """Look at annotations (B, L, D) by alpha (B, P, L)."""
@@ -78,18 +79,18 @@ class Expectation:
 
 
 class Likeliest:
-    """ẑ_t = a_i at the place with the largest α_ti."""
+    """ẑ_t = a_i of the place i with the largest α_ti."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
         return look_at(alpha.argmax(-1), annotations)
 
 
 class Sampled:
-    """ẑ_t = a_i at a place drawn from Multinoulli(α_t) (eq. 3 and 4).
+    """ẑ_t = a_i of a place i drawn from Multinoulli(α_t) (eq. 3 and 4).
 
-    ``uniforms`` (B, P, C) are the draws from [0, 1), one a step, turned into places by inverting the cumulative α.
-    Drawn beforehand and per photo (`for_photos`), they make a photo's places independent of whatever else is in its
-    batch. An instance counts the steps, so it serves one search.
+    ``uniforms`` (B, P, C) are numbers drawn from [0, 1), one a step. Each becomes a place by the inverse of the
+    cumulative α. With the numbers of `for_photos`, a photo's places do not depend on the other photos of its batch. An
+    instance counts its steps, so use it for one search or one `tell`.
     """
 
     def __init__(self, uniforms: Tensor) -> None:
@@ -98,10 +99,10 @@ class Sampled:
 
     @classmethod
     def for_photos(cls, seeds: Sequence[int], *, paths: int, steps: int, device: torch.device) -> "Sampled":
-        """One stream of draws per photo: ``seeds[b]`` alone decides photo b's (paths, steps)."""
+        """Draw the numbers of each photo by its own seed, for that many paths and steps."""
         draws = [
             torch.rand(steps, paths, generator=torch.Generator().manual_seed(seed)).T for seed in seeds
-        ]  # time first, so that asking for more steps leaves the earlier ones as they were
+        ]  # steps first, so that more steps leave the numbers of the earlier ones as they are
         return cls(torch.stack(draws).to(device))
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
@@ -112,25 +113,26 @@ class Sampled:
 
 
 class Mixed:
-    """The expectation on the paths where ``expect`` (B, P) is true, a sampled place on the others (sec. 4.1's coin).
+    """The expectation on the paths where ``expected`` (B, P) is true, a sampled place on the others (sec. 4.1).
 
-    The places are those drawn, also on the paths where the expectation was taken.
+    ``uniforms`` are as in `Sampled`. `Looked.places` has a sampled place for every path, also for those that look by
+    expectation.
     """
 
-    def __init__(self, expect: Tensor, uniforms: Tensor) -> None:
-        self.expect = expect
+    def __init__(self, expected: Tensor, uniforms: Tensor) -> None:
+        self.expected = expected
         self.expectation = Expectation()
         self.sampled = Sampled(uniforms)
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        drawn = self.sampled(alpha, annotations)
-        expected = self.expectation(alpha, annotations)
-        expect = self.expect.to(alpha.device)[..., None]
-        return Looked(torch.where(expect, expected.context, drawn.context), drawn.places)
+        sampled = self.sampled(alpha, annotations)
+        expectation = self.expectation(alpha, annotations)
+        expected = self.expected.to(alpha.device)[..., None]
+        return Looked(torch.where(expected, expectation.context, sampled.context), sampled.places)
 
 
 def look_at(places: Tensor, annotations: Tensor) -> Looked:
-    """The annotations (B, L, D) at places (B, P)."""
+    """Look at one place of each path: annotations (B, L, D), places (B, P)."""
     index = places[..., None].expand(-1, -1, annotations.shape[-1])
     return Looked(annotations.gather(1, index), places)
 
@@ -143,7 +145,7 @@ def look_by_name(
     steps: int = 0,
     device: torch.device | None = None,
 ) -> Look:
-    """The look of that name for decoding; only "sampled" needs the seeds of the photos, the paths and the steps.
+    """The look of that name, for decoding. "sampled" needs the photos' seeds and the numbers of paths and steps.
 
     Raises `SatError` for a name that is not one of `LOOKS`.
     """

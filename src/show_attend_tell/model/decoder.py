@@ -1,4 +1,4 @@
-"""The decoder: an LSTM that looks at the photo before each word that it says (paper sec. 3.1.2).
+"""The paper's decoder: an LSTM that looks at the photo before each word (sec. 3.1.2).
 
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size · m word-embedding size · K vocabulary · C caption length with the end token.
@@ -7,8 +7,9 @@ A photo's paths share its annotations and W_a·a, which are never copied; only t
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,15 +24,16 @@ DROPOUTS = ("dropout", "annotation_dropout")
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(Config):
-    """What defines the function that a weight file computes, and the dropout that it was trained with.
+    """What the weights of a file compute, and the dropout that they were trained with.
 
-    Defaults are the paper's, or the authors' program's where the paper is silent. The tanh of the deep output, which
-    eq. 2 has not, is the program's too; the preset `paper` leaves it out. Raises `SatError` for sizes below one, a
-    dropout outside [0, 1) and a choice that does not exist.
+    Defaults are the paper's, and the authors' program's where the paper is silent. The tanh of the deep output is from
+    the program; eq. 2 and the preset `paper` do not have it. Raises `SatError` for a size below one, a dropout outside
+    [0, 1) and a choice that does not exist.
     """
 
     kind = "attention"
-    retired = ("embedding_dropout", "place_dropout", "word_dropout")
+    ignored = ("embedding_dropout", "place_dropout", "word_dropout")
+    built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
     attention: Literal["soft", "hard"] = "soft"
     embedding_size: int = 512  # m
     hidden_size: int = 512  # n
@@ -39,15 +41,15 @@ class DecoderConfig(Config):
     attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
     initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
     gate: bool = True  # β
-    first_word: Literal["zero", "learned"] = "zero"  # what stands for E·y_0
     output_tanh: bool = True  # tanh of the deep output's sum
     output_word: bool = True  # E·y_{t−1} feeds the deep output
     output_context: bool = True  # ẑ_t feeds the deep output
     tied_embeddings: bool = False  # L_o is E
-    annotation_norm: Literal["scale", "layer"] = "scale"  # by one number from training features, or by place
-    annotation_window: int = 1  # each annotation is the mean over a window of so many places a side
+    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
+    annotation_norm: Literal["scale", "layer"] = "scale"
+    annotation_window: int = 1  # places on a side of the window that each annotation is the mean of; 1: no window
     dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
-    annotation_dropout: float = 0.0  # of whole channels, the same at every place of a photo
+    annotation_dropout: float = 0.0  # on whole channels, the same ones at every place of a photo
 
     def __post_init__(self) -> None:
         self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
@@ -59,7 +61,6 @@ class DecoderConfig(Config):
             ("attention", ("soft", "hard")),
             ("attention_depth", (1, 2)),
             ("initial_depth", (1, 2)),
-            ("first_word", ("zero", "learned")),
             ("annotation_norm", ("scale", "layer")),
         ):
             if getattr(self, name) not in known:
@@ -74,8 +75,8 @@ class DecoderConfig(Config):
 
     @property
     def sizes(self) -> str:
-        wide = f" on windows of {self.annotation_window}×{self.annotation_window} places"
-        attention = f"attention of {self.attention_size}{wide if self.annotation_window > 1 else ''}"
+        windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
+        attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
         return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
 
 
@@ -95,7 +96,7 @@ class Output(NamedTuple):
 
 
 class AttentionDecoder(Decoder):
-    """Show, Attend and Tell's decoder, soft or hard: they share every weight's shape and differ in the `Look`."""
+    """Show, Attend and Tell's decoder. Soft and hard attention have the same weights and differ in the `Look`."""
 
     config: DecoderConfig
 
@@ -107,8 +108,8 @@ class AttentionDecoder(Decoder):
 
         self.annotation_scale: Tensor  # 1 / root mean square of the training annotations
         self.register_buffer("annotation_scale", torch.ones(()))
-        # E, with one more row for the word before the first: padding_idx keeps that row zero for ever
-        self.embedding = nn.Embedding(K + 1, m, padding_idx=K if config.first_word == "zero" else None)
+        # E, and one more row for the word before the first, which padding_idx keeps at zero
+        self.embedding = nn.Embedding(K + 1, m, padding_idx=K)
 
         self.attention = Attention(
             annotation_size=D,
@@ -137,9 +138,10 @@ class AttentionDecoder(Decoder):
         self.initialise()
 
     def initialise(self) -> None:
-        """Uniform in ±1/√(inputs) for every product, a Gaussian of 0.05 for the words, biases zero.
+        """Draw every matrix uniformly from ±1/√(inputs), the words from a Gaussian of 0.05; biases are zero.
 
-        The paper says "randomly". The authors' Gaussian of 0.01 with orthogonal squares starts slower here.
+        The paper says "randomly". The authors' program draws from a Gaussian of 0.01, with orthogonal square matrices;
+        training starts more slowly with it here.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -149,14 +151,16 @@ class AttentionDecoder(Decoder):
         nn.init.normal_(self.attention.energy, std=self.attention.energy.numel() ** -0.5)
         nn.init.normal_(self.embedding.weight, std=0.05)
         nn.init.zeros_(self.output_bias)
-        if self.config.first_word == "zero":
-            nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
+        nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a."""
+        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a.
+
+        Raises `SatError` for annotations of another shape or size.
+        """
         if annotations.dim() != 3 or annotations.shape[-1] != self.config.annotation_size:
             raise SatError(
-                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with D = "
+                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = "
                 f"{self.config.annotation_size}"
             )
         annotations = annotations.to(self.embedding.weight.dtype)
@@ -186,7 +190,7 @@ class AttentionDecoder(Decoder):
         return Embedded(embedding.to(gates.dtype), gates)
 
     def step(self, embedded: Embedded, state: State, look: Look = EXPECTATION) -> Step:
-        """Look, then advance the LSTM: the only place where the recurrence is written."""
+        """Look, then advance the LSTM by one word."""
         annotations, keys = state.source
         hidden, memory = state.memory
 
@@ -211,8 +215,7 @@ class AttentionDecoder(Decoder):
         )
 
     def read_out(self, output: Output) -> Tensor:
-        """The deep output's logits L_o(E·y_{t−1} + L_h·h_t + L_z·ẑ_t) (eq. 2), by default with a tanh around the
-        sum."""
+        """The deep output's logits: L_o(E·y_{t−1} + L_h·h_t + L_z·ẑ_t) (eq. 2), by default with tanh of the sum."""
         total = self.output_hidden(self.dropout(output.hidden))
         if self.config.output_word:
             total = total + output.embedding
@@ -226,31 +229,30 @@ class AttentionDecoder(Decoder):
 
 
 def check_window(window: int, rows: int, columns: int) -> None:
-    """Raise `SatError` for a window on a grid of places that is no square, for a decoder is not told its sides."""
+    """Raise `SatError` for a window on a grid that is not square: a decoder knows the number of places alone."""
     if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are no square grid: give 1")
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
 
 
 def windowed(annotations: Tensor, window: int) -> Tensor:
-    """Each annotation (B, L, D) of a square grid replaced by the mean over the window around it, cut off at the border.
+    """Annotations (B, L, D) of a square grid, each replaced by the mean of the window around it, cut at the border.
 
-    What one place tells is then less a matter of luck, and hard attention, which sees one place a word, loses less.
-    Raises `SatError` for places that are no square grid.
+    Hard attention sees one place a word. With windows, a place that is a little off still shows most of the thing.
+    Raises `SatError` for places that are not a square grid.
     """
     batch, places, size = annotations.shape
     side = math.isqrt(places)
     if side * side != places:
-        raise SatError(f"annotation_window is {window}, and {places} places are no square grid: give 1")
+        raise SatError(f"annotation_window is {window}, and {places} places are not a square grid: give 1")
     grid = annotations.mT.reshape(batch, size, side, side)
     means = nn.functional.avg_pool2d(grid, window, stride=1, padding=window // 2, count_include_pad=False)
     return means.flatten(2).mT.contiguous()
 
 
 def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
-    """The weights of an `AttentionDecoder` without its gate, which is replaced by a constant β.
+    """The weights of an `AttentionDecoder` without its gate, for a constant β in its place.
 
-    The paper's hard model has no gate; one that starts from a soft model so sees contexts of the size that it is used
-    to.
+    A hard model, which has no gate in the paper, can start from a soft one by them: its contexts keep their size.
     """
     kept = {name: value for name, value in weights.items() if not name.startswith("gate.")}
     for name in ("gates_from_context.weight", "output_context.weight"):

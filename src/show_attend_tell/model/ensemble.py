@@ -1,4 +1,4 @@
-"""Several decoders as one, by the mean of their probabilities: the Σ of the paper's Table 1.
+"""Several decoders as one, by the mean of their probabilities: Σ in the paper's Table 1.
 
 B batch · P paths of one photo · L places · K vocabulary.
 """
@@ -19,16 +19,19 @@ from show_attend_tell.model.precision import wide
 class Ensemble(Decoder):
     """p(y_t) = (1/M) Σ_m p_m(y_t) over M decoders of one vocabulary, each with a state of its own.
 
-    α and β are the members' means, or None unless every member has them. When places are sampled, each member looks at
-    one of its own, by the same draws, and none is told. Raises `SatError` without members, and for members whose
-    vocabularies differ in size.
+    α and β are the members' means, and None if a member has none. When places are sampled, each member samples one from
+    its own α, by the same random numbers; `Step.places` is None. Raises `SatError` without members, and for members
+    whose vocabularies differ in size.
     """
 
     def __init__(self, members: Sequence[Decoder]) -> None:
         super().__init__()
         sizes = sorted({member.vocabulary_size for member in members})
-        if len(sizes) != 1:
-            raise SatError(f"an ensemble's members must share one vocabulary; theirs have {sizes or 'no'} words")
+        if not sizes:
+            raise SatError("an ensemble has no members: give at least one")
+        if len(sizes) > 1:
+            words = " and ".join(map(str, sizes))
+            raise SatError(f"an ensemble's members have vocabularies of {words} words: give models of one vocabulary")
         self.members = tuple(members)
         self.registered = nn.ModuleList(members)  # so that `to` and `eval` reach them
         self.vocabulary_size = sizes[0]
@@ -38,7 +41,7 @@ class Ensemble(Decoder):
         raise SatError("Ensembles cannot be trained or saved: train and save the members")
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """The members' states side by side: every part of the ensemble's has one part a member."""
+        """The members' states side by side."""
         return side_by_side([member.start(annotations, paths=paths) for member in self.members])
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
@@ -47,7 +50,7 @@ class Ensemble(Decoder):
 
     def step(self, embedded: tuple[Parts, ...], state: State, look: Look = EXPECTATION) -> Step:
         """One step of every member; the output is log p (B, P, K)."""
-        looks = [*(copy.copy(look) for _ in self.members[1:]), look]  # it may count its steps, and must count this once
+        looks = [*(copy.copy(look) for _ in self.members[1:]), look]  # a look may count its steps: this is one
         steps = [
             member.step(own, State(source, memory), its_look)
             for member, own, source, memory, its_look in zip(
@@ -66,16 +69,16 @@ class Ensemble(Decoder):
         )
 
     def read_out(self, output: Tensor) -> Tensor:
-        """log p, which are logits too."""
+        """log p (..., K), which are logits too."""
         return output
 
 
 def side_by_side(states: Sequence[State]) -> State:
-    """Several decoders' states as one."""
+    """Several decoders' states as one: its source and its memory have one part for each decoder."""
     return State(tuple(state.source for state in states), tuple(state.memory for state in states))
 
 
 def mean(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The mean of tensors of one shape, or None when one is missing."""
+    """The mean of tensors of one shape; None if one is missing."""
     there = [part for part in parts if part is not None]
     return torch.stack(there).mean(0) if len(there) == len(parts) else None

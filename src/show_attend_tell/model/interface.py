@@ -7,7 +7,7 @@ length with the end token.
 `registry` finds a decoder by its name. To write a new one, read `Decoder` below.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -59,10 +59,11 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What the configuration of every kind of decoder says: the sizes that training fills in, and its kind."""
+    """What the configurations of all kinds of decoder have: the kind, and the sizes that training fills in."""
 
-    kind: ClassVar[str]  # the name by which `kinds` finds it
-    retired: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that had no part in what weights compute
+    kind: ClassVar[str]  # the name by which `registry` finds it
+    ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
+    built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
     vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
     annotation_size: int = 512  # D
 
@@ -82,7 +83,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """What a model of this configuration is, for its card: a sentence or two."""
+        """What a model of this configuration is, in a sentence or two, for its card."""
         raise NotImplementedError
 
     @property
@@ -96,12 +97,23 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The configuration that `to_dict` wrote; raises `SatError` for a name that it does not know."""
-        values = {name: value for name, value in values.items() if name not in ("kind", *cls.retired)}
+        """The configuration that `to_dict` wrote, in this version or in an earlier one.
+
+        Raises `SatError` for an unknown entry, and for an entry of an earlier version whose value is no longer there.
+        """
+        for name, value in cls.built_in.items():
+            if values.get(name, value) != value:
+                raise SatError(
+                    f"the decoder's {name} is {values[name]!r}, and this version has only {value!r}: read this model "
+                    "with show-attend-tell 0.1.0"
+                )
+        known = ("kind", *cls.ignored, *cls.built_in)
+        values = {name: value for name, value in values.items() if name not in known}
         unknown = sorted(set(values) - set(cls.__dataclass_fields__))
         if unknown:
             raise SatError(
-                f"the decoder's configuration has unknown entries {', '.join(unknown)}: is it from a newer version?"
+                f"the decoder's configuration has unknown entries {', '.join(unknown)}: if a newer version wrote it, "
+                "update show-attend-tell"
             )
         return cls(**values)
 

@@ -1,4 +1,4 @@
-"""The kinds of decoder, by the name that a model's configuration has for them."""
+"""The kinds of decoder, by the names that they have in a model's configuration."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # what `sat 
 
 
 def classes(kind: str) -> tuple[type[Config], type[Any]]:
-    """The classes of a kind's configuration and decoder; raises `SatError` naming the known kinds for another."""
+    """The classes of the configuration and of the decoder of a kind; raises `SatError` for an unknown kind."""
     if kind not in KINDS:
-        raise SatError(f"there is no kind of decoder {kind!r}: this version has {', '.join(KINDS)}")
+        raise SatError(f"the kind of decoder is {kind!r}: this version knows {', '.join(KINDS)}")
     return KINDS[kind]
 
 
 def read_config(values: dict[str, Any]) -> Config:
-    """The configuration that `Config.to_dict` wrote; one without a kind is the paper's decoder's."""
+    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's."""
     config, _ = classes(values.get("kind", "attention"))
     return config.from_dict(values)
 

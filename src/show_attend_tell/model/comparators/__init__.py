@@ -1,11 +1,11 @@
-"""The systems that the paper's Table 1 compares it with, each a short file that reads as its own paper's equations.
+"""The systems that the paper's Table 1 compares attention with: one short file each, written as its paper's equations.
 
-None of them looks. The originals read the photo through a network's top fully connected layer; these read the mean
-annotation ā = (1/L) Σ_i a_i of the very map that the attention decoder looks at, normalised to mean 0 and variance 1
-over its channels. So what separates them from it is attention and their architecture, and not the features.
+They have no attention. The originals read the photo from the last fully connected layer of a network. Here they read
+the mean annotation ā = (1/L) Σ_i a_i of the map that the attention decoder looks at, normalised to mean 0 and variance
+1 over its channels. So they differ from the attention decoder in their architecture, and not in their features.
 
-They share data, training, search and scoring with the attention decoder through `decoder.Decoder`, and nothing
-imports them: `kinds` finds them by name. `retrieval`, which makes no sentences of its own, is no decoder.
+Data, training, search and scoring are the attention decoder's, since they are written for any `Decoder`. `registry`
+finds the comparators by name. `analysis.retrieval` is another comparator; it copies captions, so it is not a decoder.
 
 B batch · P paths of one photo · L places · D annotation size · m word-embedding size · n size of the recurrence · K
 vocabulary.
@@ -23,13 +23,16 @@ from show_attend_tell.model.interface import Config, Decoder
 
 @dataclass(frozen=True, kw_only=True)
 class ComparatorConfig(Config):
-    """What the comparators' configurations share; raises `SatError` for sizes below one and dropouts outside [0, 1)."""
+    """What the comparators' configurations share.
 
-    system = ""  # its name and source
+    Raises `SatError` for a size below one and for a dropout outside [0, 1).
+    """
+
+    system = ""  # the name of the system and its source
     embedding_size: int = 512  # m
-    dropout: float = 0.5  # on what the words are read out of
-    annotation_dropout: float = 0.0  # of channels of the mean annotation
-    embedding_dropout: float = 0.0
+    dropout: float = 0.5  # on the input of the last layer
+    annotation_dropout: float = 0.0  # on the channels of the mean annotation
+    embedding_dropout: float = 0.0  # on the words' embeddings
 
     def __post_init__(self) -> None:
         entries = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -41,8 +44,8 @@ class ComparatorConfig(Config):
     @property
     def title(self) -> str:
         return (
-            f"{self.system}, as a system to compare *Show, Attend and Tell* (Xu et al., ICML 2015) with. It reads the "
-            "mean of the annotations, where the original read a fully connected layer, and does not look anywhere."
+            f"{self.system}, as a system to compare *Show, Attend and Tell* (Xu et al., ICML 2015) with. It has no "
+            "attention: it reads the mean of the annotations, where the original read a fully connected layer."
         )
 
     @property
@@ -56,8 +59,7 @@ class ComparatorConfig(Config):
 
 
 class Comparator(Decoder):
-    """What the comparators share: words with their embeddings, one for the word before the first, and the mean
-    annotation."""
+    """What the comparators share: the mean annotation, and embeddings of the words and of the word before the first."""
 
     def __init__(self, config: ComparatorConfig) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class Comparator(Decoder):
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
 
     def initialise(self) -> None:
-        """As the attention decoder's: uniform in ±1/√(inputs), a Gaussian of 0.05 for the words, biases zero."""
+        """Draw weights like the attention decoder's: uniformly from ±1/√(inputs), words from a Gaussian of 0.05."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.uniform_(module.weight, -(module.in_features**-0.5), module.in_features**-0.5)
@@ -78,23 +80,25 @@ class Comparator(Decoder):
         nn.init.normal_(self.embedding.weight, std=0.05)
 
     def mean_annotation(self, annotations: Tensor) -> Tensor:
-        """The photo as these systems read it, (B, L, D) → (B, 1, D); L may be one, when it was averaged before."""
+        """The mean annotation (B, 1, D) of annotations (B, L, D); L is 1 if they are a mean already.
+
+        Raises `SatError` for annotations of another shape or size.
+        """
         D = self.config.annotation_size
         if annotations.dim() != 3 or annotations.shape[-1] != D:
             raise SatError(
-                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: it needs (B, L, D) with "
-                f"D = {D}"
+                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = {D}"
             )
         mean = annotations.to(self.embedding.weight.dtype).mean(1, keepdim=True)
         photo: Tensor = self.annotation_dropout(nn.functional.layer_norm(mean, (D,)))
         return photo
 
     def embed(self, words: Tensor) -> Tensor:
-        """The words' embeddings, (...) → (..., m)."""
+        """The embeddings (..., m) of words (...)."""
         embedded: Tensor = self.embedding_dropout(self.embedding(words))
         return embedded
 
 
 def zeros(photo: Tensor, paths: int, size: int) -> Tensor:
-    """A memory (B, P, n) of nothing, in float32 also under autocast, for a photo (B, 1, ·)."""
+    """A memory of zeros (B, P, n) for a photo (B, 1, ·), in float32 also under autocast."""
     return torch.zeros(photo.shape[0], paths, size, device=photo.device)

@@ -4,7 +4,7 @@
     h_t = f(W_hx x_t + W_hh h_{t−1} + b_h + 1(t = 1) ⊙ b_v)  (14; f a rectifier, as in their program)
     p(y_t) = softmax(W_oh h_t + b_o)                        (15)
 
-Its alignment of words with regions, which the name BRNN is of, serves another task and is not here.
+The bidirectional network that BRNN is named after aligns words with regions, which is another task. It is not here.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from show_attend_tell.model.precision import wide
 
 @dataclass(frozen=True, kw_only=True)
 class BrnnConfig(ComparatorConfig):
-    """The generator's sizes, its own by default."""
+    """The generator's sizes; the defaults are the original's."""
 
     kind = "brnn"
     system = "BRNN's generator (Karpathy and Li, 2014)"
@@ -28,7 +28,7 @@ class BrnnConfig(ComparatorConfig):
 
 
 class Brnn(Comparator):
-    """BRNN's generator; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+    """BRNN's generator."""
 
     config: BrnnConfig
 
@@ -42,7 +42,7 @@ class Brnn(Comparator):
         self.initialise()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """What the first step adds to the word: b_v, since h_0 is zero."""
+        """The memory is what the first step adds to the word: b_v, since h_0 is zero."""
         photo = wide(self.hidden_from_photo(self.mean_annotation(annotations)))  # b_v (B, 1, n)
         return State((), (photo.expand(-1, paths, -1),))
 

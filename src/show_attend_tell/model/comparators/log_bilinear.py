@@ -3,8 +3,8 @@
     r̂ = Σ_{i=1..N} C⁽ⁱ⁾ r_{w_{t−i}} + C⁽ᵐ⁾ ā       the representation predicted from the last N words and the photo
     p(w_t = k) ∝ exp(r̂ᵀ r_k + b_k)                  r_k is the word's own representation, the same as above
 
-It has no recurrence and no nonlinearity: all that it knows of the sentence is its last N words. Before the first word
-they are the start word's. ā is the mean annotation here.
+It has no recurrence and no nonlinearity: it knows only the last N words of the sentence. Before the first word there
+are N start words. ā is the mean annotation here.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class LogBilinearConfig(ComparatorConfig):
 
 
 class LogBilinear(Comparator):
-    """MLBL-B; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+    """MLBL-B."""
 
     config: LogBilinearConfig
 
@@ -40,7 +40,7 @@ class LogBilinear(Comparator):
         self.initialise()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """The photo's bias, and a memory of start words, the oldest first."""
+        """The source is the photo's bias; the memory has N − 1 embedded start words, the oldest first."""
         photo = self.photo_bias(self.mean_annotation(annotations))  # (B, 1, m)
         before = torch.full((photo.shape[0], paths, self.config.context_words - 1), self.vocabulary_size)
         return State((photo,), (self.embed(before.to(photo.device)).flatten(2),))  # (B, P, (N − 1) m)

@@ -6,7 +6,7 @@
     h_t = o ⊙ tanh(c_t)
     p(y_t) = softmax(W_o h_t + b_o)
 
-It is the captioner without attention of most tutorials, too. ā is the mean annotation here.
+Most tutorials' captioner without attention is this one. ā is the mean annotation here.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from show_attend_tell.model.precision import wide
 
 @dataclass(frozen=True, kw_only=True)
 class LrcnConfig(ComparatorConfig):
-    """LRCN's sizes; the original's LSTM has 1,000 units, here it has the others' 512."""
+    """LRCN's sizes; its LSTM has 512 units, like the other comparators', and 1,000 in the original."""
 
     kind = "lrcn"
     system = "LRCN, one layer (Donahue et al., 2014)"
@@ -30,7 +30,7 @@ class LrcnConfig(ComparatorConfig):
 
 
 class Lrcn(Comparator):
-    """LRCN's generator; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+    """LRCN's generator."""
 
     config: LrcnConfig
 
@@ -45,7 +45,7 @@ class Lrcn(Comparator):
         self.initialise()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """Nothing in the memory; the photo's share of the gates is kept for every step."""
+        """The source is the photo's share of the gates; h and c are zero."""
         photo = self.gates_from_photo(self.mean_annotation(annotations))  # (B, 1, 4n)
         nothing = zeros(photo, paths, self.config.hidden_size)
         return State((photo,), (nothing, nothing))

@@ -1,4 +1,4 @@
-"""m-RNN (Mao et al., *Explain Images with Multimodal Recurrent Neural Networks*, 2014): the photo at every step, past
+"""m-RNN (Mao et al., *Explain Images with Multimodal Recurrent Neural Networks*, 2014): the photo at every step, after
 the recurrence.
 
     w(t) = E₂ E₁ y_{t−1}                            two embedding layers
@@ -22,7 +22,7 @@ from show_attend_tell.model.precision import wide
 
 @dataclass(frozen=True, kw_only=True)
 class MRnnConfig(ComparatorConfig):
-    """m-RNN's sizes, its own by default but for the first embedding's, which is 128 in the original."""
+    """m-RNN's sizes; the defaults are the original's, but the first embedding has 128 there."""
 
     kind = "m_rnn"
     system = "m-RNN (Mao et al., 2014)"
@@ -32,7 +32,7 @@ class MRnnConfig(ComparatorConfig):
 
 
 class MRnn(Comparator):
-    """m-RNN; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+    """m-RNN."""
 
     config: MRnnConfig
 
@@ -48,12 +48,12 @@ class MRnn(Comparator):
         self.initialise()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """Nothing in the memory; the photo's share of the multimodal layer is kept for every step."""
+        """The source is the photo's share of the multimodal layer; r is zero."""
         photo = self.multimodal_from_photo(self.mean_annotation(annotations))  # (B, 1, M)
         return State((photo,), (zeros(photo, paths, self.config.hidden_size),))
 
     def embed(self, words: Tensor) -> Tensor:
-        """w(t), (...) → (..., n)."""
+        """w(t) (..., n) of words (...)."""
         embedded: Tensor = self.second_embedding(super().embed(words))
         return embedded
 

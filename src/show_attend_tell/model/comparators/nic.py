@@ -21,7 +21,7 @@ from show_attend_tell.model.precision import wide
 
 @dataclass(frozen=True, kw_only=True)
 class NicConfig(ComparatorConfig):
-    """Google NIC's sizes, its own by default."""
+    """Google NIC's sizes; the defaults are the original's."""
 
     kind = "nic"
     system = "Google NIC (Vinyals et al., 2014)"
@@ -29,7 +29,7 @@ class NicConfig(ComparatorConfig):
 
 
 class Nic(Comparator):
-    """Google NIC's generator; it reads the mean of the conv5_4 map where the original read a fully connected layer."""
+    """Google NIC's generator."""
 
     config: NicConfig
 
@@ -43,7 +43,7 @@ class Nic(Comparator):
         self.initialise()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """Nothing in the memory, then one step of the LSTM over the photo, whose output is not read."""
+        """m and c after one step over the photo, from zero; nothing is said after that step."""
         photo = self.photo_as_word(self.mean_annotation(annotations))  # x_{−1} (B, 1, m)
         nothing = zeros(photo, paths, self.config.hidden_size)
         return self.step(photo.expand(-1, paths, -1), State((), (nothing, nothing))).state
