@@ -1,52 +1,39 @@
 """Train and evaluate every system of the paper's Table 1 on Flickr8k, and write docs/table1.md: `make table1`.
 
-    python experiments/table1.py flickr8k/ table1/           # hours on two cores; stop and start it as you like
-    python experiments/table1.py flickr8k/ table1/ --write   # run nothing, write the table of what is there
+    python experiments/table1.py flickr8k/ runs/           # hours on two cores; stop and start it as you like
+    python experiments/table1.py flickr8k/ runs/ --list    # say what is done and what is left
+    python experiments/table1.py flickr8k/ runs/ --write   # run nothing, write the table of what is there
 
-Each run is one or two of the project's own commands and leaves a model, table1/NAME/, and its evaluation on the test
-split, table1/NAME.json. A run whose evaluation exists is not made again, and one whose model is there is not trained
-again, so what was trained elsewhere may be put there.
+Each run leaves a model, runs/NAME/, and its evaluation on the test split, which is kept in results/ too. The runs of
+soft and hard attention are those of `shipped.py`, evaluated without their reranker. A stage whose result is there is
+not made again, so what was trained elsewhere may be put there.
 """
 
 import argparse
 import json
+import shlex
 import statistics
-import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import results
+import shipped
+import stages
+import tables
+from stages import SQUASHED, Stage
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import read_object, read_text, replace
 from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
 from show_attend_tell.scoring.comparison import Comparison, Difference, differences
 from show_attend_tell.scoring.metrics import Scores, score
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
-SQUASHED = ["--geometry", "squash"]  # as the shipped models, for the copy of Flickr8k at hand holds squashed photos
-SEEDS = (1, 2, 3)
 QUARTERS = 4  # of the photos, by the length of their references
-SHOWN = (
-    "bleu_1_no_brevity",
-    "bleu_2_no_brevity",
-    "bleu_3_no_brevity",
-    "bleu_4_no_brevity",
-    "meteor",
-    "bleu_4",
-    "cider",
-)
-RUN_ORDER = [
-    "retrieval",
-    "brnn",
-    "m_rnn",
-    "log_bilinear",
-    "lrcn",
-    "nic",
-    "plain",
-    "soft",
-    "hard",
-    "nic-ensemble",
-]  # cheap first
+RUN_ORDER = ("retrieval", "brnn", "m_rnn", "log_bilinear", "lrcn", "nic", "plain", "soft", "hard", "nic-ensemble")
 
 
 @dataclass(frozen=True)
@@ -55,41 +42,24 @@ class System:
 
     title: str
     paper: str  # B-1 to B-4 and METEOR in the paper's Table 1, Flickr8k
-    train: tuple[str, ...] = ()  # what `sat train` is told besides data, seed and output; {seed} stands for the seed
-    seeds: tuple[int, ...] = (1,)
-
-    def runs(self, name: str) -> list[str]:
-        return [f"{name}-{seed}" for seed in self.seeds] if self.train else [name]
+    reads: str = "its mean"  # of the conv5_4 map
+    seeds: tuple[int, ...] = ()  # of its trainings; none where nothing is trained
 
 
-ALIKE = ("--set", "visual_ngrams=false")  # no system's captions are ranked by more than log p
 NOT_THERE = "– | – | – | – | –"
-SYSTEMS = {  # in the table's order
+SYSTEMS = {  # in the table's order; the name is that of the comparator or of the training in `shipped.py`
     "retrieval": System("Retrieval: consensus caption", NOT_THERE),
     "nic-ensemble": System("Google NIC †Σ", "63 | 41 | 27 | – | –"),
-    "nic": System("Google NIC, single", NOT_THERE, ("--comparator", "nic"), SEEDS),
-    "lrcn": System("LRCN, one layer", NOT_THERE, ("--comparator", "lrcn")),
-    "log_bilinear": System("Log Bilinear °", "65.6 | 42.4 | 27.7 | 17.7 | 17.31", ("--comparator", "log_bilinear")),
-    "m_rnn": System("m-RNN", NOT_THERE, ("--comparator", "m_rnn")),
-    "brnn": System("BRNN's generator", NOT_THERE, ("--comparator", "brnn")),
-    "plain": System("Soft attention, first stage alone", NOT_THERE, ("--attention", "soft", *ALIKE), SEEDS),
-    "soft": System(
-        "Soft attention",
-        "67 | 44.8 | 29.9 | 19.5 | 18.93",
-        (
-            *("--attention", "soft", *ALIKE, "--start-from", "{output}/plain-{seed}", "--epochs", "3"),
-            *("--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3"),
-        ),
-        SEEDS,
-    ),
-    "hard": System(
-        "Hard attention",
-        "67 | 45.7 | 31.4 | 21.3 | 20.30",
-        ("--attention", "hard", *ALIKE, "--start-from", "{output}/soft-{seed}"),
-        SEEDS,
-    ),
+    "nic": System("Google NIC, single", NOT_THERE, seeds=shipped.SEEDS),
+    "lrcn": System("LRCN, one layer", NOT_THERE, seeds=(1,)),
+    "log_bilinear": System("Log Bilinear °", "65.6 | 42.4 | 27.7 | 17.7 | 17.31", seeds=(1,)),
+    "m_rnn": System("m-RNN", NOT_THERE, seeds=(1,)),
+    "brnn": System("BRNN's generator", NOT_THERE, seeds=(1,)),
+    "plain": System("Soft attention, first stage alone", NOT_THERE, "the map", shipped.SEEDS),
+    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "the map", shipped.SEEDS),
+    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "the map", shipped.SEEDS),
 }
-ATTENTION_OVER_AVERAGING = ("nic", "soft", "hard")  # the baseline first
+ATTENTION_OVER_AVERAGING = ("nic", "soft", "hard")  # the one without attention first
 
 HEAD = """\
 # Table 1, reproduced
@@ -101,7 +71,8 @@ The systems that the paper's Table 1 compares, trained and scored here on Flickr
 Test split, 1,000 photos, five references, the split file's own tokens, ×100. B-1 to B-4 are without BLEU's brevity
 penalty, as the paper has them; "B-4 p." is BLEU-4 with it. The first five figures are the paper's, the others ours:
 where a system was trained with several seeds, their mean ± their standard deviation. † another split · ° figures by
-personal communication · Σ an ensemble. "–": not in the paper's Flickr8k rows, or not run.
+personal communication · Σ an ensemble. "–": not in the paper's Flickr8k rows, or not run. The captions and scores of
+each run are in `experiments/results/`.
 
 **What differs.** The originals read the photo through a network's top fully connected layer. The VGG-19 at hand has
 convolutions only, so every system without attention, retrieval included, reads the mean of the same conv5_4 map that
@@ -112,14 +83,14 @@ averaging the same map; the column "ours reads" says which. Further:
   optimiser, its schedule, label smoothing and averaged weights of the `flickr8k` preset; each system had at most three
   trials on val. Photos are squashed to 224×224; the paper's were resized and cropped.
 - Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}, the hard
-  model's by its likeliest places; an ensemble decodes as its first member does. The shipped models' captions are ranked
-  by visual n-grams too, no system's here.
+  model's by its likeliest places; an ensemble decodes as its first member does. The shipped models have a reranker; no
+  system here uses one.
 - LRCN is the one-layer form, the LSTM without attention of tutorials, with 512 units instead of 1,000.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
 - Soft attention has a second stage with scheduled sampling, which the systems without attention have in their one
   stage. Hard attention starts from the soft model and sees photos cropped at random too; its annotations are means over
-  windows of 5×5 places. hard-1's crops were drawn, in the same way, by a script that came before the setting.
+  windows of 5×5 places.
 - Retrieval takes the caption on which those of the most similar training photos agree best; how many photos count was
   chosen on val ({neighbours} here).
 """
@@ -146,48 +117,62 @@ ensemble · a AlexNet features.
 """
 
 
-def run(name: str, data: Path, output: Path) -> None:
-    """Make every run of a system that is not there yet."""
+def runs(name: str) -> list[str]:
+    """The names of a system's runs."""
+    return [f"{name}-{seed}" for seed in SYSTEMS[name].seeds] or [name]
+
+
+def evaluated(name: str) -> list[str]:
+    """The names of a system's evaluations: without a reranker, which no system here has."""
+    return [f"{each}-test{'-alone' if name in shipped.SHIPS else ''}" for each in runs(name)]
+
+
+def arguments(name: str, seed: int, output: Path) -> list[object]:
+    """What `sat train` is given for a run, besides data, geometry and output."""
+    if name in shipped.TRAININGS:
+        return shipped.arguments(name, seed, output)
+    return ["--comparator", name, "--seed", seed]
+
+
+def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
+    """Every stage of a system."""
     system = SYSTEMS[name]
-    for index, each in enumerate(system.runs(name)):
-        evaluation, model = output / f"{each}.json", output / each
-        if evaluation.exists():
-            print(f"{each}: evaluated already")
-            continue
-        if name == "retrieval":
-            sat("analyse", "retrieval", data, *SQUASHED, "--json", evaluation)
-            continue
-        if name == "nic-ensemble":
-            members = [part for member in SYSTEMS["nic"].runs("nic") for part in ("--model", output / member)]
-            sat("evaluate", *members, "--data", data, "--json", evaluation)
-            continue
-        state = model / "training" / "state.safetensors"
-        if state.exists() or not (model / "config.json").exists():
-            seed = system.seeds[index]
-            told = [part.format(seed=seed, output=output) for part in system.train]
-            resume = ["--resume"] if state.exists() else []
-            sat("train", data, *told, *SQUASHED, "--seed", seed, "--output", model, *resume)
-        sat("evaluate", "--model", model, "--data", data, "--json", evaluation)
+    files = [output / f"{each}.json" for each in evaluated(name)]
+    if name == "retrieval":
+        command = ("analyse", "retrieval", data, *SQUASHED, "--json", files[0])
+        return [Stage(f"evaluate {files[0].stem}", files[0].exists, lambda: stages.sat(*command))]
+    if name == "nic-ensemble":
+        return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test")]
+    found = []
+    for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
+        model = output / each
+        found.append(stages.training(data, model, *arguments(name, seed, output)))
+        options = (lambda model=model: stages.alone(model)) if name in shipped.SHIPS else tuple
+        found.append(stages.evaluation(data, [model], file, "test", options))
+    return found
 
 
-def sat(*arguments: object) -> None:
-    """One of the project's commands, shown before it is run; ends the script when it fails."""
-    command = [str(Path(sys.executable).with_name("sat")), *map(str, arguments)]
-    print("\n$ sat", *command[1:], flush=True)
-    if code := subprocess.run(command, check=False).returncode:
-        sys.exit(code)
+def keep(output: Path, folder: Path = results.RESULTS) -> None:
+    """Keep the evaluations that are there."""
+    for name in SYSTEMS:
+        for each in evaluated(name):
+            if (output / f"{each}.json").exists():
+                results.keep(read_object(output / f"{each}.json", "results"), each, folder)
+    results.write_list(folder)
 
 
-def write(output: Path, document: Path) -> None:
-    """Write the document from the evaluations that are there."""
-    found: dict[str, list[dict[str, object]]] = {}
-    for name, system in SYSTEMS.items():
-        files = [output / f"{each}.json" for each in system.runs(name)]
-        found[name] = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+def kept(folder: Path = results.RESULTS) -> dict[str, list[dict[str, Any]]]:
+    """The evaluations that are kept, by system."""
+    there = set(results.names(folder))
+    return {name: [results.read(each, folder) for each in evaluated(name) if each in there] for name in SYSTEMS}
+
+
+def write(output: Path, document: Path, folder: Path = results.RESULTS) -> None:
+    """Write the document from the evaluations that are kept, and from the models in ``output``."""
+    found = kept(folder)
     neighbours = "–"
     if found["retrieval"]:
         chosen = found["retrieval"][0]["retrieval"]
-        assert isinstance(chosen, dict)
         neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'centred'}"
     parts = [HEAD.format(neighbours=neighbours), main_table(found), runs_table(output)]
     names = [name for name in ATTENTION_OVER_AVERAGING if found[name]]
@@ -199,7 +184,7 @@ def write(output: Path, document: Path) -> None:
     print(f"wrote {document}")
 
 
-def main_table(found: dict[str, list[dict[str, object]]]) -> str:
+def main_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The paper's figures beside ours."""
     lines = [
         "| | ours reads | B-1 | B-2 | B-3 | B-4 | METEOR "
@@ -207,44 +192,34 @@ def main_table(found: dict[str, list[dict[str, object]]]) -> str:
         "| --- | --- |" + " ---: |" * 13,
     ]
     for name, system in SYSTEMS.items():
-        ours = " | ".join(figure([evaluation[metric] for evaluation in found[name]]) for metric in SHOWN)
-        reads = "the map" if name in ("plain", "soft", "hard") else "its mean"
-        lines.append(f"| {system.title} | {reads} | {system.paper} | {ours} | {len(found[name]) or '–'} |")
+        ours = " | ".join(tables.mean([evaluation[metric] for evaluation in found[name]]) for metric in tables.SHOWN)
+        lines.append(f"| {system.title} | {system.reads} | {system.paper} | {ours} | {len(found[name]) or '–'} |")
     return "\n".join(lines) + "\n"
 
 
-def figure(values: list[object]) -> str:
-    """Their mean, with its spread when they are several."""
-    given = [value for value in values if isinstance(value, float)]
-    if not given or len(given) < len(values):
-        return "–"
-    mean = f"{statistics.fmean(given):.1f}"
-    return mean if len(given) == 1 else f"{mean} ± {statistics.stdev(given):.1f}"
-
-
 def runs_table(output: Path) -> str:
-    """How each model was trained, by its own configuration."""
-    command = "`sat train flickr8k/ --geometry squash --output table1/RUN` with"
+    """How each model was trained and decodes, by its own configuration."""
+    command = f"`sat train {stages.DATA} --geometry squash --output runs/RUN` with"
     lines = ["## The runs", "", f"| run | {command} | epochs | minutes | val B-4 p. | beam | γ |"]
     lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     for name, system in SYSTEMS.items():
-        for each, seed in zip(system.runs(name), system.seeds, strict=False):
-            file, log = output / each / "config.json", output / each / "training" / "log.jsonl"
-            if not system.train or not file.exists():
+        for each, seed in zip(runs(name), system.seeds, strict=False):
+            if not (output / each / "config.json").exists():
                 continue
-            config = json.loads(file.read_text(encoding="utf-8"))
-            decoding, training = config["decoding"], config["training"]
+            config, log = stages.trained(output / each), output / each / "training" / "log.jsonl"
+            training = config["training"]
+            decoding = training.get("without_reranker", config["decoding"])
             beam, gamma = decoding["beam"], decoding["length_normalisation"]
-            validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, γ {gamma:g}", "–")
-            told = " ".join(part.format(seed=seed, output=output.name) for part in system.train)
+            validation = decoding.get("validation_bleu_4")
+            if validation is None:
+                validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, γ {gamma:g}", "–")
             minutes = "–"
             if log.exists():
-                seconds = [json.loads(line)["seconds"] for line in log.read_text(encoding="utf-8").splitlines()]
+                seconds = [json.loads(line)["seconds"] for line in read_text(log).splitlines()]
                 minutes = f"{sum(seconds) / 60:.0f}"
-            lines.append(
-                f"| {each} | `{told} --seed {training.get('seed', '–')}` | {training.get('epochs', '–')} | {minutes} | "
-                f"{validation} | {beam} | {gamma:g} |"
-            )
+            given = shlex.join(map(str, arguments(name, seed, Path("runs"))))
+            epochs = training.get("epochs", "–")
+            lines.append(f"| {each} | `{given}` | {epochs} | {minutes} | {validation} | {beam} | {gamma:g} |")
     lines += ["", "Epochs are those of the checkpoint kept, minutes those of the whole training."]
     return "\n".join(lines) + "\n"
 
@@ -252,7 +227,7 @@ def runs_table(output: Path) -> str:
 def attention_over_averaging(output: Path, names: list[str]) -> str:
     """The systems with attention against the single NIC, on all photos and by the length of their references."""
     evaluations = {
-        name: [read_evaluation(file) for each in SYSTEMS[name].runs(name) if (file := output / f"{each}.json").exists()]
+        name: [read_evaluation(file) for each in evaluated(name) if (file := output / f"{each}.json").exists()]
         for name in names
     }
     first = evaluations[names[0]][0]
@@ -311,23 +286,28 @@ def difference(one: Difference | None) -> str:
     return "–" if one is None else f"{one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f})"
 
 
-def main() -> None:
-    """Run what is missing, then write the document."""
+def main(given: Sequence[str] | None = None) -> None:
+    """Make what is missing, keep the evaluations, and write the document."""
     parser = argparse.ArgumentParser(description="Train and evaluate the systems of Table 1, and write docs/table1.md.")
-    parser.add_argument("data", type=Path, help="the folder of Flickr8k, as for sat train")
-    parser.add_argument("output", type=Path, help="the folder for models and evaluations")
-    parser.add_argument("--write", action="store_true", help="run nothing, write the table of what is there")
-    given = parser.parse_args()
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="write the table of what is there, and make nothing else")
+    options = parser.parse_args(given)
     try:
-        if not given.write:
-            given.output.mkdir(parents=True, exist_ok=True)
-            for name in RUN_ORDER:
-                run(name, given.data, given.output)
-        write(given.output, DOCUMENT)
+        wanted = [stage for name in RUN_ORDER for stage in stages_of(name, options.data, options.output)]
+        if options.list:
+            stages.list_stages(wanted)
+            return
+        if not options.write:
+            options.output.mkdir(parents=True, exist_ok=True)
+            stages.run(wanted)
+        keep(options.output)
+        write(options.output, DOCUMENT)
     except SatError as error:
         sys.exit(f"table1: {error}")
     except KeyboardInterrupt:
-        sys.exit("interrupted; the same command goes on")
+        sys.exit("table1: interrupted; the same command goes on")
 
 
 if __name__ == "__main__":

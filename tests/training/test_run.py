@@ -621,7 +621,7 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     assert asked == {1: [(0.0, 0.0), (0.5, 0.0)], 3: every, 4: every}
     assert (best.decoding.beam, best.decoding.length_normalisation, best.decoding.reranker_weight) == (4, 0.5, 32.0)
     assert best.training["validation_bleu_4"]["beam 3, γ 0.5, ω 32"] == 12.0
-    assert best.training["without_reranker"] == {"beam": 1, "length_normalisation": 0.5}
+    assert best.training["without_reranker"] == {"beam": 1, "length_normalisation": 0.5, "validation_bleu_4": 1.0}
     assert any("beam 4, length normalisation 0.5, reranker weight 32" in line for line in said)
     loaded = Checkpoint.load(tmp_path / "ranked")
     assert loaded.reranker is not None and best.reranker is not None and loaded.reranker.digest == best.reranker.digest

@@ -1,5 +1,6 @@
 """The model card: what a model is, what it was trained on, and what it scores, in Markdown."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from show_attend_tell.checkpoint.records import Decoding
@@ -16,6 +17,7 @@ SHOWN = {
     "rouge_l": "ROUGE-L",
     "cider": "CIDEr",
 }
+NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")  # of an evaluation
 LOOKS = {"expectation": "expectation (weighted mean)", "likeliest": "its likeliest place", "sampled": "a sampled place"}
 
 
@@ -80,6 +82,11 @@ def use(attention: str) -> str:
         "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
         f"what is said about people.{look} Do not use the model to identify or judge people."
     )
+
+
+def figures(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model's configuration keeps of an evaluation: the scores of all captions, and how these were made."""
+    return {name: value for name, value in evaluation.items() if name not in NOT_KEPT}
 
 
 def score_lines(scores: dict[str, Any]) -> list[str]:

@@ -87,6 +87,8 @@ def evaluate(
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
     """
     from show_attend_tell.captioner import Captioner
+    from show_attend_tell.checkpoint.card import figures
+    from show_attend_tell.checkpoint.find import find_model, named
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.scoring import run
     from show_attend_tell.vision.feature_cache import default_cache
@@ -94,7 +96,7 @@ def evaluate(
     check_targets(json_file, read=[data])
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
-    if card and not (len(models) == 1 and Path(models[0]).is_dir()):
+    if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == named(models[0])):
         raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
@@ -112,9 +114,7 @@ def evaluate(
         seed=seed,
     )
     if card:
-        left_out = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")
-        kept = {name: value for name, value in result.items() if name not in left_out}
-        captioner.checkpoint.scores[split] = kept
+        captioner.checkpoint.scores[split] = figures(result)
         captioner.checkpoint.describe(models[0])
     if write_scores(json_file, result):
         return

@@ -173,7 +173,9 @@ def train(
     best.training["validation_bleu_4"] = chosen.scores
     if chosen.decoding.reranker_weight:
         best.training["without_reranker"] = {
-            name: getattr(chosen.alone, name) for name in ("beam", "length_normalisation")
+            "beam": chosen.alone.beam,
+            "length_normalisation": chosen.alone.length_normalisation,
+            "validation_bleu_4": chosen.alone_score,
         }
     else:
         best.reranker = None

@@ -62,8 +62,9 @@ class Chosen(NamedTuple):
     """The decodings that val chose, and what they reached."""
 
     decoding: Decoding  # the best of all
-    alone: Decoding  # the best without a reranker, of `BEAMS`
     scores: dict[str, float]  # each beam's best val BLEU-4 with penalty, ×100
+    alone: Decoding  # the best without a reranker, of `BEAMS`
+    alone_score: float  # its val BLEU-4
 
 
 def choose_decoding(
@@ -105,4 +106,4 @@ def choose_decoding(
         if beam in BEAMS and by_ranking[gamma, 0.0] > best_alone:
             alone = dataclasses.replace(alone, beam=beam, length_normalisation=gamma)
             best_alone = by_ranking[gamma, 0.0]
-    return Chosen(chosen, alone, scores)
+    return Chosen(chosen, scores, alone, round(best_alone, 2))

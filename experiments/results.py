@@ -1,0 +1,132 @@
+"""The evaluations that are kept in results/: captions and scores of every figure in README and docs.
+
+    python experiments/results.py                       # list the files, with their scores and commands
+    python experiments/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
+
+results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
+name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.checkpoint.configuration import renamed
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import list_of_objects, read_object, replace
+
+RESULTS = Path(__file__).parent / "results"
+OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
+    "photo": None,
+    "caption": None,
+    "log_probability": 3,
+    "complete": None,
+    "bleu_4_smoothed": 2,
+    "meteor": 2,
+    "rouge_l": 2,
+    "cider": 2,
+    "spice": 2,
+}
+LIST_HEAD = """\
+# Evaluations
+
+The captions and scores behind the figures of README and docs, written by `experiments/results.py`.
+
+- Each file holds one evaluation: its command, its scores ×100, and each photo's name, caption and scores.
+- References and photos are not here. `flickr8k/` in a command stands for the folder of Flickr8k.
+- `experiments/tables.py` makes the tables of README and docs from these files, and a test compares them.
+
+| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |
+| --- | ---: | ---: | ---: | ---: | --- |
+"""
+
+
+def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> None:
+    """Keep an evaluation, as `sat evaluate --json` writes it, as ``folder``/NAME.json.gz.
+
+    Raises `SatError` for one without captions.
+    """
+    evaluation = renamed(evaluation)  # of an older version
+    rows = []
+    for entry in list_of_objects(evaluation, "results", name):
+        row = {}
+        for key, decimals in OF_A_PHOTO.items():
+            if key in entry:
+                row[key] = entry[key] if decimals is None else round(float(entry[key]), decimals)
+        rows.append(json.dumps(row, ensure_ascii=False))
+    if not rows:
+        raise SatError(f"{name} holds no captions: evaluate again")
+    head = {"command": command(evaluation)}
+    head |= {name: value for name, value in evaluation.items() if name != "results" and not name.endswith("_missing")}
+    lines = json.dumps(head, ensure_ascii=False, indent=1).removesuffix("\n}")
+    text = lines + ',\n "results": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+    data = gzip.compress(text.encode(), compresslevel=9, mtime=0)  # the same evaluation gives the same bytes
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / f"{name}.json.gz", lambda file: file.write_bytes(data))
+
+
+def read(name: str, folder: Path = RESULTS) -> dict[str, Any]:
+    """The evaluation that was kept under that name; raises `SatError` naming a file that is missing or damaged."""
+    file = folder / f"{name}.json.gz"
+    try:
+        found: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError) as error:
+        raise SatError(f"{file} cannot be read ({error}): get it again") from error
+    return found
+
+
+def names(folder: Path = RESULTS) -> list[str]:
+    """The names of the evaluations that are kept."""
+    return sorted(file.name.removesuffix(".json.gz") for file in folder.glob("*.json.gz"))
+
+
+def command(evaluation: Mapping[str, Any]) -> str:
+    """The command that makes an evaluation again, with everything that it depends on."""
+    data, split = f"{evaluation['data']}/", f"--split {evaluation['split']}"
+    if "retrieval" in evaluation:
+        return f"sat analyse retrieval {data} --geometry squash {split}"
+    models = " ".join(f"--model {model}" for model in str(evaluation["model"]).split(" + "))
+    return (
+        f"sat evaluate {models} --data {data} {split} --beam {evaluation['beam']} --look {evaluation['look']} "
+        f"--length-normalisation {evaluation['length_normalisation']:g} "
+        f"--reranker-weight {evaluation['reranker_weight']:g}"
+    )
+
+
+def write_list(folder: Path = RESULTS) -> None:
+    """Write the folder's README.md."""
+    rows = []
+    for name in names(folder):
+        found = read(name, folder)
+        cells = " | ".join(
+            "–" if found[metric] is None else f"{found[metric]:.1f}"
+            for metric in ("bleu_4_no_brevity", "meteor", "bleu_4", "cider")
+        )
+        rows.append(f"| {name} | {cells} | `{found['command']}` |\n")
+    text = LIST_HEAD + "".join(rows)
+    replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def main() -> None:
+    """List what is kept, or keep one more."""
+    parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
+    parser.add_argument("name", nargs="?", help="name to keep an evaluation under")
+    parser.add_argument("evaluation", nargs="?", type=Path, help="file that sat evaluate --json wrote")
+    given = parser.parse_args()
+    try:
+        if given.evaluation is not None:
+            keep(read_object(given.evaluation, "results"), given.name)
+            write_list()
+        for name in names():
+            found = read(name)
+            print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {found['command']}")
+    except SatError as error:
+        sys.exit(f"results: {error}")
+
+
+if __name__ == "__main__":
+    main()

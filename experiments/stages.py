@@ -1,0 +1,97 @@
+"""What the experiments share: stages that are made once, in order, and can be interrupted and gone on with.
+
+A stage is one of the project's own commands, or a function call. It is done when its result is there, so what was made
+elsewhere may be put in its place.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.cli import main
+from show_attend_tell.files import read_object
+
+DATA = "flickr8k/"  # how commands that are shown or kept name the data folder
+SQUASHED = ("--geometry", "squash")  # the copy of Flickr8k at hand holds squashed photos
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step on the way from data to results."""
+
+    title: str
+    done: Callable[[], bool]
+    make: Callable[[], None]
+
+
+def run(stages: Sequence[Stage]) -> None:
+    """Make the stages that are not done, in order, and say what is done and what is left."""
+    list_stages(stages)
+    for number, stage in enumerate(stages, start=1):
+        if not stage.done():
+            print(f"\n[{number}/{len(stages)}] {stage.title}", flush=True)
+            stage.make()
+
+
+def list_stages(stages: Sequence[Stage]) -> None:
+    """Print every stage, and whether it is done."""
+    for number, stage in enumerate(stages, start=1):
+        print(f"[{number}/{len(stages)}] {stage.title}: {'done' if stage.done() else 'to do'}")
+    left = sum(not stage.done() for stage in stages)
+    print(f"{len(stages) - left} of {len(stages)} stages are done, {left} are left.", flush=True)
+
+
+def sat(*arguments: object) -> None:
+    """Run one of the project's commands in this process, and show it first; exit when it fails."""
+    given = [str(argument) for argument in arguments]
+    print("$ sat", *given, flush=True)
+    try:
+        main(given, prog_name="sat")
+    except SystemExit as ended:
+        if ended.code == 130:
+            print("Interrupted. The same call of this script goes on from here.")
+        raise
+
+
+def training(data: Path, model: Path, *arguments: object) -> Stage:
+    """`sat train` with these arguments; an interrupted training is resumed."""
+
+    def make() -> None:
+        started = (model / "training" / "state.safetensors").exists()
+        sat("train", data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
+
+    return Stage(f"train {model.name}", lambda: is_trained(model), make)
+
+
+def is_trained(model: Path) -> bool:
+    """Whether a model's training has come to its end, which is the choice of its decoding."""
+    return (model / "config.json").exists() and "validation_bleu_4" in trained(model)["training"]
+
+
+def trained(model: Path) -> dict[str, Any]:
+    """A model's config.json."""
+    return read_object(model / "config.json", "training")
+
+
+def evaluation(
+    data: Path, models: Sequence[Path], file: Path, split: str, options: Callable[[], Sequence[object]] = tuple
+) -> Stage:
+    """`sat evaluate` of a model, or of several as an ensemble, with options that may depend on earlier stages."""
+
+    def make() -> None:
+        named = [part for model in models for part in ("--model", model)]
+        sat("evaluate", *named, "--data", data, "--split", split, *options(), "--json", file)
+
+    return Stage(f"evaluate {file.stem}", file.exists, make)
+
+
+def alone(model: Path) -> list[object]:
+    """The options of `sat evaluate` for a model without its reranker, with the beam and γ that val chose for that."""
+    chosen = trained(model)["training"].get("without_reranker")
+    if chosen is None:  # the model has no reranker
+        return []
+    return [
+        *("--reranker-weight", 0, "--beam", chosen["beam"]),
+        *("--length-normalisation", chosen["length_normalisation"]),
+    ]

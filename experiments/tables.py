@@ -1,0 +1,128 @@
+"""The tables of README and docs that come from the evaluations in results/: made here, and never written by hand.
+
+    python experiments/tables.py          # write the tables into README.md and docs/ anew
+    python experiments/tables.py scores   # print one
+
+A document says where a table goes: between a line `<!-- table NAME, by experiments/tables.py -->` and a line
+`<!-- end of table -->`. A test compares what is there with the evaluations.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import results
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
+
+ROOT = Path(__file__).parent.parent
+SEEDS = (1, 2, 3)
+SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
+    "bleu_1_no_brevity": "B-1",
+    "bleu_2_no_brevity": "B-2",
+    "bleu_3_no_brevity": "B-3",
+    "bleu_4_no_brevity": "B-4",
+    "meteor": "METEOR",
+    "bleu_4": "B-4 with penalty",
+    "cider": "CIDEr",
+}
+PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
+BLOCK = re.compile(r"(<!-- table (\w+), by experiments/tables\.py -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def scores(folder: Path = results.RESULTS) -> str:
+    """The README's table: the shipped models on test beside the paper's, attention alone first."""
+    lines = [f"| Flickr8k test | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
+    for kind, paper in PAPER.items():
+        for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
+            lines.append(row(f"`flickr8k-{kind}`, {how}", [f"flickr8k-{kind}-test{suffix}"], folder))
+            seeds = [f"{kind}-{seed}-test{suffix}" for seed in SEEDS]
+            if set(seeds) <= set(results.names(folder)):
+                lines.append(row(f"the same, {len(SEEDS)} seeds, mean ± standard deviation", seeds, folder))
+        lines.append(f"| the paper's {kind} attention | {paper} |")
+    return "\n".join(lines) + "\n"
+
+
+def evaluations(folder: Path = results.RESULTS) -> str:
+    """Every evaluation of the shipped models, with the file that it is in."""
+    heads = ["model and split", "attention read by", "beam", "γ", "ω"]
+    heads += ["B-1 to B-4 with penalty", "without", "METEOR", "ROUGE-L", "CIDEr", "file"]
+    lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
+    for name in results.names(folder):
+        found = results.read(name, folder)
+        if not name.startswith("flickr8k-"):
+            continue
+        cells = [f"`{found['model']}` {found['split']}", found["look"]]
+        cells += [f"{found[part]:g}" for part in ("beam", "length_normalisation", "reranker_weight")]
+        for suffix in ("", "_no_brevity"):
+            cells.append(" / ".join(f"{found[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4)))
+        cells += [mean([found[metric]]) for metric in ("meteor", "rouge_l", "cider")]
+        lines.append(f"| {' | '.join([*cells, name])} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {"scores": scores, "evaluations": evaluations}
+
+
+def row(title: str, names: Sequence[str], folder: Path = results.RESULTS) -> str:
+    """The scores of one evaluation, or the mean of several."""
+    found = [results.read(name, folder) for name in names]
+    return f"| {title} | {' | '.join(mean([each[metric] for each in found]) for metric in SHOWN)} |"
+
+
+def mean(values: Sequence[Any]) -> str:
+    """The mean of values, with their standard deviation when there are several; a dash when one is missing."""
+    given = [value for value in values if isinstance(value, float)]
+    if not given or len(given) < len(values):
+        return "–"
+    shown = f"{statistics.fmean(given):.1f}"
+    return shown if len(given) == 1 else f"{shown} ± {statistics.stdev(given):.1f}"
+
+
+def with_tables(text: str) -> str:
+    """A document with its tables made anew; raises `SatError` for a table that there is not."""
+
+    def made(block: re.Match[str]) -> str:
+        if block[2] not in TABLES:
+            raise SatError(f"there is no table {block[2]!r}: choose one of {', '.join(TABLES)}")
+        return f"{block[1]}{TABLES[block[2]]()}{block[3]}"
+
+    return BLOCK.sub(made, text)
+
+
+def documents() -> list[Path]:
+    """The documents that may have tables."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def write() -> None:
+    """Write the tables of all documents anew."""
+    for document in documents():
+        before = document.read_text(encoding="utf-8")
+        after = with_tables(before)
+        if after != before:
+            replace(document, lambda file, text=after: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+            print(f"wrote {document}")
+
+
+def main() -> None:
+    """Print a table, or write all."""
+    parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, or print one.")
+    parser.add_argument("table", nargs="?", choices=list(TABLES), help="table to print")
+    given = parser.parse_args()
+    try:
+        if given.table is None:
+            write()
+        else:
+            print(TABLES[given.table](), end="")
+    except SatError as error:
+        sys.exit(f"tables: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""`make models` makes what ships, from data to files, and goes on where it was interrupted."""
+
+import dataclasses
+import json
+import re
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import results
+import shipped
+import stages
+import tables
+from builders import SIZES, shape_folder
+
+import show_attend_tell.training.run as run_module
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.training.trainer import Trainer
+
+TINY = {**{f"decoder.{name}": size for name, size in SIZES.items()}, "decoder.annotation_window": 1}
+TINY |= {"epochs": 1, "batch_size": 8, "minimum_count": 1, "max_length": 9}
+SEEDS = (1, 2)
+MODELS = {"soft": "flickr8k-soft", "hard": "flickr8k-hard"}
+
+
+def make_models(data: Path, output: Path, *options: str) -> None:
+    settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    shipped.main([str(data), str(output), "--seeds", *map(str, SEEDS), *settings, *options])
+
+
+def read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+# From data to files
+
+
+@pytest.mark.usefixtures("small")
+def test_models_are_made_from_data_to_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, output = shape_folder(tmp_path / "shapes", captions=5), tmp_path / "runs"
+    one_batch, interrupting = Trainer.one_batch, True
+    taken: Counter[tuple[str, int, int]] = Counter()  # batches, by the training
+
+    def counted(trainer: Trainer, indices: list[int]) -> dict[str, float]:
+        second_stage = trainer.config.epochs == 3
+        taken[trainer.config.decoder.attention, trainer.config.epochs, trainer.config.seed] += 1
+        if interrupting and second_stage and trainer.taken == 4:
+            signal.raise_signal(signal.SIGINT)
+        return one_batch(trainer, indices)
+
+    monkeypatch.setattr(Trainer, "one_batch", counted)
+    with pytest.raises(SystemExit) as ended:
+        make_models(data, output)
+    assert ended.value.code == 130
+    said = capsys.readouterr().out
+    assert "0 of 26 stages are done, 26 are left." in said
+    assert "The same call of this script goes on from here." in said
+    assert (output / "soft-1" / "training" / "state.safetensors").exists()
+
+    make_models(data, output, "--list")  # which makes nothing
+    said = capsys.readouterr().out
+    assert "[1/26] train plain-1: done\n[2/26] train soft-1: to do\n" in said and "1 of 26 stages are done" in said
+    assert {path.name for path in output.iterdir()} == {"plain-1", "soft-1"}
+
+    interrupting = False
+    make_models(data, output)
+    said = capsys.readouterr().out
+    assert "resumed after 0 epochs and 5 batches" in said
+    assert len(taken) == 6 and {seed for _, _, seed in taken} == {1, 2}
+    assert all(taken[kind, epochs, 1] == taken[kind, epochs, 2] for kind, epochs, _ in taken)  # no batch was repeated
+
+    kept = set(results.names(output / "results"))
+    for kind, name in MODELS.items():
+        by_seed = {seed: read(output / f"{kind}-{seed}-val.json")["bleu_4"] for seed in SEEDS}
+        model = Checkpoint.load(output / "models" / name)
+        seed = model.training["seed"]
+        assert by_seed[seed] == max(by_seed.values())
+        source = Checkpoint.load(output / f"{kind}-{seed}")
+        assert model.decoder.config.attention == kind and model.vocabulary == source.vocabulary
+        assert (output / "models" / name / "model.safetensors").read_bytes() == (
+            output / f"{kind}-{seed}" / "model.safetensors"
+        ).read_bytes()
+        card = (output / "models" / name / "README.md").read_text(encoding="utf-8")
+        assert card.startswith(f"# {name}\n") and "| test, attention alone, with brevity penalty |" in card
+        assert [f"stage_{n}" in model.training for n in (1, 2, 3)] == [True, True, kind == "hard"]
+        for split in ("val", "test"):
+            for suffix in ("", "-alone"):
+                evaluated = read(output / f"{kind}-{seed}-{split}{suffix}.json")
+                title = f"{split}, attention alone" if suffix else split
+                assert model.scores[title]["bleu_4"] == evaluated["bleu_4"]
+                assert not suffix or evaluated["reranker_weight"] == 0
+                assert {f"{name}-{split}{suffix}", f"{kind}-1-{split}{suffix}", f"{kind}-2-{split}{suffix}"} <= kept
+    assert {"flickr8k-hard-test-expectation", "flickr8k-hard-test-alone-expectation"} <= kept and len(kept) == 26
+    assert str(tmp_path) not in "".join(json.dumps(results.read(name, output / "results")) for name in kept)  # no paths
+    assert "| `flickr8k-soft`, attention alone | " in said and "| the paper's hard attention | 67 | 45.7 |" in said
+
+    before = {path: path.stat().st_mtime_ns for path in output.rglob("*.json")}
+    make_models(data, output)
+    assert "26 of 26 stages are done, 0 are left." in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*.json")} == before
+
+
+# What ships now
+
+
+# Settings that a shipped model's config.json has and today's code has not. The code does what these values say.
+GONE = {
+    "hard.coin": "both",
+    "hard.reward": "to_go",
+    "hard.baseline": "expected",
+    "hard.doubly_stochastic": 0.0,
+    "soft.entropy_weight": 0.0,
+    "weight_decay": 0.0,
+    "clip": 0.0,
+    "scheduled_sampling_end": None,
+    "decoder.first_word": "zero",
+    "decoder.output_tanh": True,
+}
+# Settings that came later, and what they were before: the training was as these values say.
+NEW = {"crops": 0, "visual_ngrams": True}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_the_commands_have_the_settings_of_the_shipped_models(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read(SHIPPED / MODELS[kind] / "config.json")
+    wanted = config["training"]["settings"]
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(run_module, "train", lambda dataset, config, *_, **options: asked.update(config=config))
+    data = shape_folder(tmp_path / "shapes")
+    (tmp_path / "plain-1").symlink_to(SHIPPED / "flickr8k-soft")  # to start from
+    (tmp_path / "soft-1").symlink_to(SHIPPED / "flickr8k-soft")
+    seed = config["training"]["seed"]
+    stages.sat("train", data, *shipped.arguments(kind, seed, tmp_path), *stages.SQUASHED, "--output", tmp_path / "new")
+    found = flat({**plain(asked["config"]), "decoder": asked["config"].decoder.to_dict()})
+    sizes = {"decoder.vocabulary_size", "decoder.annotation_size"}  # which come from the data
+    for name in found.keys() | wanted.keys() - sizes:
+        if name in sizes:
+            continue
+        if name not in found:
+            assert wanted[name] == GONE[name], name
+        elif name not in wanted:
+            assert found[name] == NEW[name], name
+        elif not name.startswith({"soft": "hard.", "hard": "soft."}[kind]):  # the other objective's do nothing
+            assert found[name] == wanted[name], name
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """The settings as plain values, whether they are a data class or pydantic's model."""
+    return dataclasses.asdict(config) if dataclasses.is_dataclass(config) else config.model_dump()
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS.values())
+def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: Path) -> None:
+    """Loaded and described again they are the same, byte for byte, and so are their cards."""
+    folder = tmp_path / name
+    folder.mkdir()
+    Checkpoint.load(SHIPPED / name).describe(folder)
+    for file in ("config.json", "README.md"):
+        assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file
+
+
+def test_the_shipped_models_are_described_from_the_evaluations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(SHIPPED, models, ignore=shutil.ignore_patterns("*.safetensors"))
+    for file in SHIPPED.rglob("*.safetensors"):
+        (models / file.relative_to(SHIPPED)).symlink_to(file)
+    for name in MODELS.values():  # what is not in the evaluations comes from here
+        config = read(models / name / "config.json")
+        config["scores"] = {"test": config["scores"]["test"] | {"bleu_4": 99.9}}
+        config["decoding"]["beam"] = 7
+        config["training"]["stage_1"] = "by hand"
+        (models / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setattr(shipped, "SHIPPED", models)
+    shipped.describe()
+    for file in [*SHIPPED.rglob("*.md"), *SHIPPED.rglob("config.json")]:
+        assert (models / file.relative_to(SHIPPED)).read_bytes() == file.read_bytes(), file
+
+
+def test_hard_attention_ships_hard() -> None:
+    decoding = Checkpoint.load(SHIPPED / "flickr8k-hard").decoding
+    assert decoding.look == "likeliest"
+
+
+# The evaluations that are kept, and the tables
+
+
+def test_the_tables_of_the_documents_are_those_of_the_evaluations() -> None:
+    found = []
+    for document in tables.documents():
+        text = document.read_text(encoding="utf-8")
+        assert tables.with_tables(text) == text, f"{document}: python experiments/tables.py writes its tables anew"
+        found += [(document.name, name) for _, name, _ in tables.BLOCK.findall(text)]
+        assert text.count("<!-- table ") == len(tables.BLOCK.findall(text)), document
+    assert ("README.md", "scores") in found
+    assert any(name == "evaluations" for _, name in found)
+
+
+def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> None:
+    size = sum(file.stat().st_size for file in results.RESULTS.iterdir())
+    assert size <= 5_000_000
+    for name in results.names():
+        found = results.read(name)
+        assert set(found["results"][0]) <= set(results.OF_A_PHOTO)
+        assert found["captions"] == len(found["results"]) == 1000
+        assert all("/" not in entry["photo"] for entry in found["results"])
+        assert found["command"] == results.command(found)
+    listed = re.findall(r"^\| (\S+) \|.*`(sat .*)` \|$", (results.RESULTS / "README.md").read_text(), re.MULTILINE)
+    assert listed == [(name, results.read(name)["command"]) for name in results.names()]
+
+
+def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path: Path) -> None:
+    entry = {"photo": "a.jpg", "file": "/home/me/a.jpg", "caption": "a dog", "references": ["a cat"], "cider": 1.23456}
+    figures = {"agreement": 96.0, "model": "m", "data": "d", "split": "val", "beam": 3, "look": "sampled"}
+    figures |= {"length_normalisation": 0.5, "meteor": None, "meteor_missing": "no Java", "cider": 1.23456}
+    for name in ("one", "two"):
+        results.keep({**figures, "results": [entry]}, name, tmp_path)
+    found = results.read("one", tmp_path)
+    assert found["reranker_weight"] == 96.0 and found["cider"] == 1.23456 and "meteor_missing" not in found
+    assert found["results"] == [{"photo": "a.jpg", "caption": "a dog", "cider": 1.23}]
+    assert found["command"] == (
+        "sat evaluate --model m --data d/ --split val --beam 3 --look sampled --length-normalisation 0.5 "
+        "--reranker-weight 96"
+    )
+    one, two = (tmp_path / f"{name}.json.gz" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()  # whenever it was written
