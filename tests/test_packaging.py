@@ -1,6 +1,10 @@
-"""The lock pins whatever the project can ask pip for."""
+"""The lock pins whatever the project can ask pip for, and the wheel holds what ships."""
 
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -54,3 +58,29 @@ def test_the_lock_pins_what_the_requirements_require_in_turn() -> None:
             marker = further.marker
             if marker is None or any(marker.evaluate({"extra": extra}) for extra in {"", *requirement.extras}):
                 pending.append(further)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """Weights are empty here: it is their names that count."""
+    package, ships = CHECKOUT / "src" / "show_attend_tell", set()
+    for file in package.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            ships.add(file.relative_to(package.parent).as_posix())
+            copy = tmp_path / file.relative_to(CHECKOUT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if file.suffix == ".safetensors":
+                copy.touch()
+            else:
+                shutil.copyfile(file, copy)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(CHECKOUT / name, tmp_path / name)
+    for name in ("tests", "experiments", "benchmarks"):  # which a wheel must not take along
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    build = "import setuptools.build_meta as backend; print(backend.build_wheel('dist'))"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        held = {name for name in opened.namelist() if ".dist-info/" not in name}
+    assert held == ships
+    assert {"show_attend_tell/checkpoint/models/flickr8k-soft/model.safetensors", "show_attend_tell/py.typed"} <= held
