@@ -1,228 +1,260 @@
-"""The web app, in a headless Chromium against a real server with small models."""
+"""The paths of the API: they answer what a `Captioner` answers, and refuse the rest with a reason."""
 
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import io
+import re
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
-from builders import shape_photo, shape_scenes
+from builders import shape_photo
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from serving import Serving, serving, small_captioners
+from pydantic import TypeAdapter
+from serving import (
+    PHOTOS,
+    RED,
+    SCENES,
+    Serving,
+    assert_safe,
+    client,
+    encoded,
+    form,
+    refused,
+    serving,
+    small_captioners,
+)
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to drive here")
-
-SCENES = shape_scenes(3)
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.errors import SatError
+from show_attend_tell.server import schema
+from show_attend_tell.server.app import make_app
+from show_attend_tell.server.limits import Limits
+from show_attend_tell.training.selection import WIDE
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+def captioners() -> list[Captioner]:
+    return small_captioners()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with serving(small_captioners()) as running:
+def server(captioners: list[Captioner]) -> Iterator[Serving]:
+    with serving(captioners) as running:
         yield running
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> list[Path]:
-    """Photos of shapes as files."""
-    files = [tmp_path / f"photo{number}.png" for number in range(len(SCENES))]
-    for file, scene in zip(files, SCENES, strict=True):
-        shape_photo(*scene).save(file)
-    return files
+@pytest.fixture(scope="module")
+def web(server: Serving) -> Iterator[httpx.Client]:
+    with client(base_url=server.url) as found:
+        yield found
 
 
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens the app; at the end no script may have failed, and nothing may have broken the content policy."""
-    contexts, failures = [], []
-
-    def opened(url: str, **options: Any) -> Page:
-        context = browser.new_context(**options)
-        context.set_default_timeout(30_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
-        page.goto(url)
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not failures
+# Answers
 
 
-def test_a_photo_is_captioned_and_explored(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: list[Captioner]) -> None:
+    response = web.post("/v1/captions", files=form(*PHOTOS[:3]))
+    assert response.status_code == 200
+    answers = response.json()
+    TypeAdapter(list[schema.CaptionAnswer]).validate_python(answers)
+    for number, (answer, scene) in enumerate(zip(answers, SCENES[:3], strict=True)):
+        expected = captioners[0](shape_photo(*scene)).to_dict() | {"source": f"photo{number}.png"}
+        assert answer["log_probability"] == pytest.approx(expected.pop("log_probability"), abs=1e-5)
+        assert np.allclose(answer.pop("attention"), expected.pop("attention"), atol=2e-6)
+        assert np.allclose(answer.pop("gate"), expected.pop("gate"), atol=2e-6)
+        for other, wanted in zip(answer.pop("alternatives"), expected.pop("alternatives"), strict=True):
+            assert other["caption"] == wanted["caption"]
+        assert {**answer, "log_probability": None} == {**expected, "log_probability": None}
+    assert len({answer["caption"] for answer in answers}) > 1
+
+
+def test_fields_in_the_address_are_refused_not_ignored(web: httpx.Client) -> None:
+    answer = web.post("/v1/captions?beam=3&attention=false", files=form(RED))
+    refused(answer, 422, "attention, beam in the address")
+
+
+def test_the_settings_of_a_search_can_be_asked_for(web: httpx.Client) -> None:
+    asked = {"beam": "2", "look": "likeliest"}
+    (answer,) = web.post("/v1/captions", files=form(RED), data=asked).json()
+    assert answer["settings"]["beam"] == 2 and answer["places"] is not None
+    assert len(answer["alternatives"]) == 1
+
+
+def test_every_beam_that_a_training_may_choose_can_be_asked_for(web: httpx.Client) -> None:
+    (answer,) = web.post("/v1/captions", files=form(RED), data={"beam": str(max(WIDE))}).raise_for_status().json()
+    assert answer["settings"]["beam"] == max(WIDE)
+
+
+def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: list[Captioner]) -> None:
+    asked = {"model": ["small-hard", "small-soft"], "attention": "false"}
+    answers = web.post("/v1/captions", files=form(*PHOTOS[:2]), data=asked).json()
+    assert [answer["settings"]["model"] for answer in answers] == ["small-hard", "small-soft"] * 2
+    assert [answer["source"] for answer in answers] == ["photo0.png"] * 2 + ["photo1.png"] * 2
+    for answer, captioner in zip(answers, [captioners[1], captioners[0]] * 2, strict=True):
+        scene = SCENES[int(answer["source"][5])]
+        assert answer["words"] == captioner(shape_photo(*scene)).words
+        assert answer["attention"] is None and answer["gate"] is not None
+
+
+def test_the_answer_as_a_picture_and_as_a_page(web: httpx.Client) -> None:
+    picture = web.post("/v1/captions", files=form(RED), data={"format": "png"})
+    assert picture.headers["content-type"] == "image/png"
+    with Image.open(io.BytesIO(picture.content)) as image:
+        assert image.width > 50
+    page = web.post("/v1/captions", files=form(RED), data={"format": "html", "model": ["small-soft", "small-hard"]})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<script" in page.text and "small-hard" in page.text and "data:image/jpeg" in page.text
+    refused(web.post("/v1/captions", files=form(*PHOTOS[:2]), data={"format": "png"}), 422, "html")
+
+
+def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: list[Captioner]) -> None:
+    texts = ["Word3, word4!", "word5 zebra"]
+    asked = {"captions": texts, "model": "small-hard", "look": "likeliest"}
+    answers = web.post("/v1/log-probabilities", files=form(*PHOTOS[:2]), data=asked).json()
+    TypeAdapter(list[schema.ScoresAnswer]).validate_python(answers)
+    assert answers[0]["captions"][0]["words"] == ["word3", "word4"]
+    assert [scored["unknown"] for scored in answers[1]["captions"]] == [[], ["zebra"]]
+    for answer, scene in zip(answers, SCENES[:2], strict=True):
+        for scored, text in zip(answer["captions"], texts, strict=True):
+            expected = captioners[1].log_probability(shape_photo(*scene), text, look="likeliest")
+            assert scored["log_probability"] == pytest.approx(expected, abs=1e-4)
+    (answer,) = web.post("/v1/log-probabilities", files=form(RED), data={"captions": texts[0]}).json()
+    expected = captioners[0].log_probability(shape_photo(*SCENES[0]), texts[0])
+    assert answer["captions"][0]["log_probability"] == pytest.approx(expected, abs=1e-4)
+    refused(web.post("/v1/log-probabilities", files=form(RED), data={"captions": " ."}), 422, "no word")
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "options"),
+    [
+        ("JPEG", "CMYK", {}),
+        ("PNG", "I;16", {}),
+        ("PNG", "RGBA", {}),
+        ("GIF", "P", {"save_all": True, "append_images": [Image.new("P", (31, 17), 3)]}),
+        ("WEBP", "RGB", {}),
+        ("TIFF", "F", {}),
+    ],
+)
+def test_photos_of_other_modes_are_captioned(
+    web: httpx.Client, captioners: list[Captioner], kind: str, mode: str, options: dict[str, Any]
 ) -> None:
-    page = open_page(server.url)
-    expect(page.locator("#model option")).to_have_text(["small-soft", "small-hard", "both, side by side"])
-    page.set_input_files("#choose", photos[:2])
-    expect(page.locator(".result h2")).to_have_text(["photo1.png", "photo0.png"])  # the newest first
-    expect(page.locator(".sat-viewer")).to_have_count(2)
-    expected = small_captioners()[0](shape_photo(*SCENES[1])).words
-    first = page.locator(".result").first
-    expect(first.locator(".sat-word > span:first-child")).to_have_text(expected)
-    expect(page.locator("#said")).to_contain_text("by small-soft: ")  # to a screen reader
-
-    first.locator(".sat-word").nth(0).hover()
-    expect(first.locator(".sat-readout")).to_contain_text("peak α")
-    expect(first.locator(".sat-photo")).to_have_class("sat-photo sat-lit")
-
-    for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
-        with page.expect_download() as download:
-            first.get_by_role("button", name=act).click()
-        assert download.value.suggested_filename == f"photo1{suffix}"
-        file = tmp_path / f"saved{suffix}"
-        download.value.save_as(file)
-        if suffix == ".png":
-            with Image.open(file) as picture:
-                assert picture.width > 50
-        else:
-            assert all(word in file.read_text(encoding="utf-8") for word in expected)
-
-    first.get_by_role("button", name="Remove").click()
-    expect(page.locator(".result h2")).to_have_text(["photo0.png"])
-    expect(page.get_by_role("button", name="Remove: photo0.png")).to_be_focused()
+    image = Image.new("I;16", (31, 17), 3000) if mode == "I;16" else shape_photo(*SCENES[1]).convert(mode)
+    data = encoded(image, kind, **options)
+    (answer,) = web.post("/v1/captions", files=form(data)).json()
+    with Image.open(io.BytesIO(data)) as decoded:
+        assert answer["words"] == captioners[0](decoded).words
 
 
-def test_another_model_and_beam_ask_again(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
-    page = open_page(server.url)
-    page.set_input_files("#choose", photos[0])
-    expect(page.locator(".sat-model")).to_have_text(["small-soft"])
-    page.select_option("#model", label="both, side by side")
-    expect(page.locator(".sat-model")).to_have_text(["small-soft", "small-hard"])
-    page.select_option("#beam", "1")
-    expect(page.locator(".sat-facts").first).to_contain_text("greedy")
-    page.select_option("#model", label="small-hard")
-    expect(page.locator(".sat-model")).to_have_text(["small-hard"])
-    expect(page.locator(".sat-facts")).to_contain_text("greedy")
+def test_models_and_health(web: httpx.Client) -> None:
+    told = web.get("/v1/models").json()
+    schema.ModelsAnswer.model_validate(told)
+    assert [model["name"] for model in told["models"]] == ["small-soft", "small-hard"]
+    assert told["models"][1]["attention"] == "hard" and told["models"][0]["card"].startswith("# small-soft")
+    assert told["limits"]["request_photos"] == Limits().request_photos
+    assert web.get("/healthz").json() == {"status": "ok", "waiting": 0}
 
 
-def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
-    page = open_page(server.url)
-    page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
-    expect(page.locator("#settings")).to_be_visible()
-    for _ in range(6):  # the header's links come first
-        page.keyboard.press("Tab")
-        if page.locator("#choose").evaluate("one => one === document.activeElement"):
-            break
-    expect(page.locator("#choose")).to_be_focused()
-    with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Space")
-    chooser.value.set_files(photos[0])
-    expect(page.locator(".sat-word").first).to_be_visible()
-    for _ in range(15):
-        page.keyboard.press("Tab")
-        if page.locator(".sat-word").first.evaluate("one => one === document.activeElement"):
-            break
-    expect(page.locator(".sat-word").first).to_be_focused()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator(".sat-word").nth(1)).to_be_focused()
-    expect(page.locator(".sat-readout")).to_contain_text("peak α")
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/static/viewer.js", "/healthz", "/v1/models"])
+def test_head_is_answered_as_get_is_without_the_body(web: httpx.Client, path: str) -> None:
+    found, whole = web.head(path), web.get(path)
+    assert found.status_code == 200 and found.content == b"" and whole.content
+    assert dict(found.headers) == {**whole.headers, "date": found.headers["date"]}
+    assert_safe(found)
+    refused(web.get("/v1/captions"), 405)
+    assert web.head("/v1/captions").status_code == 405
 
 
-def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Serving) -> None:
-    page = open_page(server.url)
-    give = """(name) => {
-        const canvas = Object.assign(document.createElement("canvas"), { width: 31, height: 17 });
-        const bytes = Uint8Array.from(atob(canvas.toDataURL().split(",")[1]), (one) => one.charCodeAt(0));
-        const transfer = new DataTransfer();
-        transfer.items.add(new File([bytes], `${name}.png`, { type: "image/png" }));
-        const target = document.querySelector("main"), options = { bubbles: true, cancelable: true };
-        if (name === "pasted") {
-            target.dispatchEvent(new ClipboardEvent("paste", { ...options, clipboardData: transfer }));
-        } else {
-            const over = new DragEvent("dragover", { ...options, dataTransfer: transfer });
-            target.dispatchEvent(over);
-            if (!over.defaultPrevented || !document.body.classList.contains("dragging")) throw new Error("not taken");
-            target.dispatchEvent(new DragEvent("drop", { ...options, dataTransfer: transfer }));
-        }
-    }"""
-    page.evaluate(give, "dropped")
-    page.evaluate(give, "pasted")
-    expect(page.locator(".result h2")).to_have_text(["pasted.png", "dropped.png"])
-    expect(page.locator(".sat-viewer")).to_have_count(2)
-    assert "dragging" not in (page.locator("body").get_attribute("class") or "")
+# The pages and the manual
 
 
-def test_a_bad_file_is_told_and_the_others_are_captioned(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+def test_the_pages_load_from_here_alone(web: httpx.Client) -> None:
+    for path in ("/", "/docs"):
+        page = web.get(path)
+        assert_safe(page)
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy
+        assert "//" not in page.text
+        assets = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
+        assert assets
+        for asset in assets:
+            assert_safe(web.get(asset).raise_for_status())
+        assert not re.search(r"<script>|<style>|\sstyle=|\son\w+=", page.text)
+    assert web.get("/static/viewer.js").headers["content-type"].startswith("text/javascript")
+    for path in ("/nowhere", "/static/../app.py", "/static/swagger-ui/../core.py", "/static/swagger-ui/no.js"):
+        refused(web.get(path), 404)
+
+
+def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: httpx.Client, server: Serving) -> None:
+    document = web.get("/openapi.json").json()
+    assert set(document["paths"]) == {"/v1/captions", "/v1/log-probabilities", "/v1/models", "/healthz"}
+    (body,) = document["paths"]["/v1/captions"]["post"]["requestBody"]["content"].items()
+    kind, fields = body[0], body[1]["schema"]["properties"]
+    assert kind == "multipart/form-data" and fields["photos"]["maxItems"] == Limits().request_photos
+    assert fields["model"]["items"]["enum"] == ["small-soft", "small-hard"]
+    for host in (f"127.0.0.1:{server.port}", "localhost:8123"):
+        document = web.get("/openapi.json", headers={"host": host}).json()
+        assert document["servers"] == [{"url": f"http://{host}"}]
+        assert f"http://{host}/v1/captions" in document["info"]["description"]
+    assert '"/openapi.json"' in web.get("/static/docs.js").text
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        ({"data": {"beam": "0"}}, 422, ["beam", "greater than or equal to 1"]),
+        ({"data": {"beam": "101"}}, 422, ["beam", "100"]),
+        ({"data": {"beam": "many"}}, 422, ["beam"]),
+        ({"data": {"beam": ["1", "2"]}}, 422, ["beam"]),
+        ({"data": {"model": "nobody"}}, 422, ["nobody", "small-soft, small-hard"]),
+        ({"data": {"model": ["small-soft"] * 9}}, 422, ["model"]),
+        ({"data": {"look": "away"}}, 422, ["look", "expectation"]),
+        ({"data": {"url": "http://example.org/a.jpg"}}, 422, ["url", "not permitted"]),
+        ({"files": [("photos", (None, "text"))]}, 422, ["as files"]),
+        ({"files": [("photo", ("a.png", RED))]}, 422, ["photo: is a file"]),
+        ({"files": [("beam", (None, "1"))]}, 422, ["no photo"]),
+        ({"files": form(*[RED] * 17)}, 413, ["17 photos", "at most 16"]),
+        ({"files": None, "json": {"photos": ["aGk="]}}, 415, ["application/json", "multipart/form-data"]),
+        ({"files": None, "content": RED}, 415, ["missing", "multipart/form-data"]),
+        ({"files": None, "content": b"xx", "headers": {"content-type": "multipart/form-data; boundary=a"}}, 400, []),
+        ({"files": None, "content": b"xx", "headers": {"content-type": "multipart/form-data"}}, 400, ["boundary"]),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    web: httpx.Client, request_: dict[str, Any], status: int, words: list[str]
 ) -> None:
-    bad = tmp_path / "notes <b>.jpg"
-    bad.write_bytes(b"<svg onload=alert(1)>")
-    page = open_page(server.url)
-    page.set_input_files("#choose", [photos[0], bad, photos[1]])
-    expect(page.locator(".sat-viewer")).to_have_count(2)
-    told = page.locator(".result", has_text="notes <b>.jpg")
-    expect(told.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
-    expect(told.get_by_role("button", name="Try again")).to_have_count(0)
-    expect(told.get_by_role("button", name="Save")).to_have_count(0)
+    refused(web.post("/v1/captions", **{"files": form(RED), **request_}), status, *words)
 
 
-def test_a_photo_that_the_browser_cannot_show_is_captioned(
-    open_page: Callable[..., Page], server: Serving, tmp_path: Path
+def test_a_fault_of_a_model_is_told_and_survived(
+    monkeypatch: pytest.MonkeyPatch, web: httpx.Client, captioners: list[Captioner]
 ) -> None:
-    shape_photo(*SCENES[0]).save(tmp_path / "scan.tif")
-    page = open_page(server.url)
-    page.set_input_files("#choose", tmp_path / "scan.tif")
-    expect(page.locator(".sat-word").first).to_be_visible()
-    expect(page.locator(".sat-facts")).to_contain_text("this browser cannot show this kind of photo")
+    def broken(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(captioners[0], "search", broken)
+        answer = web.post("/v1/captions", files=form(RED))
+    refused(answer, 500, "RuntimeError")
+    assert answer.headers["connection"] == "close"  # as uvicorn will: else the next request may meet a closed door
+    assert web.post("/v1/captions", files=form(RED)).status_code == 200
 
 
-def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
-    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    page = open_page(server.url, color_scheme="dark", **phone)
-    expect(page.get_by_text("Take a photo")).to_be_visible()
-    page.select_option("#model", label="both, side by side")
-    page.set_input_files("#choose", photos[0])
-    expect(page.locator(".sat-word").first).to_be_visible()
-    page.locator(".sat-word").first.tap()
-    expect(page.locator(".sat-readout").first).to_contain_text("peak α")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.emulate_media(color_scheme="light")
-    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-    def brightness(colour: str) -> int:
-        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
-
-    assert brightness(dark) < 150 < 600 < brightness(light)
-    expect(open_page(server.url).get_by_text("Take a photo")).to_be_hidden()  # where there is a mouse
+# Starting
 
 
-def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], photos: list[Path]) -> None:
-    with serving(small_captioners()) as running:
-        page = open_page(running.url)
-        page.set_input_files("#choose", photos[0])
-        expect(page.locator(".sat-viewer")).to_have_count(1)
-    page.set_input_files("#choose", photos[1])
-    expect(page.get_by_role("alert")).to_contain_text("does not answer")
-    expect(page.locator(".result").first.locator(".state")).to_contain_text("Waiting for the server")
-    expect(page.locator(".sat-viewer")).to_have_count(1)  # what is there stays
-    with serving(small_captioners(), port=running.port):
-        expect(page.locator(".sat-viewer")).to_have_count(2)
-        expect(page.get_by_role("alert")).to_be_hidden()
+def test_models_that_cannot_be_served(captioners: list[Captioner]) -> None:
+    with pytest.raises(SatError, match="no model"):
+        make_app([])
+    with pytest.raises(SatError, match="two models are called small-soft"):
+        make_app([captioners[0], captioners[0]])
 
 
-def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[Path]) -> None:
-    with serving(small_captioners(), token="secret") as running:
-        page = open_page(running.url)
-        page.get_by_role("textbox", name="Token").fill("wrong")
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("textbox", name="Token")).to_have_value("")  # asked again
-        page.get_by_role("textbox", name="Token").fill("secret")
-        page.get_by_role("button", name="Go on").click()
-        expect(page.locator("#asked")).to_be_hidden()
-        page.set_input_files("#choose", photos[:2])
-        expect(page.locator(".sat-viewer")).to_have_count(2)
+def test_models_of_one_encoder_share_it() -> None:
+    captioners = small_captioners()
+    assert captioners[0].encoder is not captioners[1].encoder
+    with serving(captioners):
+        assert captioners[0].encoder is captioners[1].encoder

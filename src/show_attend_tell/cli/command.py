@@ -11,7 +11,6 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from show_attend_tell import threads
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_file, replace
 
@@ -146,24 +145,8 @@ ranking_options = _options(
         help="Weight ω of the reranker in the caption score; 0 turns it off. [default: the model's]",
     ),
 )
-
-
-def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | None) -> None:
-    if number is not None:
-        threads.use_threads(number)  # before the command imports PyTorch
-
-
-device_option = _options(
-    click.option(
-        "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
-    ),
-    click.option(
-        "--threads",
-        type=click.IntRange(1),
-        expose_value=False,
-        callback=_use_threads,
-        help="Number of processor threads to compute on. [default: one for each core]",
-    ),
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
 )
 weights_option = click.option(
     "--encoder-weights",

@@ -1,8 +1,6 @@
 """`sat serve`: the models over HTTP, and the web app."""
 
-import asyncio
 import contextlib
-import logging
 import os
 import sys
 from typing import Any
@@ -51,20 +49,18 @@ def serve(
 ) -> None:
     """Serve captions over HTTP, with a web app.
 
-    Photos stay in memory and are not logged. Needs pip install 'show-attend-tell[serve]'.
+    Photos stay in memory and are not logged. Install it with pip install 'show-attend-tell[serve]'.
     """
-    from show_attend_tell.server.app import make_app
+    from show_attend_tell.server import Server, make_app
     from show_attend_tell.server.guard import is_loopback
 
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
         raise SatError("the token must be printable ASCII, without spaces around it: give another")
     if token is None and not is_loopback(host):
         raise SatError(
-            f"{host or 'the empty address'} can be reached from other machines, and whoever reaches it could use this "
-            "one's time: set SAT_TOKEN to a secret, or keep --host 127.0.0.1"
+            f"{host or 'the empty address'} can be reached from other machines, so others could use this one: set "
+            "SAT_TOKEN to a secret, or keep --host 127.0.0.1"
         )
-    import uvicorn
-
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.checkpoint.find import shipped_models
 
@@ -74,23 +70,14 @@ def serve(
         captioners = [
             Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in chosen
         ]
-        app = make_app(captioners, token=token)
+        server = Server(make_app(captioners, token=token))
         name = f"[{host}]" if ":" in host else host
         click.echo(f"serving {', '.join(captioner.name for captioner in captioners)} at ", nl=False)
         click.echo(f"http://{name}:{listener.getsockname()[1]}/ (Ctrl-C stops)")
         sys.stdout.flush()
-        config: dict[str, Any] = {"ws": "none", "server_header": False, "log_level": "warning"}
-        config["timeout_graceful_shutdown"] = 10  # seconds after Ctrl-C, for what is in flight
-        server = uvicorn.Server(uvicorn.Config(app, **config))
-        logging.getLogger("uvicorn.error").addFilter(is_fault)
-        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once all in flight is answered
+        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again at its end
             server.run(sockets=[listener])
         click.echo("stopped")
-
-
-def is_fault(record: logging.LogRecord) -> bool:
-    """Whether a line of the log is worth a reader's time: a request that was given up at the end is not."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listening(host: str, port: int) -> Any:

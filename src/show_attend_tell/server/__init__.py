@@ -1,16 +1,20 @@
 """The server and its web app: `make_app` answers over HTTP what a `Captioner` answers in Python.
 
-    a request → guard → reading (bytes and pixels counted) → batching (one thread owns the models) → an answer
+    a request → guard (who may ask) → reading (bytes and pixels counted) → queue (one thread has the models) → an answer
 
-`page` holds the web app; it shows captions by the package's viewer.
+`service` leads a request through these; `app` holds the paths; `page` holds the web app and the API's manual.
 """
+
+from importlib import import_module
 
 from show_attend_tell.errors import SatError
 
 try:
+    import_module("fastapi_offline")  # whose files of Swagger UI the API's manual is shown with
     from show_attend_tell.server.app import make_app
+    from show_attend_tell.server.guard import Server
     from show_attend_tell.server.limits import Limits
 except ModuleNotFoundError as error:
     raise SatError(f"the server needs {error.name}: pip install 'show-attend-tell[serve]'") from None
 
-__all__ = ["Limits", "make_app"]
+__all__ = ["Limits", "Server", "make_app"]

@@ -1,5 +1,6 @@
-"""The app: what can be asked, and in which form it is answered."""
+"""The app: what can be asked over HTTP, the web app, and the API's manual."""
 
+import asyncio
 import dataclasses
 import io
 from collections.abc import AsyncIterator, Sequence
@@ -12,6 +13,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
 from show_attend_tell import __version__
 from show_attend_tell.captioner import Caption, Captioner
@@ -21,33 +23,49 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.manual import manual
-from show_attend_tell.server.service import Photo, Service
+from show_attend_tell.server.queue import Photo
+from show_attend_tell.server.service import Service
 from show_attend_tell.show import page as viewer
 
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+SWAGGER = "/static/swagger-ui"  # where the files of Swagger UI are, which show the API's manual
+
+ABOUT = """Captions of photos. For each word, the answer says where the model looked (α) and how much the word relied
+on the photo (β).
+
+Send photos as files of a form (`multipart/form-data`), under the name `photos`:
+
+    curl -F photos=@dog.jpg -F beam=5 -F attention=false {server}/v1/captions
+    curl -F photos=@dog.jpg -F format=png -o caption.png {server}/v1/captions
+    curl -F photos=@dog.jpg -F "captions=a dog runs" -F "captions=a cat sleeps" {server}/v1/log-probabilities
+    curl {server}/v1/models
+
+Every refusal is a JSON object (RFC 9457) whose `detail` says what is wrong and what to do.
+
+[Open the web app](/)
+"""
 
 
-def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, token: str | None = None) -> FastAPI:
-    """The app that serves these models; the first answers when a request names none.
+def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, token: str | None = None) -> Guard:
+    """The ASGI app that serves these models; the first answers when a request names none.
 
     With a ``token`` every request under /v1/ must bring it; without one the app answers this machine alone. The models'
-    thread starts here and ends with the app's lifespan, when all that waits is done. Raises `SatError` for no model, or
-    two of one name.
+    thread starts here. It ends with the app's lifespan, when all that waits is done. Raises `SatError` when there is no
+    model, or when two have the same name.
     """
     service = Service(captioners, limits or Limits())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        service.batcher.stop()
+        await asyncio.to_thread(service.stop)  # aside, so that the last answers are sent meanwhile
 
     app = FastAPI(
         title="Show, Attend and Tell",
         version=__version__,
-        description="Captions of photos, with where the model looked for each word and how much it relied on looking.",
-        docs_url=None,  # their scripts would come from another host
+        openapi_url=None,  # `pages` serves these three: the document says its own address, and no script comes from
+        docs_url=None,  # another host
         redoc_url=None,
         lifespan=lifespan,
         exception_handlers={
@@ -57,10 +75,10 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
             Exception: on_fault,
         },
     )
-    app.add_middleware(Guard, token=token)
     app.include_router(api(service, token))
     app.include_router(pages(app))
-    return app
+    app.mount(SWAGGER, StaticFiles(packages=[("fastapi_offline", "static")]))
+    return Guard(app, token=token, close=service.close)
 
 
 async def on_problem(request: Request, problem: Any) -> Response:
@@ -70,24 +88,24 @@ async def on_problem(request: Request, problem: Any) -> Response:
 
 
 async def on_sat_error(request: Request, error: Exception) -> Response:
-    """What a model cannot do, such as a picture of attention that it has not."""
+    """A request that a model cannot fulfil, such as a picture of attention by a model without attention."""
     return Problem(422, f"{error}.").answer()
 
 
 async def on_http_exception(request: Request, error: Any) -> Response:
-    """A refusal of the framework's: no such path, no such method."""
+    """A refusal by the framework: no such path, no such method."""
     return Problem(error.status_code, f"{error.detail}: see /docs.", headers=error.headers).answer()
 
 
 async def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of the program; uvicorn logs its traceback, which holds no photo, and then ends the connection: said in
-    the answer, so that no client sends its next request into the closing door."""
-    detail = f"A fault of the server ({type(error).__name__}), which has logged it."
+    """A fault of the program. uvicorn logs the traceback, which holds no photo, and closes the connection; the answer
+    says so, because a client would otherwise send its next request into a closed connection."""
+    detail = f"The server has a fault ({type(error).__name__}). Its log tells more."
     return Problem(500, detail, headers={"Connection": "close"}).answer()
 
 
 def api(service: Service, token: str | None) -> APIRouter:
-    """What programs ask."""
+    """The paths for programs."""
     router = APIRouter()
     v1 = APIRouter(
         prefix="/v1",
@@ -99,42 +117,45 @@ def api(service: Service, token: str | None) -> APIRouter:
 
     @v1.post(
         "/captions",
+        tags=["Photos"],
+        summary="Caption photos",
         response_model=list[schema.CaptionAnswer],
         responses={200: schema.CAPTIONS, **refused},
-        openapi_extra=schema.request_body(schema.CaptionsForm, schema.CaptionsJSON, limits, names),
+        openapi_extra=schema.request_body(schema.CaptionFields, limits, names),
     )
     async def captions(request: Request) -> Response:
-        """Caption photos: one caption for each photo by each model, in the order of the photos."""
-        async with service.deadline():
-            async with service.reader.uploads(request, schema.CaptionFields, schema.CaptionsJSON) as (asked, uploads):
-                models = service.named(asked.model or [])
-                if asked.format == "png" and len(uploads) > 1:
-                    raise Problem(422, "format: a png shows one photo, send one or ask for html.")
-                photos = await service.photos(uploads, models, show=asked.format != "json")
-            found: list[Caption] = await service.answers(photos, models, beam=asked.beam, look=asked.look)
+        """One caption for each photo by each model, in the order of the photos."""
+        async with service.visit(request, schema.CaptionFields) as visit:
+            asked = visit.asked
+            models, several = service.named(asked.model or []), len(visit.body.uploads) > 1
+            if asked.format == "png" and several:
+                raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
+            photos = await service.photos(visit, models, show=asked.format != "json")
+            found: list[Caption] = await service.answers(visit, photos, models, beam=asked.beam, look=asked.look)
             if asked.format == "json":
                 told = [caption.to_dict() for caption in found]
                 return JSONResponse(told if asked.attention else [{**caption, "attention": None} for caption in told])
-            work = partial(drawn, photos, models, found, asked.format)
-            return await service.reader.aside(work)
+            return await service.reader.aside(partial(drawn, photos, models, found, asked.format))
 
     @v1.post(
         "/log-probabilities",
+        tags=["Photos"],
+        summary="Score captions",
         response_model=list[schema.ScoresAnswer],
         response_description="The scores for each photo.",
         responses=refused,
-        openapi_extra=schema.request_body(schema.ScoresForm, schema.ScoresJSON, limits, names),
+        openapi_extra=schema.request_body(schema.ScoreFields, limits, names),
     )
     async def log_probabilities(request: Request) -> Response:
-        """Score captions: log p(caption | photo) of each caption for each photo, in the order of the photos."""
-        async with service.deadline():
-            async with service.reader.uploads(request, schema.ScoreFields, schema.ScoresJSON) as (asked, uploads):
-                model = service.named([asked.model] if asked.model is not None else [])[0]
-                words = [tokenise(caption) for caption in asked.captions]
-                if [] in words:
-                    raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
-                photos = await service.photos(uploads, [model], show=False)
-            found = await service.answers(photos, [model], look=asked.look, captions=asked.captions)
+        """log p(caption | photo) of each caption for each photo, in the order of the photos."""
+        async with service.visit(request, schema.ScoreFields) as visit:
+            asked = visit.asked
+            model = service.named([asked.model] if asked.model is not None else [])[0]
+            words = [tokenise(caption) for caption in asked.captions]
+            if [] in words:
+                raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
+            photos = await service.photos(visit, [model], show=False)
+            found = await service.answers(visit, photos, [model], look=asked.look, captions=asked.captions)
         vocabulary = model.checkpoint.vocabulary
         return JSONResponse(
             [
@@ -156,7 +177,13 @@ def api(service: Service, token: str | None) -> APIRouter:
             ]
         )
 
-    @v1.get("/models", response_model=schema.ModelsAnswer, response_description="The models, the default first.")
+    @v1.get(
+        "/models",
+        tags=["Server"],
+        summary="List the models",
+        response_model=schema.ModelsAnswer,
+        response_description="The models, the default first.",
+    )
     async def models() -> Response:
         """The models that are served, with their scores and cards, and the limits of a request."""
         told = []
@@ -179,21 +206,23 @@ def api(service: Service, token: str | None) -> APIRouter:
 
     @router.get(
         "/healthz",
+        tags=["Server"],
+        summary="Check the server",
         response_model=schema.HealthAnswer,
-        response_description="All is well.",
+        response_description="The server works.",
         responses=schema.refusals(403, 503),
     )
     async def healthz() -> Response:
-        """Whether the server captions, and how many photos wait."""
-        if not service.batcher.alive:
+        """Whether the server works, and how many photos wait."""
+        if not service.queue.alive:
             raise Problem(503, "The models' thread has ended: start the server again.")
-        return JSONResponse({"status": "ok", "waiting": service.batcher.waiting})
+        return JSONResponse({"status": "ok", "waiting": service.queue.waiting})
 
     return router
 
 
 def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[Caption], kind: str) -> Response:
-    """The captions with the photos' small copies, as a picture or as the viewer's page."""
+    """The captions with the photos' small copies, as a picture or as a page."""
     captions = []
     for number, caption in enumerate(found):
         photo = photos[number // len(models)].copy
@@ -214,7 +243,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
 
 
 def pages(app: FastAPI) -> APIRouter:
-    """What people look at: the web app and the manual of the API."""
+    """What people look at: the web app, and the manual of the API."""
     router = APIRouter(include_in_schema=False)
     sent = viewer.assets() | {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
 
@@ -222,14 +251,20 @@ def pages(app: FastAPI) -> APIRouter:
     async def index() -> Response:
         return HTMLResponse(sent["index.html"])
 
+    @router.get("/docs")
+    async def docs() -> Response:
+        return HTMLResponse(sent["docs.html"])
+
+    @router.get("/openapi.json")
+    async def openapi(request: Request) -> Response:
+        server, document = str(request.base_url).rstrip("/"), app.openapi()
+        about = {**document["info"], "description": ABOUT.format(server=server)}
+        return JSONResponse({**document, "info": about, "servers": [{"url": server}]})
+
     @router.get("/static/{name}")
     async def static(name: str) -> Response:
         if name not in sent:
             raise HTTPException(404)
         return Response(sent[name], media_type=TYPES[Path(name).suffix])
-
-    @router.get("/docs")
-    async def docs() -> Response:
-        return HTMLResponse(manual(app.openapi()))
 
     return router

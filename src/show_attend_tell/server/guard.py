@@ -1,11 +1,19 @@
-"""What stands before every request: who may ask, and what a browser may do with the answers."""
+"""What stands before the app: who may ask, what a browser may do with the answers, and how long a client may stall."""
 
+import asyncio
 import hmac
+import http
 import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
+import h11
+import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from show_attend_tell.server.limits import Problem
 
@@ -23,7 +31,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address: localhost, 127.0.0.1 and their like."""
+    """Whether only this machine reaches that address: localhost, 127.0.0.1 and the like."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -31,22 +39,26 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Lets requests pass to the app or refuses them, and puts the safety headers on every answer.
+    """The app behind a guard, which lets requests pass or refuses them, and puts the safety headers on every answer.
 
-    With a ``token``, all under /v1/ must bring it. Without one the server is for this machine, and must be called by a
-    name of this machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS rebinding). What a
-    browser sends on behalf of another site is refused in any case.
+    With a ``token``, all requests under /v1/ must bring it. Without one the server is for this machine, and must be
+    called by a name of this machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS
+    rebinding). A browser's request for another site's page is always refused. HEAD is answered as GET is, without the
+    body. `Server` calls ``close`` when it begins to stop.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str | None) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, *, token: str | None, close: Callable[[], None]) -> None:
+        self.app, self.token, self.close = app, token, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        started = False
 
         async def guarded(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
@@ -55,9 +67,14 @@ class Guard:
 
         try:
             self.check(scope["path"], Headers(scope=scope))
+            as_get = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self.app(as_get, receive, guarded)
         except Problem as problem:
-            return await problem.answer()(scope, receive, guarded)
-        await self.app(scope, receive, guarded)
+            await problem.answer()(scope, receive, guarded)
+        except asyncio.CancelledError:  # by uvicorn, which waits only so long at its end
+            if started:
+                raise
+            await Problem.stopping().answer()(scope, receive, guarded)
 
     def check(self, path: str, headers: Headers) -> None:
         """Raise `Problem` for a request that may not pass."""
@@ -66,7 +83,7 @@ class Guard:
             detail = "This server is for this machine alone: call it localhost or 127.0.0.1, or start it with a token."
             raise Problem(403, detail)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             raise Problem(403, "Another site's page may not ask this server.")
         if self.token is not None and path.startswith("/v1/"):
             given = headers.get("authorization", "")
@@ -81,3 +98,93 @@ def name(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:  # [ without ]
         return ""
+
+
+class Connection(H11Protocol):
+    """uvicorn's HTTP/1.1 connection, which ends when a client stalls: it sends half a request's headers, or does not
+    read its answer. (A stalled body has the time of a request, `Limits.request_seconds`.)"""
+
+    head_seconds = 10.0  # for a request's headers, from the first byte; for a new connection, from its opening
+    unread_seconds = 30.0  # for the client to read more of its answer
+    _head: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for timer in (self._head, self._unread):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._await_head()
+
+    def _await_head(self) -> None:
+        """Start the time for a request's headers when they are missing, and end it when they are there."""
+        missing = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+        if missing and self._head is None:
+            self._head = self.loop.call_later(self.head_seconds, self._head_is_late)
+        elif not missing and self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _head_is_late(self) -> None:
+        if self.conn.trailing_data[0]:
+            self._refuse(Problem(408, f"The request's headers took longer than {self.head_seconds:g} s."))
+        else:
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Problem(400, "This is not an HTTP request."))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer and close the connection, before a request has reached the app."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = problem.answer()
+            safety = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            headers = [*answer.raw_headers, *safety, (b"connection", b"close")]
+            reason = http.HTTPStatus(problem.status).phrase.encode()
+            response = h11.Response(status_code=problem.status, headers=headers, reason=reason)
+            for event in (response, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = self.loop.call_later(min(2.0, self.unread_seconds), self.transport.abort)
+
+
+class Server(uvicorn.Server):
+    """uvicorn for a guarded app. When it stops, it answers what is in the queue, for ten seconds at most."""
+
+    def __init__(self, app: Guard, **options: Any) -> None:
+        settings: dict[str, Any] = {
+            "http": Connection,
+            "ws": "none",
+            "lifespan": "on",
+            "server_header": False,
+            "log_level": "warning",
+            "timeout_graceful_shutdown": 10,
+        }
+        super().__init__(uvicorn.Config(app, **settings | options))
+        self.guard = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.guard.close()
+        await super().shutdown(sockets)

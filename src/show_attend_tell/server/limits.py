@@ -1,4 +1,4 @@
-"""What a request may ask for, and how it is told no: every refusal is a JSON problem (RFC 9457)."""
+"""The limits of a request, and refusals: each refusal is a JSON problem (RFC 9457)."""
 
 import http
 import math
@@ -20,9 +20,9 @@ class Limits:
     request_bytes: int = 20_000_000  # a request's body, counted while it is read
     photo_pixels: int = 50_000_000  # a photo's width × height, read from its header before it is decoded
     request_photos: int = 16
-    held_bytes: int = 256_000_000  # the bodies of all requests that are not decoded yet
-    waiting_photos: int = 256  # that wait for the model, counted once for each model asked
-    request_seconds: float = 60.0  # from its first byte to its answer
+    held_bytes: int = 256_000_000  # the bodies of all requests whose photos are not decoded yet
+    waiting_photos: int = 256  # photos in the queue, counted once for each model
+    request_seconds: float = 60.0  # from a request's first byte to its answer
 
 
 class Problem(Exception):
@@ -42,6 +42,12 @@ class Problem(Exception):
         """No room now, and when to come back."""
         retry = {"Retry-After": str(max(1, math.ceil(seconds)))}
         return cls(503, detail, headers=retry, limit=limit, maximum=maximum)
+
+    @classmethod
+    def stopping(cls) -> "Problem":
+        """The server ends before it can answer."""
+        retry = {"Retry-After": "5", "Connection": "close"}
+        return cls(503, "The server is stopping: send the request again when the server is back.", headers=retry)
 
     def answer(self) -> JSONResponse:
         """The problem as a client reads it."""

@@ -1,14 +1,11 @@
 """From a request's body to photos, within the limits: counted while read, measured before decoded, never on a disk."""
 
 import asyncio
-import base64
-import binascii
 import io
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import PureWindowsPath
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
@@ -22,7 +19,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.server.limits import Limits, Problem
 
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
-DROPPED = 10  # times the limit: so much of too long a body is read and dropped, that its sender may hear why
+DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
 
 F = TypeVar("F", bound=BaseModel)
 T = TypeVar("T")
@@ -37,19 +34,27 @@ class Upload(NamedTuple):
 
 
 class InMemory(MultiPartParser):
-    """Starlette's reader of forms, which by itself puts files of more than a megabyte on the disk."""
+    """Starlette's reader of forms, which by itself writes files of more than a megabyte to the disk."""
 
-    spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: there is no size at which it does
+    spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: never
+
+
+def check_in_memory() -> None:
+    """Raise `SatError` when this Starlette is too old to keep the photos of a form off the disk."""
+    if not hasattr(MultiPartParser, "spool_max_size"):
+        raise SatError("this Starlette would write photos to the disk: pip install 'starlette>=0.46'")
 
 
 class Body:
-    """A request's body in chunks, counted against the limits while it is read, until `release`."""
+    """A request's body: its bytes are counted against the limits while they come, and until `release`."""
 
     def __init__(self, request: Request, reader: "Reader") -> None:
         self.request, self.reader = request, reader
         self.size = 0
+        self.uploads: list[Upload] = []
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes; raises `Problem` for too many bytes, once its sender can hear it."""
         most, room = self.reader.limits.request_bytes, self.reader.limits.held_bytes
         refusal: Problem | None = None
         dropped = 0
@@ -71,106 +76,81 @@ class Body:
             raise refusal
 
     def release(self) -> None:
+        """Let go of the photos as they came."""
+        self.uploads.clear()
         self.reader.held -= self.size
+        self.size = 0
 
 
 class Reader:
     """Reads the fields and photos of requests."""
 
     def __init__(self, limits: Limits) -> None:
+        check_in_memory()
         self.limits = limits
         self.held = 0  # bytes of bodies in memory
         self._threads = ThreadPoolExecutor(DECODERS, "photos")
 
-    @asynccontextmanager
-    async def uploads(
-        self, request: Request, fields: type[F], body: type[F]
-    ) -> AsyncGenerator[tuple[F, list[Upload]], None]:
-        """The fields of a request and its photos, which are held in memory until the context is left.
+    async def read(self, request: Request, fields: type[F]) -> tuple[F, Body]:
+        """The fields of a form, and its body with the photos, which the caller must `release`.
 
-        A form is read as ``fields`` and JSON as ``body``, the same with ``photos`` in base64. Raises `Problem` for what
-        cannot be read and for what is over a limit.
+        Raises `Problem` for what cannot be read and for what is over a limit.
         """
         if request.query_params:
             given = ", ".join(sorted(set(request.query_params)))
-            raise Problem(422, f"{given} in the address says nothing here: send it as a field of the body.")
-        arriving, uploads = Body(request, self), list[Upload]()
+            raise Problem(422, f"{given} in the address says nothing here: send it as a field of the form.")
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "multipart/form-data":
+            raise Problem(415, f"The content type is {kind or 'missing'}: send a form, multipart/form-data.")
+        body = Body(request, self)
         try:
-            try:
-                found, uploads = await self._parsed(arriving, fields, body)
-            except ClientDisconnect:
-                raise Problem(400, "The request broke off.") from None
+            found = await from_form(body, fields)
             most = self.limits.request_photos
-            if len(uploads) > most:
-                detail = f"{len(uploads)} photos in one request: send at most {most}."
+            if len(body.uploads) > most:
+                detail = f"{len(body.uploads)} photos in one request: send at most {most}."
                 raise Problem.over("request_photos", most, 413, detail)
-            if not uploads:
+            if not body.uploads:
                 raise Problem(422, "There is no photo in the request: send one or several as `photos`.")
-            yield found, uploads
-        finally:
-            uploads.clear()
-            arriving.release()
+        except BaseException:
+            body.release()
+            raise
+        return found, body
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Do in a thread of the photos' what would keep the other requests waiting."""
+        """Do work in one of the photos' threads that would hold up the other requests here."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    async def _parsed(self, arriving: Body, fields: type[F], body: type[F]) -> tuple[F, list[Upload]]:
-        kind = arriving.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "multipart/form-data":
-            return await from_form(arriving, fields)
-        if kind == "application/json":
-            return from_json(b"".join([chunk async for chunk in arriving.chunks()]), body)
-        raise Problem(415, f"The content type is {kind or 'missing'}: send multipart/form-data or application/json.")
 
-
-async def from_form(arriving: Body, fields: type[F]) -> tuple[F, list[Upload]]:
-    """The fields and photos of a form; a field given several times is a list."""
+async def from_form(body: Body, fields: type[F]) -> F:
+    """The fields of a form, whose photos become the body's; a field that comes several times is a list."""
     try:
-        form = await InMemory(arriving.request.headers, arriving.chunks()).parse()
-    except (MultiPartException, ValueError) as error:  # ValueError: of a charset that cannot be
-        raise Problem(
-            400, f"The form cannot be read: {getattr(error, 'message', 'its charset is not known')}"
-        ) from None
-    values: dict[str, Any] = {}
-    uploads: list[Upload] = []
+        form = await InMemory(body.request.headers, body.chunks()).parse()
+    except ClientDisconnect:
+        raise Problem(400, "The request broke off.") from None
+    except (MultiPartException, ValueError) as error:  # ValueError: an unknown charset
+        reason = getattr(error, "message", "its charset is not known")
+        raise Problem(400, f"The form cannot be read: {reason}") from None
+    values: dict[str, list[str]] = {}
     try:
         for name, value in form.multi_items():
             if name == "photos":
                 if isinstance(value, str):
                     raise Problem(422, "A photo came as text: send `photos` as files, with a file name.")
-                uploads.append(upload(len(uploads), value.filename, await value.read()))
+                body.uploads.append(upload(len(body.uploads), value.filename, await value.read()))
             elif isinstance(value, UploadFile):
-                raise Problem(422, f"{name}: is a file, and should be text; photos belong in `photos`.")
+                raise Problem(422, f"{name}: is a file and should be text. Photos belong in `photos`.")
             else:
-                values[name] = [*values[name], value] if name in values else [value]
+                values.setdefault(name, []).append(value)
     finally:
         await form.close()
-    single = {name: value[0] if len(value) == 1 else value for name, value in values.items()}
     try:
-        return fields.model_validate(single), uploads
+        return fields.model_validate({name: found[0] if len(found) == 1 else found for name, found in values.items()})
     except ValidationError as error:
         raise unfit(error) from None
-
-
-def from_json(text: bytes, body: type[F]) -> tuple[F, list[Upload]]:
-    """The fields and photos of a JSON object."""
-    try:
-        found = body.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise unfit(error) from None
-    uploads = []
-    for number, photo in enumerate(found.photos):  # type: ignore[attr-defined]
-        encoded = photo.partition(",")[2] if photo.startswith("data:") else photo
-        try:
-            uploads.append(upload(number, None, base64.b64decode(encoded, validate=True)))
-        except (binascii.Error, ValueError):
-            raise Problem(422, f"Photo {number + 1} is not in base64.") from None
-    found.photos.clear()  # type: ignore[attr-defined]  # the text is not needed any more
-    return found, uploads
 
 
 def upload(number: int, filename: str | None, data: bytes) -> Upload:
+    """The photo of that number, from 0, under the last part of its file name."""
     name = PureWindowsPath(filename).name if filename else None  # which parts at both kinds of slashes
     return Upload(name, data, f"Photo {number + 1}" + (f" ({name})" if name else ""))
 
@@ -185,7 +165,7 @@ def unfit(error: ValidationError) -> Problem:
 
 
 def opened(upload: Upload, limits: Limits) -> Image.Image:
-    """The photo as `photos.open_photo` gives it; raises `Problem` for what is none, or has too many pixels."""
+    """The photo as `photos.open_photo` gives it; raises `Problem` for a file that is not a photo or is too large."""
     Image.init()
     formats = [name for name in FORMATS if name in Image.OPEN]
     if not upload.data:
@@ -211,5 +191,5 @@ def opened(upload: Upload, limits: Limits) -> Image.Image:
 
 
 def too_large(upload: Upload, size: str, limits: Limits) -> Problem:
-    detail = f"{upload.label} has {size}: at most {limits.photo_pixels:,} are decoded here, make it smaller first."
+    detail = f"{upload.label} has {size}, and at most {limits.photo_pixels:,} are decoded here: make it smaller first."
     return Problem.over("photo_pixels", limits.photo_pixels, 413, detail)

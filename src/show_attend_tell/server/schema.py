@@ -3,140 +3,130 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from show_attend_tell.model.attention import LookName
 from show_attend_tell.server.limits import LONGEST_CAPTION, MOST_BEAM, MOST_CAPTIONS, Limits
 
 
-def one_or_several(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """A field that came once as the list that it would be had it come twice."""
     return [value] if isinstance(value, str) else value
 
 
-# A photo of one grey pixel.
-DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGOoBwAAgQCA05RTSgAAAABJRU5ErkJggg=="
-File = Annotated[bytes, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})]
-Base64 = Annotated[str, WithJsonSchema({"type": "string", "contentEncoding": "base64", "examples": [DOT]})]
 Names = Annotated[list[str], Field(min_length=1, max_length=8)]
-A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # what `vocabulary.tokenise` leaves something of
+A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `vocabulary.tokenise` leaves something
 Text = Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_CAPTIONS)]
 LookField = Annotated[
     LookName | None,
-    Field(description="By the mean over all places, at the one likeliest, or at one drawn by α. Default: the model's."),
+    Field(
+        description="How attention is read: `expectation` (the mean over all places, weighted by α), `likeliest` (the "
+        "place with the largest α) or `sampled` (a place drawn at random by α). Default: the model's."
+    ),
 ]
 
 
 class Fields(BaseModel):
-    """What both kinds of request have in common; a field that is not listed is refused."""
+    """The fields of a form beside its photos; a field that is not listed is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class CaptionFields(Fields):
-    """How photos are to be captioned, all of it optional."""
+    """How to caption the photos."""
 
     model: Annotated[
         Names | None,
-        BeforeValidator(one_or_several, json_schema_input_type=str | Names | None),
-        Field(description="One or several models, by name. Default: the first served."),
+        BeforeValidator(listed),
+        Field(description="Names of one or several models. Default: the first model served."),
     ] = None
     beam: Annotated[
-        int | None, Field(ge=1, le=MOST_BEAM, description="Width of the beam; 1 is greedy. Default: the model's.")
+        int | None,
+        Field(
+            ge=1,
+            le=MOST_BEAM,
+            description="Width of the beam search; 1 is greedy search. Default: the model's.",
+            examples=[5],
+        ),
     ] = None
     look: LookField = None
-    attention: Annotated[bool, Field(description="Whether α, the map of each word, is in the answer.")] = True
+    attention: Annotated[bool, Field(description="Whether the answer holds α, the attention map of each word.")] = True
     format: Annotated[
         Literal["json", "png", "html"],
-        Field(description="The captions as JSON, a picture of one photo's, or the viewer's page."),
+        Field(description="Form of the answer: JSON, a picture (of one photo), or a page to explore the captions in."),
     ] = "json"
 
 
 class ScoreFields(Fields):
-    """Which captions are to be scored, by which model."""
+    """Which captions to score, and with which model."""
 
     captions: Annotated[
         Texts,
-        BeforeValidator(one_or_several, json_schema_input_type=Text | Texts),
-        Field(description="Captions, each scored for each photo."),
+        BeforeValidator(listed),
+        Field(description="Captions to score. Each caption is scored for each photo."),
     ]
-    model: Annotated[str | None, Field(description="A model, by name. Default: the first served.")] = None
+    model: Annotated[str | None, Field(description="Name of a model. Default: the first model served.")] = None
     look: LookField = None
 
 
-class CaptionsJSON(CaptionFields):
-    """`CaptionFields` with the photos, as JSON holds them."""
-
-    photos: Annotated[list[Base64], Field(description="Photos in base64, or data: URLs.")]
-
-
-class ScoresJSON(ScoreFields):
-    """`ScoreFields` with the photos, as JSON holds them."""
-
-    photos: Annotated[list[Base64], Field(description="Photos in base64, or data: URLs.")]
-
-
-class CaptionsForm(CaptionFields):
-    """`CaptionFields` with the photos, as a form holds them."""
-
-    photos: Annotated[list[File], Field(description="Photos, as files.")]
-
-
-class ScoresForm(ScoreFields):
-    """`ScoreFields` with the photos, as a form holds them."""
-
-    photos: Annotated[list[File], Field(description="Photos, as files.")]
-
-
-def request_body(form: type[Fields], body: type[Fields], limits: Limits, models: Sequence[str]) -> dict[str, Any]:
-    """The OpenAPI description of a request that may be a form or JSON, about these models."""
-
-    def described(fields: type[Fields]) -> dict[str, Any]:
-        schema = fields.model_json_schema()
-        for kind in schema["properties"]["model"]["anyOf"]:
-            if kind["type"] != "null":
-                kind.get("items", kind)["enum"] = list(models)
-        schema["properties"]["photos"] |= {"minItems": 1, "maxItems": limits.request_photos}
-        return {"schema": schema}
-
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"multipart/form-data": described(form), "application/json": described(body)},
-        }
-    }
+def request_body(fields: type[Fields], limits: Limits, models: Sequence[str]) -> dict[str, Any]:
+    """The OpenAPI description of a form with photos, for these models."""
+    schema = fields.model_json_schema()
+    for field in schema["properties"].values():  # a form has no null: a field is there or not
+        if "anyOf" in field:
+            (kind,) = (kind for kind in field.pop("anyOf") if kind != {"type": "null"})
+            field |= kind
+            del field["default"]
+    named = schema["properties"]["model"]
+    named.get("items", named)["enum"] = list(models)
+    file = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
+    photos = {"type": "array", "items": file, "minItems": 1, "maxItems": limits.request_photos}
+    schema["properties"] = {"photos": {**photos, "description": "Photos, as files."}, **schema["properties"]}
+    schema["required"] = ["photos", *schema.get("required", [])]
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
 class Alternative(BaseModel):
-    """Another caption of the beam."""
+    """Another caption that the beam search found."""
 
     caption: str
     log_probability: float
 
 
 class CaptionAnswer(BaseModel):
-    """A caption and the evidence for it: `Caption.to_dict`."""
+    """A caption and the evidence for it."""
 
-    source: Annotated[str | None, Field(description="The photo's file name, where it came with one.")]
+    source: Annotated[str | None, Field(description="The photo's file name, if it came with one.")]
     caption: str
-    words: Annotated[list[str], Field(description="T words, the end token excluded.")]
+    words: Annotated[list[str], Field(description="The T words of the caption, without the end token.")]
     log_probability: Annotated[
-        float, Field(description="Natural logarithm, the end token included, by the look of `settings`.")
+        float, Field(description="log p(caption | photo) in nats, end token included, with the look in `settings`.")
     ]
-    complete: Annotated[bool, Field(description="False when the longest length came before the caption's end.")]
+    complete: Annotated[bool, Field(description="False if the caption was cut off at the greatest length.")]
     attention: Annotated[
-        list[list[list[float]]] | None, Field(description="α: T × rows × columns, each word's map sums to one.")
+        list[list[list[float]]] | None, Field(description="α: T × rows × columns. Each word's map sums to one.")
     ]
-    gate: Annotated[list[float] | None, Field(description="β: T numbers from 0 to 1.")]
-    places: Annotated[list[tuple[int, int]] | None, Field(description="The row and column each word looked at.")]
+    gate: Annotated[
+        list[float] | None, Field(description="β, how much each word relied on the photo: T numbers from 0 to 1.")
+    ]
+    places: Annotated[
+        list[tuple[int, int]] | None,
+        Field(description="The row and column that each word looked at. Null for the look `expectation`."),
+    ]
     agreement: Annotated[
         float | None,
-        Field(description="With the words that its captions are expected to have, 0 to about 1, or null."),
+        Field(
+            description="How well the caption agrees with the words that the photo is expected to be described with, "
+            "from 0 to about 1. Null for a model without a reranker."
+        ),
     ]
-    alternatives: Annotated[list[Alternative], Field(description="The beam's other captions, best first.")]
+    alternatives: Annotated[
+        list[Alternative], Field(description="The other captions that the beam search found, best first.")
+    ]
     seen: Annotated[
         tuple[float, float, float, float] | None,
-        Field(description="Left, top, right, bottom: the part of the upright photo the encoder saw, in its pixels."),
+        Field(description="The part of the upright photo that the encoder saw: left, top, right and bottom in pixels."),
     ]
     settings: dict[str, Any]
 
@@ -145,9 +135,9 @@ class ScoredCaption(BaseModel):
     """A caption that was given, and its log-probability."""
 
     caption: str
-    words: Annotated[list[str], Field(description="The caption as the model takes it.")]
-    unknown: Annotated[list[str], Field(description="Those of its words that the model does not know.")]
-    log_probability: Annotated[float, Field(description="log p(caption | photo) in nats, the end token included.")]
+    words: Annotated[list[str], Field(description="The caption as the model reads it.")]
+    unknown: Annotated[list[str], Field(description="The words that the model does not know.")]
+    log_probability: Annotated[float, Field(description="log p(caption | photo) in nats, end token included.")]
 
 
 class ScoresAnswer(BaseModel):
@@ -164,22 +154,24 @@ class ModelAnswer(BaseModel):
 
     name: str
     attention: Annotated[str, Field(description="soft or hard")]
-    words: Annotated[int, Field(description="The size of its vocabulary.")]
-    decoding: Annotated[dict[str, Any], Field(description="Its defaults, which its scores were made with.")]
+    words: Annotated[int, Field(description="Size of the vocabulary.")]
+    decoding: Annotated[
+        dict[str, Any], Field(description="Default settings of the search. The scores were made with them.")
+    ]
     training: dict[str, Any]
-    scores: Annotated[dict[str, Any], Field(description="By split.")]
+    scores: Annotated[dict[str, Any], Field(description="Scores by split of the data.")]
     card: Annotated[str, Field(description="The model's card, in Markdown.")]
 
 
 class ModelsAnswer(BaseModel):
-    """What is served, and within which limits."""
+    """The models that are served, and the limits of a request."""
 
     models: Annotated[list[ModelAnswer], Field(description="The first is the default.")]
-    limits: Annotated[dict[str, float], Field(description="What one request may ask for.")]
+    limits: Annotated[dict[str, float], Field(description="Limits of a request, by name.")]
 
 
 class HealthAnswer(BaseModel):
-    """The server captions."""
+    """The server works."""
 
     status: Literal["ok"]
     waiting: Annotated[int, Field(description="Photos that wait for a model.")]
@@ -192,21 +184,21 @@ PROBLEM = {
         "type": {"type": "string"},
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "One sentence: what was wrong, and what to do."},
-        "limit": {"type": "string", "description": "The limit that was met, where it was one."},
+        "detail": {"type": "string", "description": "What is wrong and what to do."},
+        "limit": {"type": "string", "description": "The name of the limit, if one was reached."},
         "maximum": {"type": "number", "description": "Its value."},
     },
 }
 REFUSALS = {
     400: "The request cannot be read.",
     401: "The token is missing or wrong.",
-    403: "Asked through another site.",
-    413: "A limit on size or number was passed.",
-    415: "Neither a form nor JSON, or not a photo.",
+    403: "The request came through another site or name.",
+    413: "A size or number is over its limit.",
+    415: "The body is not a form, or a file is not a photo.",
     422: "A field or a photo cannot be used.",
     500: "A fault of the server.",
-    503: "Busy; Retry-After says when to come back.",
-    504: "It took longer than the limit.",
+    503: "The server is busy. Retry-After says when to try again, in seconds.",
+    504: "The request took longer than the limit.",
 }
 
 

@@ -1,34 +1,42 @@
 """What the server does for a request: finds its models, reads its photos, and asks the models' thread."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from fastapi import Request
 from PIL import Image
+from pydantic import BaseModel
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LookName
-from show_attend_tell.server.batching import Batcher, Full, Job
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.reading import Reader, Upload, opened
+from show_attend_tell.server.queue import Full, Job, Photo, Queue
+from show_attend_tell.server.reading import Body, Reader, Upload, opened
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
 
+F = TypeVar("F", bound=BaseModel)
 
-@dataclasses.dataclass(frozen=True)
-class Photo:
-    """What the models need of a photo, and a small copy of it where the answer shows it."""
 
-    source: str | None
-    size: tuple[int, int]
-    pixels: dict[int, Tensor]  # (3, size, size), by the id of the encoder that they were made for
-    copy: Image.Image | None
+@dataclass(frozen=True)
+class Visit(Generic[F]):
+    """A request that is being answered: its fields, its body with the photos, and the clock that ends it."""
+
+    asked: F
+    body: Body
+    clock: asyncio.Timeout
+
+    @property
+    def seconds_left(self) -> float:
+        due = self.clock.when()
+        assert due is not None  # every visit has its time
+        return due - asyncio.get_running_loop().time()
 
 
 class Service:
@@ -47,50 +55,78 @@ class Service:
             self.captioners[captioner.name] = captioner
         self.limits = limits
         self.reader = Reader(limits)
-        self.batcher = Batcher(limits)
-        self._warm_up()
+        self.queue = Queue(limits)
+        self._arriving: set[asyncio.Timeout] = set()  # of the requests whose bodies are not here yet
+        self._closed = False
+        try:
+            self._warm_up()
+        except BaseException:  # Ctrl-C too
+            self.queue.stop()
+            raise
 
     def _warm_up(self) -> None:
-        """Caption a grey photo twice by each model: a first time is slow, and a second tells the queue its pace."""
+        """Try each model on a grey photo, twice: a first time is slow, and a second tells the queue its pace."""
+        grey = Image.new("RGB", (16, 16), "grey")
         for captioner in self.captioners.values():
-            grey = Image.new("RGB", (16, 16), "grey")
+            pixels = {id(captioner.encoder): captioner.encoder.preprocessing(grey)}
+            decoding = captioner.checkpoint.decoding
             for _ in range(2):
-                job = Job(
-                    captioner=captioner,
-                    pixels=captioner.encoder.preprocessing(grey),
-                    size=grey.size,
-                    source=None,
-                    decoding=captioner.checkpoint.decoding,
-                )
-                self.batcher.submit([job])
-                job.future.result()
+                self.queue.pace.forget(captioner.name)
+                for beam, captions in ((1, None), (decoding.beam, None), (1, ("a grey photo",))):
+                    photo = Photo(source=None, size=grey.size, pixels=pixels)
+                    job = Job(captioner=captioner, photo=photo, decoding=decoding.but(beam=beam), captions=captions)
+                    self.queue.submit([job])
+                    job.future.result()
 
     def named(self, names: Sequence[str]) -> list[Captioner]:
         """The models of those names, or the first served for none; raises `Problem` for one that is not there."""
         for name in names:
             if name not in self.captioners:
-                raise Problem(422, f"model: there is no {name!r} here, choose from {', '.join(self.captioners)}.")
+                raise Problem(422, f"model: there is no {name!r} here. Choose from {', '.join(self.captioners)}.")
         return [self.captioners[name] for name in dict.fromkeys(names)] or list(self.captioners.values())[:1]
 
     @asynccontextmanager
-    async def deadline(self) -> AsyncGenerator[None, None]:
-        """Raises `Problem` when what is inside takes longer than a request may."""
+    async def visit(self, request: Request, fields: type[F]) -> AsyncGenerator[Visit[F], None]:
+        """Read a request. What is inside ends when the request's time is over or its client has gone.
+
+        Raises `Problem` for these, for what cannot be read, and when the server stops before the whole body is there.
+        """
         seconds = self.limits.request_seconds
         try:
-            async with asyncio.timeout(seconds):
-                yield
+            async with asyncio.timeout(seconds) as clock:
+                self._arriving.add(clock)
+                try:
+                    if self._closed:
+                        raise Problem.stopping()
+                    asked, body = await self.reader.read(request, fields)
+                finally:
+                    self._arriving.discard(clock)
+                watcher = asyncio.create_task(leave(request, clock))
+                try:
+                    yield Visit(asked, body, clock)
+                finally:
+                    watcher.cancel()
+                    body.release()
         except TimeoutError:
+            if not clock.expired():
+                raise
+            if self._closed:
+                raise Problem.stopping() from None
             detail = f"This took longer than {seconds:g} s: try again, or send fewer photos at once."
             raise Problem.over("request_seconds", seconds, 504, detail) from None
 
-    async def photos(self, uploads: Sequence[Upload], captioners: Sequence[Captioner], *, show: bool) -> list[Photo]:
-        """Decode photos one after the other, and keep of each what the models and the answer need."""
-        return [
-            await self.reader.aside(partial(prepared, upload, self.limits, captioners, show=show)) for upload in uploads
+    async def photos(self, visit: Visit[Any], captioners: Sequence[Captioner], *, show: bool) -> list[Photo]:
+        """Decode a request's photos one after the other, keep of each what is needed later, and release the body."""
+        photos = [
+            await self.reader.aside(partial(prepared, upload, self.limits, captioners, show=show))
+            for upload in visit.body.uploads
         ]
+        visit.body.release()
+        return photos
 
     async def answers(
         self,
+        visit: Visit[Any],
         photos: Sequence[Photo],
         captioners: Sequence[Captioner],
         *,
@@ -99,33 +135,50 @@ class Service:
         captions: Sequence[str] | None = None,
     ) -> list[Any]:
         """What the models make of the photos, photo by photo; raises `Problem` when there is no room for them."""
-        jobs = [
+        jobs = [  # model by model, so that the photos of one model can be searched together
             Job(
                 captioner=captioner,
-                pixels=photo.pixels[id(captioner.encoder)],
-                size=photo.size,
-                source=photo.source,
-                decoding=decoding(captioner, beam, look),
+                photo=photo,
+                decoding=captioner.checkpoint.decoding.but(beam=beam, look=look),
                 captions=None if captions is None else tuple(captions),
             )
-            for photo in photos
             for captioner in captioners
+            for photo in photos
         ]
         most = self.limits.waiting_photos
         if len(jobs) > most:
             detail = f"{len(jobs)} captions at once: ask for at most {most}."
             raise Problem.over("waiting_photos", most, 413, detail)
         try:
-            self.batcher.submit(jobs)
+            ticket = self.queue.submit(jobs, visit.seconds_left)
         except Full as full:
             detail = "Too many photos are waiting already: try again when Retry-After says."
             raise Problem.busy(full.limit, getattr(self.limits, full.limit), detail, full.seconds) from None
-        return await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
+        try:
+            found = await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
+        finally:
+            self.queue.withdraw(ticket)
+        return [found[model * len(photos) + photo] for photo in range(len(photos)) for model in range(len(captioners))]
+
+    def close(self) -> None:
+        """Give up the requests whose bodies are still on their way: the server stops."""
+        self._closed = True
+        now = asyncio.get_running_loop().time()
+        for clock in self._arriving:
+            if not clock.expired():
+                clock.reschedule(now)
+
+    def stop(self) -> None:
+        """End the models' thread when all that waits is done."""
+        self.queue.stop()
 
 
-def decoding(captioner: Captioner, beam: int | None, look: LookName | None) -> Decoding:
-    """The model's defaults with what the request changes of them."""
-    return captioner.checkpoint.decoding.but(beam=beam, look=look)
+async def leave(request: Request, clock: asyncio.Timeout) -> None:
+    """End a request's time when its client goes away; for requests whose body has come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    if not clock.expired():
+        clock.reschedule(asyncio.get_running_loop().time())
 
 
 def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *, show: bool) -> Photo:
@@ -137,4 +190,4 @@ def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *,
             pixels[id(captioner.encoder)] = captioner.encoder.preprocessing(image)
     if show:
         image.thumbnail((KEPT, KEPT))
-    return Photo(upload.name, size, pixels, image if show else None)
+    return Photo(source=upload.name, size=size, pixels=pixels, copy=image if show else None)

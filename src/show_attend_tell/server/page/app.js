@@ -2,21 +2,21 @@
 (() => {
   "use strict";
 
-  const AT_ONCE = 4; // photos that are asked about at a time; the server puts them together
+  const AT_ONCE = 4; // photos that are sent at a time
   const PREVIEW = 1600; // pixels of the longer side of what is shown
   const AGAIN = 2000; // milliseconds between looks whether a server that went away is back
   const make = SatViewer.make;
   const element = (id) => document.getElementById(id);
   const results = element("results"), model = element("model"), beam = element("beam");
   const photos = []; // those on the page, the newest first
-  const queue = []; // those to be asked about
+  const queue = []; // those that are still to be sent
   let asking = 0, limits = null, cards = {}, gone = false;
 
   class Gone extends Error {} // the server does not answer
-  class Refused extends Error { // it does, and says no
+  class Refused extends Error { // the server answers with a refusal
     constructor(detail, status) {
       super(detail);
-      this.another = status >= 500; // time may be of the other opinion
+      this.another = status >= 500; // a second try may succeed
     }
   }
 
@@ -79,7 +79,7 @@
   async function awaitServer() {
     if (gone) return;
     gone = true;
-    notice("The server does not answer. Your photos stay here, and will be asked about once it is back.");
+    notice("The server does not answer. Your photos stay on this page and are sent again when it is back.");
     for (;;) {
       await pause(AGAIN);
       const back = await fetch("/healthz").then((response) => response.ok, () => false);
@@ -227,7 +227,7 @@
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
   async function caption(photo, signal) {
-    const busy = (seconds) => say(photo, `The server is busy; asked again in ${seconds} s.`);
+    const busy = (seconds) => say(photo, `The server is busy. Trying again in ${seconds} s.`);
     await started;
     const answer = await ask("/v1/captions", { body: question(photo), signal, busy });
     await photo.ready;

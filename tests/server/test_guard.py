@@ -1,0 +1,208 @@
+"""What stands before the app: who may ask, the headers of every answer, and clients that stall."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+from serving import (
+    PHOTOS,
+    RED,
+    WEB,
+    Gate,
+    Serving,
+    assert_safe,
+    form,
+    post_aside,
+    refused,
+    serving,
+    small_captioners,
+    until,
+    waiting,
+)
+
+from show_attend_tell.server.guard import Connection
+from show_attend_tell.server.limits import Limits
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with serving(small_captioners()) as running:
+        yield running
+
+
+# Who may ask
+
+
+def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
+    for host in ("localhost:1", "127.0.0.1", "[::1]:8000"):
+        assert WEB.get(f"{server.url}/healthz", headers={"host": host}).status_code == 200
+    for host in ("example.org", "example.org:8000", "127.0.0.1.example.org", "[", "192.168.1.5"):
+        refused(WEB.get(f"{server.url}/", headers={"host": host}), 403, "this machine")
+    url = f"{server.url}/v1/captions"
+    refused(WEB.post(url, files=form(RED), headers={"origin": "https://example.org"}), 403, "Another site")
+    for origin in ("null", "http://[", "http://]", "://", "", f"{server.url}.example.org"):
+        refused(WEB.post(url, files=form(RED), headers={"origin": origin}), 403, "Another site")
+    assert WEB.post(url, files=form(RED), headers={"origin": server.url}).status_code == 200
+
+
+def test_with_a_token_every_question_must_bring_it() -> None:
+    with serving(small_captioners(), token="se cret") as running:
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "se cret"}, {"authorization": "ö"}):
+            sent = {name: value.encode() for name, value in headers.items()}
+            response = WEB.post(f"{running.url}/v1/captions", files=form(RED), headers=sent)
+            refused(response, 401, "Bearer TOKEN")
+            assert response.headers["www-authenticate"] == "Bearer"
+            refused(WEB.get(f"{running.url}/v1/models", headers=sent), 401)
+        right = {"authorization": "Bearer se cret", "host": "photos.example.org"}
+        assert WEB.post(f"{running.url}/v1/captions", files=form(RED), headers=right).status_code == 200
+        for path in ("/", "/healthz", "/static/app.js"):  # hold nothing of anybody's
+            assert WEB.get(running.url + path).status_code == 200
+
+
+# The headers of every answer
+
+
+def connected(server: Serving) -> Any:
+    """A connection to a server, which is closed when the context is left."""
+    return closing(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that a server says until it closes the connection."""
+    answer = b""
+    while data := connection.recv(65536):
+        answer += data
+    return answer
+
+
+def spoken(server: Serving, sent: bytes) -> bytes:
+    """What a server answers to these bytes until it closes the connection."""
+    with connected(server) as connection:
+        connection.sendall(sent)
+        return heard(connection)
+
+
+def response(answer: bytes) -> httpx.Response:
+    """An answer as it came through a socket."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = [tuple(line.split(": ", 1)) for line in lines]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+def test_every_answer_carries_the_safety_headers(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = f"{server.url}/v1/captions"
+    assert_safe(WEB.post(captions, files=form(RED)).raise_for_status())
+    refused(WEB.get(f"{server.url}/nowhere"), 404)
+    refused(WEB.put(captions), 405)
+    refused(WEB.post(captions, files=form(*[RED] * 17)), 413)
+    refused(WEB.post(captions, content=b"", headers={"content-type": "text/plain"}), 415)
+    refused(WEB.post(captions, files=form(b"")), 422)
+    refused(WEB.get(f"{server.url}/", headers={"host": "example.org"}), 403)
+    assert_safe(WEB.get(f"{server.url}/docs/", headers={"host": "localhost"}))  # sent on to /docs
+    problem = refused(response(spoken(server, b"GET\r\n\r\n")), 400, "not an HTTP request")
+    assert problem["title"] == "Bad Request"
+
+
+def test_the_answers_to_faults_and_to_late_requests_carry_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    captioners = small_captioners()
+    with serving(captioners, limits=Limits(request_seconds=0.3)) as running, monkeypatch.context() as patch:
+        gate = Gate(captioners[0], patch)
+        refused(WEB.post(f"{running.url}/v1/captions", files=form(RED)), 504)
+        gate.open.set()
+        until(lambda: gate.batches != [])
+        patch.setattr(captioners[0], "search", None)
+        refused(WEB.post(f"{running.url}/v1/captions", files=form(RED)), 500, "TypeError")
+
+
+# Clients that stall
+
+
+HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: "
+WHOLE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BODY = (
+    b"POST /v1/captions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n"
+    b"Content-Type: multipart/form-data; boundary=a\r\n\r\n--a\r\n"
+)
+
+
+def test_half_sent_headers_time_out(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "head_seconds", 0.2)
+    refused(response(spoken(server, HALF)), 408, "0.2 s")
+    with connected(server) as connection:
+        connection.sendall(WHOLE)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(HALF)
+        refused(response(heard(connection)), 408, "0.2 s")
+    assert spoken(server, b"") == b""  # nothing came, and nothing is said
+
+
+def test_a_body_may_take_longer_than_the_headers(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "head_seconds", 0.05)
+    url = f"{server.url}/v1/captions"
+    request = WEB.build_request("POST", url, files=form(RED))
+    body = request.read()
+
+    def slowly() -> Iterator[bytes]:
+        yield body[:50]
+        threading.Event().wait(0.3)
+        yield body[50:]
+
+    headers = {"content-type": request.headers["content-type"]}
+    assert WEB.post(url, content=slowly(), headers=headers).status_code == 200
+
+
+def test_a_client_that_does_not_read_is_cut_off(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "unread_seconds", 0.2)
+    script = "/static/swagger-ui/swagger-ui-bundle.js"
+    size = len(WEB.get(server.url + script).content)
+    with connected(server) as connection:
+        connection.sendall(f"GET {script} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 20)  # 30 MB, not read
+        until(lambda: len(server.server.server_state.tasks) > 0)
+        until(lambda: len(server.server.server_state.tasks) == 0)
+        received = 0
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1_000_000):
+                received += len(data)
+    assert received < 20 * size
+
+
+def test_a_stalled_body_does_not_hold_up_the_end() -> None:
+    with serving(small_captioners()) as running, connected(running) as connection:
+        connection.sendall(BODY)
+        until(lambda: len(running.server.server_state.tasks) == 1)
+        running.server.should_exit = True
+        refused(response(heard(connection)), 503, "stopping")
+
+
+def test_shutting_down_finishes_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    captioner = small_captioners()[0]
+    with serving([captioner]) as running:
+        gate = Gate(captioner, monkeypatch)
+        futures = [post_aside(running.url, photo) for photo in PHOTOS[:3]]
+        until(lambda: gate.reached.is_set() and len(running.server.server_state.tasks) == 3)
+        running.server.should_exit = True
+        threading.Event().wait(0.3)
+        assert not any(future.done() for future in futures)
+        gate.open.set()
+        assert [future.result().status_code for future in futures] == [200, 200, 200]
+
+
+def test_what_takes_too_long_at_the_end_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    captioner = small_captioners()[0]
+    with serving([captioner], uvicorn={"timeout_graceful_shutdown": 0.2}) as running:
+        gate = Gate(captioner, monkeypatch)
+        futures = [post_aside(running.url, PHOTOS[0])]
+        assert gate.reached.wait(10)
+        futures += [post_aside(running.url, PHOTOS[1])]
+        until(lambda: waiting(running.url) == 1)
+        running.server.should_exit = True
+        for future in futures:
+            refused(future.result(), 503, "stopping")
+        gate.open.set()
+    assert gate.encoded == 1  # nobody waited for the other

@@ -1,0 +1,247 @@
+"""The web app and the API's manual, in a headless Chromium against a real server with small models."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import shape_photo, shape_scenes
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from serving import Serving, serving, small_captioners
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to drive here")
+
+SCENES = shape_scenes(3)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with serving(small_captioners()) as running:
+        yield running
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    """Photos of shapes as files."""
+    files = [tmp_path / f"photo{number}.png" for number in range(len(SCENES))]
+    for file, scene in zip(files, SCENES, strict=True):
+        shape_photo(*scene).save(file)
+    return files
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens the app; at the end no script may have failed, and nothing may have broken the content policy."""
+    contexts, failures = [], []
+
+    def opened(url: str, **options: Any) -> Page:
+        context = browser.new_context(**options)
+        context.set_default_timeout(30_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
+        page.goto(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not failures
+
+
+def test_a_photo_is_captioned_and_explored(
+    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+) -> None:
+    page = open_page(server.url)
+    expect(page.locator("#model option")).to_have_text(["small-soft", "small-hard", "both, side by side"])
+    page.set_input_files("#choose", photos[:2])
+    expect(page.locator(".result h2")).to_have_text(["photo1.png", "photo0.png"])  # the newest first
+    expect(page.locator(".sat-viewer")).to_have_count(2)
+    expected = small_captioners()[0](shape_photo(*SCENES[1])).words
+    first = page.locator(".result").first
+    expect(first.locator(".sat-word > span:first-child")).to_have_text(expected)
+    expect(page.locator("#said")).to_contain_text("by small-soft: ")  # to a screen reader
+
+    first.locator(".sat-word").nth(0).hover()
+    expect(first.locator(".sat-readout")).to_contain_text("peak α")
+    expect(first.locator(".sat-photo")).to_have_class("sat-photo sat-lit")
+
+    for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
+        with page.expect_download() as download:
+            first.get_by_role("button", name=act).click()
+        assert download.value.suggested_filename == f"photo1{suffix}"
+        file = tmp_path / f"saved{suffix}"
+        download.value.save_as(file)
+        if suffix == ".png":
+            with Image.open(file) as picture:
+                assert picture.width > 50
+        else:
+            assert all(word in file.read_text(encoding="utf-8") for word in expected)
+
+    first.get_by_role("button", name="Remove").click()
+    expect(page.locator(".result h2")).to_have_text(["photo0.png"])
+    expect(page.get_by_role("button", name="Remove: photo0.png")).to_be_focused()
+
+
+def test_another_model_and_beam_ask_again(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+    page = open_page(server.url)
+    page.set_input_files("#choose", photos[0])
+    expect(page.locator(".sat-model")).to_have_text(["small-soft"])
+    page.select_option("#model", label="both, side by side")
+    expect(page.locator(".sat-model")).to_have_text(["small-soft", "small-hard"])
+    page.select_option("#beam", "1")
+    expect(page.locator(".sat-facts").first).to_contain_text("greedy")
+    page.select_option("#model", label="small-hard")
+    expect(page.locator(".sat-model")).to_have_text(["small-hard"])
+    expect(page.locator(".sat-facts")).to_contain_text("greedy")
+
+
+def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+    page = open_page(server.url)
+    page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
+    expect(page.locator("#settings")).to_be_visible()
+    for _ in range(6):  # the header's links come first
+        page.keyboard.press("Tab")
+        if page.locator("#choose").evaluate("one => one === document.activeElement"):
+            break
+    expect(page.locator("#choose")).to_be_focused()
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Space")
+    chooser.value.set_files(photos[0])
+    expect(page.locator(".sat-word").first).to_be_visible()
+    for _ in range(15):
+        page.keyboard.press("Tab")
+        if page.locator(".sat-word").first.evaluate("one => one === document.activeElement"):
+            break
+    expect(page.locator(".sat-word").first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".sat-word").nth(1)).to_be_focused()
+    expect(page.locator(".sat-readout")).to_contain_text("peak α")
+
+
+def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Serving) -> None:
+    page = open_page(server.url)
+    give = """(name) => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: 31, height: 17 });
+        const bytes = Uint8Array.from(atob(canvas.toDataURL().split(",")[1]), (one) => one.charCodeAt(0));
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([bytes], `${name}.png`, { type: "image/png" }));
+        const target = document.querySelector("main"), options = { bubbles: true, cancelable: true };
+        if (name === "pasted") {
+            target.dispatchEvent(new ClipboardEvent("paste", { ...options, clipboardData: transfer }));
+        } else {
+            const over = new DragEvent("dragover", { ...options, dataTransfer: transfer });
+            target.dispatchEvent(over);
+            if (!over.defaultPrevented || !document.body.classList.contains("dragging")) throw new Error("not taken");
+            target.dispatchEvent(new DragEvent("drop", { ...options, dataTransfer: transfer }));
+        }
+    }"""
+    page.evaluate(give, "dropped")
+    page.evaluate(give, "pasted")
+    expect(page.locator(".result h2")).to_have_text(["pasted.png", "dropped.png"])
+    expect(page.locator(".sat-viewer")).to_have_count(2)
+    assert "dragging" not in (page.locator("body").get_attribute("class") or "")
+
+
+def test_a_bad_file_is_told_and_the_others_are_captioned(
+    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+) -> None:
+    bad = tmp_path / "notes <b>.jpg"
+    bad.write_bytes(b"<svg onload=alert(1)>")
+    page = open_page(server.url)
+    page.set_input_files("#choose", [photos[0], bad, photos[1]])
+    expect(page.locator(".sat-viewer")).to_have_count(2)
+    told = page.locator(".result", has_text="notes <b>.jpg")
+    expect(told.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
+    expect(told.get_by_role("button", name="Try again")).to_have_count(0)
+    expect(told.get_by_role("button", name="Save")).to_have_count(0)
+
+
+def test_a_photo_that_the_browser_cannot_show_is_captioned(
+    open_page: Callable[..., Page], server: Serving, tmp_path: Path
+) -> None:
+    shape_photo(*SCENES[0]).save(tmp_path / "scan.tif")
+    page = open_page(server.url)
+    page.set_input_files("#choose", tmp_path / "scan.tif")
+    expect(page.locator(".sat-word").first).to_be_visible()
+    expect(page.locator(".sat-facts")).to_contain_text("this browser cannot show this kind of photo")
+
+
+def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = open_page(server.url, color_scheme="dark", **phone)
+    expect(page.get_by_text("Take a photo")).to_be_visible()
+    page.select_option("#model", label="both, side by side")
+    page.set_input_files("#choose", photos[0])
+    expect(page.locator(".sat-word").first).to_be_visible()
+    page.locator(".sat-word").first.tap()
+    expect(page.locator(".sat-readout").first).to_contain_text("peak α")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    def brightness(colour: str) -> int:
+        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    assert brightness(dark) < 150 < 600 < brightness(light)
+    expect(open_page(server.url).get_by_text("Take a photo")).to_be_hidden()  # where there is a mouse
+
+
+def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], photos: list[Path]) -> None:
+    with serving(small_captioners()) as running:
+        page = open_page(running.url)
+        page.set_input_files("#choose", photos[0])
+        expect(page.locator(".sat-viewer")).to_have_count(1)
+    page.set_input_files("#choose", photos[1])
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(page.locator(".result").first.locator(".state")).to_contain_text("Waiting for the server")
+    expect(page.locator(".sat-viewer")).to_have_count(1)  # what is there stays
+    with serving(small_captioners(), port=running.port):
+        expect(page.locator(".sat-viewer")).to_have_count(2)
+        expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[Path]) -> None:
+    with serving(small_captioners(), token="secret") as running:
+        page = open_page(running.url)
+        page.get_by_role("textbox", name="Token").fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("textbox", name="Token")).to_have_value("")  # asked again
+        page.get_by_role("textbox", name="Token").fill("secret")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.locator("#asked")).to_be_hidden()
+        page.set_input_files("#choose", photos[:2])
+        expect(page.locator(".sat-viewer")).to_have_count(2)
+
+
+def test_the_manual_can_be_tried_out_and_asks_no_other_host(
+    open_page: Callable[..., Page], server: Serving, photos: list[Path]
+) -> None:
+    page = open_page(server.url)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("link", name="API").click()
+    operation = page.locator(".opblock", has_text="/v1/captions")
+    operation.locator(".opblock-summary-control").click()
+    expect(page.locator(".servers option")).to_have_text([server.url])
+    expect(page.locator(".info")).to_contain_text(f"{server.url}/v1/captions")
+    operation.get_by_role("button", name="Try it out").click()
+    operation.locator("input[type=file]").set_input_files(photos[0])
+    operation.get_by_role("button", name="Execute").click()
+    answer = operation.locator(".live-responses-table")
+    expect(answer).to_contain_text(str(small_captioners()[0](shape_photo(*SCENES[0]), beam=5)))  # its example
+    assert asked and all(url.startswith((server.url, "blob:", "data:")) for url in asked)

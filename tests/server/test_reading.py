@@ -1,0 +1,109 @@
+"""Reading requests: photos are refused by name, bodies are counted, and nothing is written to the disk."""
+
+import struct
+import tempfile
+import tomllib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+from PIL import Image
+from serving import RED, WEB, Serving, client, encoded, form, refused, serving, small_captioners
+from starlette.formparsers import MultiPartParser
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.server.limits import Limits
+from show_attend_tell.server.reading import check_in_memory
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with serving(small_captioners()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def web(server: Serving) -> Iterator[httpx.Client]:
+    with client(base_url=server.url) as found:
+        yield found
+
+
+def huge_png(width: int, height: int) -> bytes:
+    """A PNG whose header claims that size."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("photo", "status", "word"),
+    [
+        (b"", 422, "empty"),
+        (b"hello", 415, "JPEG"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 415, "not a photo"),
+        (RED[:60], 422, "damaged"),
+        (huge_png(10_001, 5_000), 413, "10001 × 5000"),
+        (huge_png(12_000, 12_000), 413, "pixels"),  # where Pillow warns
+        (huge_png(60_000, 60_000), 413, "pixels"),  # and where it refuses
+    ],
+    ids=["empty", "text", "svg", "truncated", "large", "larger", "bomb"],
+)
+def test_a_bad_photo_is_refused_by_name(web: httpx.Client, photo: bytes, status: int, word: str) -> None:
+    problem = refused(web.post("/v1/captions", files=form(RED, photo)), status, "Photo 2 (photo1.png)", word)
+    if status == 413:
+        assert problem["limit"] == "photo_pixels" and problem["maximum"] == 50_000_000
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_long_body_is_refused_and_not_kept(chunked: bool) -> None:
+    with serving(small_captioners(), limits=Limits(request_bytes=100_000)) as running:
+        body = [bytes(10_000)] * 30
+        headers = {"content-type": "multipart/form-data; boundary=a"}
+        body[0] = b'--a\r\ncontent-disposition: form-data; name="photos"; filename="a"\r\n\r\n' + body[0]
+        content: Any = iter(body) if chunked else b"".join(body)
+        response = WEB.post(f"{running.url}/v1/captions", content=content, headers=headers)
+        problem = refused(response, 413, "100,000 bytes")
+        assert problem["limit"] == "request_bytes" and problem["maximum"] == 100_000
+        assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+
+
+def test_bodies_in_memory_are_bounded_together() -> None:
+    small = len(RED) + 1000
+    with serving(small_captioners(), limits=Limits(held_bytes=small)) as running:
+        for _ in range(3):  # what was held is let go
+            assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+            refused(WEB.post(f"{running.url}/v1/captions", files=form(b"no photo")), 415)
+        busy = WEB.post(f"{running.url}/v1/captions", files=form(RED + bytes(1000)))
+        assert refused(busy, 503)["limit"] == "held_bytes" and busy.headers["retry-after"] == "1"
+        assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+
+
+def test_nothing_is_written_to_disk(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rolled(file: Any) -> None:
+        raise AssertionError("a photo went to the disk")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rolled)
+    noise = np.random.default_rng(1).integers(0, 256, (800, 900, 3), dtype=np.uint8)
+    photo = encoded(Image.fromarray(noise))
+    assert len(photo) > 2_000_000
+    assert web.post("/v1/captions", files=form(photo)).status_code == 200
+
+
+def test_no_starlette_is_allowed_that_would_write_photos_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    (starlette,) = (found for found in map(Requirement, extras["serve"]) if found.name == "starlette")
+    assert "0.45.3" not in starlette.specifier and "0.46" in starlette.specifier
+    check_in_memory()
+    monkeypatch.delattr(MultiPartParser, "spool_max_size")
+    with pytest.raises(SatError, match=r"would write photos to the disk: pip install 'starlette>=0.46'"):
+        check_in_memory()
