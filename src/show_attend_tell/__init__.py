@@ -4,14 +4,20 @@
 >>> captioner = Captioner.from_pretrained("flickr8k-soft")  # doctest: +SKIP
 >>> caption = captioner("dog.jpg")  # doctest: +SKIP
 >>> print(caption, caption.attention.shape)  # doctest: +SKIP
+
+If PyTorch is not imported yet, importing this package sets ``OMP_WAIT_POLICY=passive``, so that PyTorch's threads sleep
+while they wait (see `show_attend_tell.threads`). An environment that says how threads wait is left as it is.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from show_attend_tell import threads
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Caption, Captioner, Sampling
+
+threads.wait_asleep()
 
 __version__ = "0.1.0"
 __all__ = ["Caption", "Captioner", "Sampling", "SatError"]

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,12 +11,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFont
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.show.pictures import Exhibit, Style, attention_map, save, strip
+from show_attend_tell.show import pictures
+from show_attend_tell.show.pictures import Exhibit, Style, attention_map, letters, save, strip
+from show_attend_tell.show.pictures.letters import Face, font
 from show_attend_tell.show.pictures.sheet import Sheet, lay_out
-from show_attend_tell.show.pictures.style import MARK, font
+from show_attend_tell.show.pictures.style import MARK
 
 ROWS, COLUMNS = 5, 7
 WIDE, TALL = (331, 197), (143, 307)  # (W, H)
@@ -157,29 +160,36 @@ def test_the_numbers_are_those_of_the_caption() -> None:
         title="dog a",
         note="a model · log p −3.21",
     )
-    white = attention_map(one_place(1, 2), (300, 300), SQUARE).max()
     assert told(lay_out([shown], Style()))[:7] == [
         *("dog a", "a model · log p −3.21", "photo"),
         *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
     ]
-    legend = " · ".join(told(lay_out([shown], Style()))[7:])
-    assert legend == f"white is α {white:.3f}, smoothed · tick: even attention, 0.0286 · frame: the place looked at"
-    stretched = lay_out([shown], Style(per_word_scale=True, heat=True))
-    assert " · ".join(told(stretched)[7:]) == "yellow is each word’s own peak · frame: the place looked at"
-    assert stretched.scales[0].even is None
-    assert lay_out([shown], Style()).scales[0].even == pytest.approx(1 / 35 / white, rel=1e-3)
     assert "peak α 1.000" in told(lay_out([exhibit(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
 
 
-def test_the_place_looked_at_is_framed_within_the_panel() -> None:
-    places = np.array([[1, 2], [0, 6]])
-    shown = exhibit(["a", "b"], [one_place(1, 2), one_place(0, 6)], places=places)
-    for panel, (row, column) in zip(panels(strip([shown]), 3)[1:], places, strict=True):
-        y, x = np.nonzero((panel == MARK).all(-1))
-        assert (y.min() + y.max() + 1) / 2 == pytest.approx((row + 0.5) * 300 / ROWS, abs=2)
-        assert (x.min() + x.max() + 1) / 2 == pytest.approx((column + 0.5) * 300 / COLUMNS, abs=2)
-        middle = panel[y.min() : y.max() + 1, (x.min() + x.max()) // 2]  # down through the frame
-        assert (middle[[0, -1]] == MARK).all() and (middle[len(middle) // 2] != MARK).any()
+def legend(shown: Exhibit, style: Style) -> str:
+    texts = told(lay_out([shown], style))
+    return " · ".join(texts[next(number for number, text in enumerate(texts) if ": looked little" in text) :])
+
+
+def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
+    gate, places = np.array([0.876, 0.2]), np.array([[1, 2], [0, 0]])
+    shown = exhibit(["dog", "a"], [one_place(1, 2), FLAT], gate=gate, places=places)
+    white = attention_map(one_place(1, 2), (300, 300), SQUARE).max()
+    assert 10 < white * 35 < 20  # times the average of 35 places
+    assert legend(shown, Style()) == (
+        f"dark: looked little · white: looked most, {white * 35:.0f} times the average · tick: the average place · "
+        "frame: the one place looked at · α: a place’s share of the looking · "
+        "β: how much a word relied on the photo, 0 to 1"
+    )
+    flat = exhibit(["a"], [FLAT])  # whose scale ends at four times the average
+    assert legend(flat, Style()).startswith("dark: looked little · white: looked most, 4 times the average · tick")
+    stretched = Style(per_word_scale=True, heat=True)
+    assert legend(flat, stretched) == (
+        "violet: looked little · yellow: looked most, on a scale of each word’s own · α: a place’s share of the looking"
+    )
+    assert lay_out([flat], stretched).scales[0].even is None
+    assert lay_out([shown], Style()).scales[0].even == pytest.approx(1 / 35 / white, rel=1e-3)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -197,7 +207,7 @@ def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool)
                 assert (red.max() > 60) == faded  # the hatching
             else:
                 assert (red.min() > 150) == faded
-        assert ("hatched: never seen by the encoder" in " · ".join(told(lay_out([shown], Style())))) == faded
+        assert ("striped: never seen by the model" in " · ".join(told(lay_out([shown], Style())))) == faded
 
 
 def test_captions_stand_side_by_side() -> None:
@@ -227,7 +237,7 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
     )
     sheet = lay_out([shown], Style())
     assert 300 < sheet.width <= 1700
-    assert all(font(text.size).getlength(text.text) <= sheet.width - text.x for text in sheet.texts)
+    assert all(letters.length(text.text, text.size) <= sheet.width - text.x for text in sheet.texts)
     assert strip([shown]).mode == "RGB"
 
 
@@ -241,7 +251,7 @@ def test_an_exhibit_says_what_does_not_match() -> None:
         exhibit(["a", "b"], flat, places=np.array([[0, 0], [5, 0]]))
     with pytest.raises(SatError, match="places of shape"):
         exhibit(["a", "b"], flat, places=np.array([0, 1]))
-    with pytest.raises(SatError, match="'bmp', but as png, svg"):
+    with pytest.raises(SatError, match="'bmp': choose one of png, svg"):
         save(Path("x"), [exhibit(["a", "b"], flat)], form="bmp")
 
 
@@ -255,10 +265,73 @@ def test_more_attention_is_lighter_for_any_eye(heat: bool) -> None:
     assert (np.diff(luminance) > 0).all() and luminance[-1] - luminance[0] > 120
 
 
-def test_the_letters_are_in_the_font() -> None:
-    missing = bytes(font(25).getmask("\U0001f9a6"))
-    for letter in "αβ·−…’Zéßжλ":
-        assert bytes(font(25).getmask(letter)) != missing, letter
+# Letters
+
+
+def ink(picture: Image.Image, words: int, number: int) -> NDArray[np.bool_]:
+    """Where something is drawn below a word's panel: a row of letters."""
+    width = (picture.width - 2 * 36 + 20) // (words + 1) - 20
+    left = 36 + (number + 1) * (width + 20)
+    return np.asarray(picture.convert("L"))[36 + 300 + 4 : 36 + 300 + 42, left : left + width] < 128
+
+
+@pytest.fixture
+def only_inter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without any font."""
+    monkeypatch.setattr(letters, "_by_fontconfig", lambda sign: [])
+    monkeypatch.setattr(letters, "COMMON", ())
+    letters._face.cache_clear()
+    yield
+    letters._face.cache_clear()
+
+
+@pytest.mark.usefixtures("only_inter")
+def test_inter_has_the_letters_that_the_notes_need() -> None:
+    assert letters.lacking("αβ·−…’Zéßжλ a\u3000b e\u0301") == []  # any space, and a letter with its mark
+
+
+@pytest.mark.usefixtures("only_inter")
+@pytest.mark.parametrize("word", ["狗", "いぬ", "كلب"], ids=["Chinese", "Japanese", "Arabic"])
+def test_a_letter_that_no_font_has_is_a_box_and_the_note_names_it(word: str) -> None:
+    shown = exhibit(["a", word], [FLAT, FLAT], title=word, note="soft")
+    boxes = ink(strip([shown]), 2, 1)
+    assert boxes.any(0).sum() >= 10 * len(word)  # wide enough to be seen
+    named = f"soft · boxes: letters that no font on this machine has ({', '.join(f'U+{ord(x):04X}' for x in word)})"
+    sheets = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pictures, "drawn", lambda sheet: sheets.append(sheet) or Image.new("RGB", (1, 1)))
+        strip([shown])
+    assert named in " ".join(told(sheets[0]))
+
+
+@pytest.mark.usefixtures("only_inter")
+def test_a_letter_that_inter_lacks_is_drawn_in_a_font_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pillow's own font, which has no Cyrillic letters, stands for Inter, and Inter for a font of the machine."""
+    whole = strip([exhibit(["a", "кот"], [FLAT, FLAT])])
+    latin = tmp_path / "latin.ttf"
+    latin.write_bytes(ImageFont.load_default(20).font_bytes)
+    inter = letters.INTER
+    monkeypatch.setattr(letters, "INTER", Face(str(latin)))
+    letters._face.cache_clear()
+    assert letters.lacking("a кот") == ["к", "о", "т"]
+    monkeypatch.setattr(letters, "COMMON", (Face("no such font.ttf"), inter))
+    letters._face.cache_clear()
+    assert letters.lacking("a кот") == [] and [face for face, _ in letters.runs("a кот")] == [Face(str(latin)), inter]
+    assert (ink(strip([exhibit(["a", "кот"], [FLAT, FLAT])]), 2, 1) == ink(whole, 2, 1)).all()
+    assert letters.length("aкот", 25) == font(25, Face(str(latin))).getlength("a") + font(25, inter).getlength("кот")
+
+
+def test_fontconfig_is_asked_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "fc-match"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nprintf "/fonts/cjk.ttc\\n65538"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert letters._by_fontconfig("狗") == [Face("/fonts/cjk.ttc", 2)]
+    assert (tmp_path / "asked").read_text().endswith("sans-serif:charset=72d7\n")
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert letters._by_fontconfig("狗") == []
 
 
 # SVG
@@ -337,3 +410,39 @@ def test_a_moving_picture_follows_the_gaze(form: str, between: int, tmp_path: Pa
             looked.append([peak(panel) if np.ptp(panel) > 60 else None for panel in both])
     assert looked == [[None, None], [(1, 2), (3, 5)], [None, (0, 1)], [None, None]]
     assert stands == [700, 900, 900, 2400]
+
+
+def palettes(gif: bytes) -> list[bool]:
+    """Whether each frame of a GIF has a palette of its own."""
+    held, at, frames = gif[10], 13, []
+    at += 3 << ((held & 7) + 1) if held & 0x80 else 0
+    while gif[at] != 0x3B:
+        if gif[at] == 0x2C:
+            own = gif[at + 9]
+            frames.append(bool(own & 0x80))
+            at += 11 + (3 << ((own & 7) + 1) if own & 0x80 else 0)
+        else:
+            at += 2
+        while gif[at]:  # blocks of data, each after its length
+            at += gif[at] + 1
+        at += 1
+    return frames
+
+
+@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
+def test_the_frames_of_a_gif_share_one_palette_and_their_colours_are_steady(heat: bool, tmp_path: Path) -> None:
+    noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
+    photo = Image.fromarray(noise).resize((300, 300), Image.Resampling.BICUBIC)
+    shown = exhibit(["a", "dog", "a"], [FLAT, one_place(1, 2), FLAT], photo=photo, places=np.array([[1, 2]] * 3))
+    save(tmp_path / "x.gif", [shown], Style(heat=heat), form="gif")
+    assert palettes((tmp_path / "x.gif").read_bytes()) == [False] * 5
+    frames = []
+    with Image.open(tmp_path / "x.gif") as moving:
+        for number in range(moving.n_frames):
+            moving.seek(number)
+            frames.append(np.asarray(moving.convert("RGB")))
+    first, second = (frame[36:436, 36:436] for frame in (frames[1], frames[3]))
+    assert (first == second).all()  # the photo under the same map
+    assert not (first == frames[2][36:436, 36:436]).all()
+    assert all((frame[:30] == 255).all() for frame in frames)  # the page is white
+    assert all((frame[36:436, 36:436] == MARK).all(-1).sum() > 50 for frame in frames[1:4])  # the frame of the place

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from show_attend_tell import threads
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_file, replace
 
@@ -145,8 +146,24 @@ ranking_options = _options(
         help="Weight ω of the reranker in the caption score; 0 turns it off. [default: the model's]",
     ),
 )
-device_option = click.option(
-    "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
+
+
+def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | None) -> None:
+    if number is not None:
+        threads.use_threads(number)  # before the command imports PyTorch
+
+
+device_option = _options(
+    click.option(
+        "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1),
+        expose_value=False,
+        callback=_use_threads,
+        help="Number of processor threads to compute on. [default: one for each core]",
+    ),
 )
 weights_option = click.option(
     "--encoder-weights",

@@ -1,12 +1,15 @@
 """Pictures of where each word of a caption looked.
 
-`strip` draws a caption, or several side by side, as one picture. `save` writes it as a file: as pixels (png), with
-letters that stay letters (svg), or as a moving picture (gif, webp).
+`strip` draws a caption, or several side by side, as one picture. `save` writes a file: pixels (png), a drawing whose
+letters stay letters (svg), or a moving picture (gif, webp).
 
-`maps` lays attention on a photo; `exhibit` is what there is to show and `style` how it looks; `sheet` says what stands
-where, which `raster` and `vector` draw; `animation` is apart, for it has no panels.
+- `exhibit`: what is shown; `maps`: attention laid on a photo
+- `style`: colours; `letters`: fonts
+- `sheet`: what stands where; `raster` and `vector` draw it
+- `animation`: moving pictures
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from PIL import Image
 from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.animation import save_gif, save_webp
 from show_attend_tell.show.pictures.exhibit import Exhibit
+from show_attend_tell.show.pictures.letters import lacking
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import drawn
 from show_attend_tell.show.pictures.sheet import lay_out
@@ -23,21 +27,23 @@ from show_attend_tell.show.pictures.vector import svg
 
 __all__ = ["FORMATS", "Exhibit", "Rectangle", "Style", "attention_map", "save", "strip"]
 
-FORMATS = ("png", "svg", "gif", "webp")  # that `save` writes; the last two move
+FORMATS = ("png", "svg", "gif", "webp")  # the last two move
+BOXES = 8  # letters that a note names at most
 
 
 def strip(exhibits: Sequence[Exhibit], style: Style | None = None) -> Image.Image:
-    """Draw captions side by side, each as a grid of panels: the photo, then for each word where it looked.
+    """Draw captions side by side, each as a grid of panels: the photo, then the photo once for each word.
 
-    Brightest is where a word looked, and equally bright for every word of a caption, so that a flat map looks flat; the
-    foot of the picture says how much attention that is. Under each word stand its β and the peak of its α, before
-    smoothing. A hard model's places are framed; what the encoder never saw is faded and hatched.
+    The photo is bright where a word looked. All words of a caption share one scale, so that a flat map looks flat; the
+    foot of the picture explains the scale. Below each word are its β and the peak of its α before smoothing. The places
+    of a hard model are framed. What the encoder never saw is faded and striped. Letters that no font on this machine
+    has become boxes, and the caption's note names them.
     """
-    return drawn(lay_out(exhibits, style or Style()))
+    return drawn(lay_out(_noted(exhibits), style or Style()))
 
 
 def save(file: Path, exhibits: Sequence[Exhibit], style: Style | None = None, *, form: str) -> None:
-    """Write captions side by side in one of the `FORMATS`; a gif or webp shows the photo word by word, not in panels.
+    """Write captions side by side in one of the `FORMATS`; a gif or webp shows the words one after the other.
 
     Raises `SatError` for another format.
     """
@@ -47,8 +53,21 @@ def save(file: Path, exhibits: Sequence[Exhibit], style: Style | None = None, *,
     elif form == "svg":
         file.write_text(svg(lay_out(exhibits, style)), encoding="utf-8")
     elif form == "gif":
-        save_gif(file, exhibits, style)
+        save_gif(file, _noted(exhibits), style)
     elif form == "webp":
-        save_webp(file, exhibits, style)
+        save_webp(file, _noted(exhibits), style)
     else:
-        raise SatError(f"no picture is written as {form!r}, but as {', '.join(FORMATS)}")
+        raise SatError(f"pictures cannot be written as {form!r}: choose one of {', '.join(FORMATS)}")
+
+
+def _noted(exhibits: Sequence[Exhibit]) -> list[Exhibit]:
+    """The exhibits, each with a note of its letters that no font has; an SVG needs none, since its reader has fonts."""
+    noted = []
+    for exhibit in exhibits:
+        if boxes := lacking(" ".join([exhibit.title, *exhibit.words])):
+            codes = ", ".join(" ".join(f"U+{ord(sign):04X}" for sign in letter) for letter in boxes[:BOXES])
+            more = f" and {len(boxes) - BOXES} more" if len(boxes) > BOXES else ""
+            boxes_note = f"boxes: letters that no font on this machine has ({codes}{more})"
+            exhibit = dataclasses.replace(exhibit, note=" · ".join(filter(None, [exhibit.note, boxes_note])))
+        noted.append(exhibit)
+    return noted

@@ -12,9 +12,10 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
+from show_attend_tell.show.pictures.letters import draw_text, length
 from show_attend_tell.show.pictures.raster import lit
 from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, wrapped
-from show_attend_tell.show.pictures.style import MARK, Style, font
+from show_attend_tell.show.pictures.style import EDGE, MARK, Style
 
 SIDE, SIDE_BESIDE = 400, 340  # of a square photo, alone and beside another caption
 SENTENCE, NOTE = 24, 15  # sizes of letters
@@ -27,24 +28,45 @@ Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 
 
 def save_webp(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
-    """Write a moving WebP that fades from word to word, of some 30 kB a word."""
+    """Write a moving WebP that fades from word to word, about 30 kB for each word."""
     _save(file, faded(frames(exhibits, style)), "WEBP", quality=80, method=4)
 
 
 def save_gif(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
-    """Write a GIF that jumps from word to word; its frames have 256 colours each and yet some 100 kB."""
-    _save(file, [(_of_256_colours(frame), stand) for frame, stand in frames(exhibits, style)], "GIF")
+    """Write a GIF that jumps from word to word, about 80 kB for each word.
+
+    All frames share one palette, so that a colour that does not change stays the same from word to word.
+    """
+    shown = frames(exhibits, style)
+    palette = _palette([frame for frame, _ in shown], style)
+    colours = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
+    _save(file, colours, "GIF", palette=bytes(palette.getpalette() or []), optimize=True)
 
 
-def _of_256_colours(frame: Image.Image) -> Image.Image:
-    """The colours are chosen on every fourth pixel each way, for speed, and so that rare ones are kept: the marks'."""
-    sample = frame.resize((frame.width // 4, frame.height // 4), Image.Resampling.NEAREST)
-    palette = sample.quantize(256, Image.Quantize.MAXCOVERAGE)
-    return frame.quantize(palette=palette, dither=Image.Dither.NONE)
+def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:
+    """An image whose palette serves all pictures: the colours of letters and marks as they are, and the photos' nearly.
+
+    The photos' colours are chosen on every eighth pixel each way. One of 256 numbers stays free, to be transparent
+    where a frame repeats the one before.
+    """
+    exact = dict.fromkeys((style.page, style.ink, style.pale_ink, style.faint, MARK, EDGE))
+    width, height = pictures[0].width // 8, pictures[0].height // 8
+    sample = Image.new("RGB", (width, height * len(pictures)))
+    for number, picture in enumerate(pictures):
+        sample.paste(picture.resize((width, height), Image.Resampling.NEAREST), (0, number * height))
+    chosen = sample.quantize(255 - len(exact), Image.Quantize.MEDIANCUT, kmeans=1).getpalette() or []
+    colours = list(exact)
+    for colour in zip(*[iter(chosen)] * 3, strict=True):
+        # Pillow looks colours up in steps of four, and would take one that is nearly an exact one in its place
+        if all(max(abs(ours - theirs) for ours, theirs in zip(colour, other, strict=True)) > 8 for other in exact):
+            colours.append(colour)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in dict.fromkeys(colours) for part in colour])
+    return palette
 
 
-def _save(file: Path, told: Sequence[Frame], form: str, **options: Any) -> None:
-    pictures, stands = [picture for picture, _ in told], [stand for _, stand in told]
+def _save(file: Path, shown: Sequence[Frame], form: str, **options: Any) -> None:
+    pictures, stands = [picture for picture, _ in shown], [stand for _, stand in shown]
     pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
 
 
@@ -59,10 +81,10 @@ def frames(exhibits: Sequence[Exhibit], style: Style) -> list[Frame]:
     ]
 
 
-def faded(told: Sequence[Frame]) -> list[Frame]:
+def faded(shown: Sequence[Frame]) -> list[Frame]:
     """Put frames between frames, so that one fades into the next."""
-    full = [told[0]]
-    for (before, _), (after, stand) in pairwise(told):
+    full = [shown[0]]
+    for (before, _), (after, stand) in pairwise(shown):
         full += [(Image.blend(before, after, number / (FADES + 1)), FADE) for number in range(1, FADES + 1)]
         full.append((after, stand))
     return full
@@ -74,7 +96,7 @@ class _Scene:
     def __init__(self, panels: Panels) -> None:
         words = panels.exhibit.words
         self.panels, self.style = panels, panels.style
-        self.width = max(panels.size[0], 280, *(math.ceil(font(SENTENCE).getlength(word)) for word in words))
+        self.width = max(panels.size[0], 280, *(math.ceil(length(word, SENTENCE)) for word in words))
         self.lines = wrapped(words, " ", SENTENCE, self.width)
         self.note = wrapped(panels.exhibit.note.split(), " ", NOTE, self.width)
         self.height = panels.size[1] + 12 + len(self.lines) * LINE + (1 + len(self.note)) * (NOTE + 9) + SENTENCE - NOTE
@@ -86,19 +108,19 @@ class _Scene:
         scene = Image.new("RGB", (self.width, self.height), style.page)
         scene.paste(lit(self.panels, step if now else None), (0, 0))
         draw = ImageDraw.Draw(scene)
-        letters, small, y, number = font(SENTENCE), font(NOTE), self.panels.size[1] + 12 + SENTENCE, 0
+        y, number = self.panels.size[1] + 12 + SENTENCE, 0
         for line in self.lines:
             x = 0.0
             for word in line.split(" "):
-                draw.text((x, y), word, style.ink if number <= step else style.faint, letters, anchor="ls")
+                draw_text(draw, x, y, word, SENTENCE, style.ink if number <= step else style.faint)
                 if number == step:
                     beta = 1.0 if exhibit.gate is None else float(exhibit.gate[step])
-                    draw.rectangle((x, y + 7, x + letters.getlength(word), y + 8 + round(3 * beta)), fill=MARK)
-                x += letters.getlength(f"{word} ")
+                    draw.rectangle((x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * beta)), fill=MARK)
+                x += length(f"{word} ", SENTENCE)
                 number += 1
             y += LINE
         for line in [exhibit.numbers(step) if now else "", *self.note]:
-            draw.text((0, y), line, style.pale_ink, small, anchor="ls")
+            draw_text(draw, 0, y, line, NOTE, style.pale_ink)
             y += NOTE + 9
         return scene
 

@@ -1,4 +1,4 @@
-"""What there is to show: a caption with its photo, and that photo as the panels of a picture.
+"""What a picture shows: a caption with its photo, and that photo at the size of a panel.
 
 Letters in shapes: T words shown, H height and W width of a panel in pixels.
 """
@@ -16,8 +16,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.style import Style
 
-# The brightest colour stands for at least this many times the even share of attention, so that a caption whose every
-# map is flat is shown grey, and not white.
+# The brightest colour stands for at least this many times the average attention, so that a caption whose maps are all
+# flat is grey and not white.
 FLAT = 4.0
 
 FRAME = 1.5  # pixels between a place and the middle of the line that frames it
@@ -59,13 +59,13 @@ class Exhibit:
         return 1 / int(np.prod(self.attention.shape[1:]))
 
     def numbers(self, step: int) -> str:
-        """What is told of a word's look: its β, and the peak of its α before smoothing."""
+        """The numbers below a word: its β, and the peak of its α before smoothing."""
         beta = "" if self.gate is None else f"β {float(self.gate[step]):.2f} · "
         return f"{beta}peak α {float(self.attention[step].max()):.3f}"
 
 
 class Panels:
-    """An exhibit's photo at the size of a panel, and what lies on it for each word."""
+    """An exhibit's photo at the size of a panel, and each word's map on it."""
 
     def __init__(self, exhibit: Exhibit, style: Style, *, area: float, widest: float) -> None:
         width, height = exhibit.photo.size
@@ -97,12 +97,12 @@ class Panels:
         return attention_map(self.exhibit.attention[step], self.size, self.seen) / self.scales[step]
 
     def strength_seen(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
-        """The same of the part that the encoder saw alone, at another ``size`` (W, H)."""
+        """`strength` of the part that the encoder saw, at another ``size`` (W, H)."""
         whole = (0.0, 0.0, float(size[0]), float(size[1]))
         return attention_map(self.exhibit.attention[step], size, whole) / self.scales[step]
 
     def frame(self, step: int) -> Rectangle | None:
-        """Around the place that a hard model looked at for a word, in pixels of the panel and within it."""
+        """The frame around the place that a hard model looked at for a word, in pixels of the panel and within it."""
         if self.exhibit.places is None:
             return None
         left, top, right, bottom = self.seen

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
-from show_attend_tell.show.pictures.style import Style, font
+from show_attend_tell.show.pictures.letters import length
+from show_attend_tell.show.pictures.style import Style
 
 WIDTH = 1660  # of a page, about
 MARGIN, GAP, COLUMN_GAP = 36, 20, 64
@@ -40,7 +41,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Scale:
-    """The bar from no attention to most, with a tick at ``even`` attention (a share of its width)."""
+    """The bar from least attention to most, with a tick at the average (``even``, a share of its width)."""
 
     x: int
     y: int
@@ -49,7 +50,7 @@ class Scale:
 
 @dataclass
 class Sheet:
-    """What is drawn, and where."""
+    """What is drawn where."""
 
     style: Style
     captions: list[Panels]
@@ -84,14 +85,14 @@ class _Column:
         exhibit = panels.exhibit
         self.panels = panels
         self.notes = [("photo", "")] + [(word, exhibit.numbers(step)) for step, word in enumerate(exhibit.words)]
-        needed = [max(length(word, WORD), length(note, NOTE)) for word, note in self.notes]
+        needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
         self.cell = max(panels.size[0], math.ceil(max(needed)))
         fitting = max(2, int((room + GAP) // (self.cell + GAP)))
         rows = math.ceil(len(self.notes) / fitting)
         self.across = math.ceil(len(self.notes) / rows)  # rows of nearly one length
         self.row = panels.size[1] + WORD + NOTE + 54
         legend = _legend(panels)
-        footer = SCALE_WIDTH + LEGEND_GAP + math.ceil(max(length(part, NOTE) for part in legend))
+        footer = SCALE_WIDTH + LEGEND_GAP + math.ceil(max(room_for(part, NOTE) for part in legend))
         self.width = max(self.across * (self.cell + GAP) - GAP, footer)
         self.title = wrapped(exhibit.title.split(), " ", TITLE, self.width)
         self.note = wrapped(exhibit.note.split(), " ", NOTE, self.width)
@@ -126,22 +127,33 @@ class _Column:
 
 
 def _legend(panels: Panels) -> list[str]:
-    """What the scale and the marks say."""
+    """What the scale, the marks and the symbols mean, in words for anybody."""
     exhibit, style = panels.exhibit, panels.style
+    legend = [f"{style.darkest}: looked little"]
     if style.per_word_scale:
-        legend = [f"{style.brightest} is each word’s own peak"]
+        legend.append(f"{style.brightest}: looked most, on a scale of each word’s own")
     else:
-        legend = [f"{style.brightest} is α {panels.white:.3f}, smoothed", f"tick: even attention, {exhibit.even:.4f}"]
+        legend.append(f"{style.brightest}: looked most, {times(panels.white / exhibit.even)} the average")
+        legend.append("tick: the average place")
     if exhibit.places is not None:
-        legend.append("frame: the place looked at")
+        legend.append("frame: the one place looked at")
     if panels.cropped:
-        legend.append("hatched: never seen by the encoder")
+        legend.append("striped: never seen by the model")
+    if exhibit.words:
+        legend.append("α: a place’s share of the looking")
+        if exhibit.gate is not None:
+            legend.append("β: how much a word relied on the photo, 0 to 1")
     return legend
 
 
-def length(text: str, size: int) -> float:
-    """The room that a line of text needs, a tenth of it for an SVG that is shown in a wider font."""
-    return 1.1 * font(size).getlength(text)
+def times(ratio: float) -> str:
+    """A ratio in words: "4 times", "4.7 times", "23 times"."""
+    return f"{f'{ratio:.1f}'.removesuffix('.0') if ratio < 9.95 else f'{ratio:.0f}'} times"
+
+
+def room_for(text: str, size: int) -> float:
+    """The room that a line of text needs: a tenth more than here, since an SVG may be shown in a wider font."""
+    return 1.1 * length(text, size)
 
 
 def wrapped(parts: Sequence[str], between: str, size: int, width: float) -> list[str]:
@@ -149,7 +161,7 @@ def wrapped(parts: Sequence[str], between: str, size: int, width: float) -> list
     lines: list[str] = []
     for part in parts:
         longer = f"{lines[-1]}{between}{part}" if lines else part
-        if lines and length(longer, size) <= width:
+        if lines and room_for(longer, size) <= width:
             lines[-1] = longer
         else:
             lines.append(part)

@@ -1,17 +1,15 @@
 """How pictures look: the page, its letters, and the colours that attention is shown in."""
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFont
+from PIL import Image
 
 Colour = tuple[int, int, int]
 
-MARK = (230, 97, 0)  # frames the hard model's places; told from white, grey and blue by colour-blind eyes too
-EDGE = (24, 26, 30)  # around MARK, so that it shows on a light photo
+MARK = (230, 97, 0)  # the frame of a hard model's place; colour-blind eyes tell it from white, grey and blue too
+EDGE = (24, 26, 30)  # the line around MARK, so that it shows on a light photo
 
 # Nine of viridis's colours (Smith and van der Walt, 2015; CC0), from dark blue over green to yellow: lightness rises
 # evenly along it, for colour-blind eyes and in print without colour too.
@@ -29,36 +27,39 @@ VIRIDIS = np.array(
     ]
 )
 
-FONT = Path(__file__).parent / "font" / "Inter-Regular.otf"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """The choices that a picture leaves to its user."""
+    """What the user of a picture may choose."""
 
-    heat: bool = False  # attention as colours over a grey photo, for colour-blind eyes and print; else as light
-    dark: bool = False  # on a dark page
-    per_word_scale: bool = False  # each word's own peak is brightest; else one scale for all words of a caption
+    heat: bool = False  # attention as colours over a grey photo, for colour-blind eyes and for print; else as light
+    dark: bool = False  # a dark page
+    per_word_scale: bool = False  # each word has its own scale, up to its own peak; else all words share one
 
     @property
     def page(self) -> Colour:
-        """What is behind everything."""
+        """The colour of the page."""
         return (18, 19, 22) if self.dark else (255, 255, 255)
 
     @property
     def ink(self) -> Colour:
-        """Of words."""
+        """The colour of words."""
         return (238, 238, 234) if self.dark else (28, 30, 34)
 
     @property
     def pale_ink(self) -> Colour:
-        """Of numbers and notes."""
+        """The colour of numbers and notes."""
         return (156, 160, 168) if self.dark else (100, 104, 112)
 
     @property
     def faint(self) -> Colour:
-        """Of words not said yet, and of the hatching over what the encoder never saw."""
+        """The colour of words not said yet, and of the stripes over what the encoder never saw."""
         return (84, 88, 96) if self.dark else (178, 180, 184)
+
+    @property
+    def darkest(self) -> str:
+        """The name of the colour that stands for least attention."""
+        return "violet" if self.heat else "dark"
 
     @property
     def brightest(self) -> str:
@@ -66,13 +67,14 @@ class Style:
         return "yellow" if self.heat else "white"
 
     def ground(self, photo: Image.Image) -> Image.Image:
-        """The photo as it lies under a veil: for heat grey and dim, so that the colours are the map's alone."""
+        """The photo as it lies under a veil. With heat it is grey and dim, so that all colours are the map's."""
         return photo.convert("L").point(lambda grey: 24 + 0.5 * grey).convert("RGB") if self.heat else photo
 
     def veil(self, strength: NDArray[np.float64]) -> Image.Image:
-        """What is laid over the photo to show attention of ``strength`` (H, W), 0 to 1: 8 bits with an RGBA palette.
+        """The image that is laid over the photo to show attention of ``strength`` (H, W), 0 to 1.
 
-        Light: from 32 % of the photo at 0 to a quarter of it under white at 1. Heat: viridis, denser the stronger.
+        It has 8 bits and an RGBA palette. Light: 32 % of the photo at strength 0, a quarter of it under white at 1.
+        Heat: viridis, the denser the stronger.
         """
         levels = (strength.clip(0, 1) * 255).round().astype(np.uint8)
         veil = Image.frombytes("P", strength.shape[::-1], levels.tobytes())
@@ -100,9 +102,3 @@ class Style:
 def laid(veil: Image.Image, photo: Image.Image) -> Image.Image:
     """The photo under a veil."""
     return Image.alpha_composite(photo.convert("RGBA"), veil.convert("RGBA")).convert("RGB")
-
-
-@cache
-def font(size: int) -> ImageFont.FreeTypeFont:
-    """Inter: Latin, Greek (the α and β of the notes) and Cyrillic letters."""
-    return ImageFont.truetype(FONT, size, layout_engine=ImageFont.Layout.BASIC)  # which every build of Pillow has

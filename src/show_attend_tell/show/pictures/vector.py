@@ -1,7 +1,7 @@
 """A sheet as SVG: letters stay letters, and a photo is in the file once, however many words it is shown for.
 
-On the photo lies, for each word, a small veil that the viewer of the file enlarges: the map is smooth, so that a pixel
-of it for each `VEIL` of the panel is enough.
+For each word, a small veil lies on the photo. Whoever shows the file enlarges it: the map is smooth, so that one pixel
+of the veil for each `VEIL` pixels of the panel is enough.
 """
 
 import base64
@@ -21,7 +21,7 @@ FAMILIES = "Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif"
 
 
 def svg(sheet: Sheet) -> str:
-    """Write a sheet as an SVG document; its title, which tabs and screen readers tell, is that of its captions."""
+    """Write a sheet as an SVG document; its title, for tabs and screen readers, is that of its captions."""
     style, photos = sheet.style, _Photos()
     body = [f'<rect width="{sheet.width}" height="{sheet.height}" fill="{_hex(style.page)}"/>']
     used = [photos.use(panels) for panels in sheet.captions]
@@ -59,7 +59,7 @@ class _Photos:
         self.names: dict[str, str] = {}  # by content
 
     def use(self, panels: Panels) -> tuple[str, str]:
-        """What shows an exhibit's photo, as it is and as it lies under a veil."""
+        """The elements that show an exhibit's photo, as it is and as it lies under a veil."""
         shrunk = min(1.0, panels.exhibit.photo.width / (DENSITY * panels.size[0]))  # never beyond the pixels it has
         width, height = (max(1, round(DENSITY * shrunk * side)) for side in panels.size)
         photo = panels.photo_at((width, height))

@@ -1,0 +1,52 @@
+"""What waiting threads cost, on a machine at rest and on a busy one: `python benchmarks/threads.py`.
+
+Each line is the median time of a caption by the shipped soft model in a process of its own. On a busy machine, a busy
+loop runs beside it on every core. The first way is the runtime's own (threads wait in a busy loop), the second is what
+this package sets (threads sleep while they wait), and the third is one thread.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PHOTO = next((Path(__file__).parent.parent / "examples").glob("*.jpg"))
+CAPTION = f"""
+import statistics, time
+from show_attend_tell import Captioner
+captioner = Captioner.from_pretrained("flickr8k-soft", device="cpu")
+times = []
+for turn in range(6):
+    began = time.perf_counter()
+    captioner({str(PHOTO)!r})
+    times.append(time.perf_counter() - began)
+print(statistics.median(times[1:]))  # the first warms up
+"""
+WAYS = {
+    "busy loop": {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "300000"},  # the GNU runtime's default count
+    "asleep": {"OMP_WAIT_POLICY": "passive"},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+}
+
+
+def seconds(settings: dict[str, str]) -> float:
+    """The median time of a caption in a process with those settings."""
+    done = subprocess.run(
+        [sys.executable, "-c", CAPTION], env={**os.environ, **settings}, capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def main() -> None:
+    for state, loops in (("at rest", 0), ("busy", os.cpu_count() or 1)):
+        beside = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+        try:
+            for way, settings in WAYS.items():
+                print(f"{state}, {way}: {seconds(settings):.2f} s a caption", flush=True)
+        finally:
+            for process in beside:
+                process.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The letters of a picture, each drawn in a font that has it.
+
+Inter comes with the package: Latin, Greek and Cyrillic letters. A letter that Inter lacks is drawn in a font of this
+machine. A letter that no font has becomes a box, and `lacking` names it, so that the picture can say so.
+"""
+
+import shutil
+import subprocess
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import ImageDraw, ImageFont
+
+
+class Face(NamedTuple):
+    """A font: its file, or its file's name in the system's folders, and its number among those in the file."""
+
+    file: str
+    number: int = 0
+
+
+INTER = Face(str(Path(__file__).parent / "font" / "Inter-Regular.otf"))
+
+# Fonts of many letters that come with Linux, macOS, Windows and office programs. Pillow finds them by their names.
+COMMON = tuple(
+    Face(name)
+    for name in (
+        *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "NotoSansCJK-Regular.ttc", "NotoSansArabic-Regular.ttf"),
+        *("NotoSansDevanagari-Regular.ttf", "NotoSansHebrew-Regular.ttf", "NotoSansThai-Regular.ttf"),
+        *("Arial Unicode.ttf", "PingFang.ttc", "Hiragino Sans GB.ttc", "AppleSDGothicNeo.ttc"),
+        *("arial.ttf", "msyh.ttc", "YuGothR.ttc", "malgun.ttf", "Nirmala.ttc", "LeelawUI.ttf", "seguisym.ttf"),
+    )
+)
+ABSENT = "\uffff"  # is no letter, so that every font draws for it what it draws for a letter that it lacks
+PROBE = 32  # the size of letters that are compared with it
+
+
+def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
+    """Draw a line of text from the left end of its baseline."""
+    for face, part in runs(text):
+        if face is None:
+            box = (x + 0.08 * size, y - 0.7 * size, x + _width(face, part, size) - 0.08 * size, y)
+            draw.rectangle(box, outline=ink, width=2)
+        else:
+            draw.text((x, y), part, ink, font(size, face), anchor="ls")
+        x += _width(face, part, size)
+
+
+def length(text: str, size: int) -> float:
+    """The width of a line of text in pixels."""
+    return sum(_width(face, part, size) for face, part in runs(text))
+
+
+def lacking(text: str) -> list[str]:
+    """The letters of a text that no font on this machine has, each once, in their order."""
+    return list(dict.fromkeys(letter for face, letter in runs(text) if face is None))
+
+
+@cache
+def font(size: int, face: Face = INTER) -> ImageFont.FreeTypeFont:
+    """A font at a size in pixels; raises `OSError` for one that is not on this machine or not of any size."""
+    layout = ImageFont.Layout.BASIC  # which every build of Pillow has
+    return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
+
+
+def runs(text: str) -> list[tuple[Face | None, str]]:
+    """A text in parts of one font each; a letter that no font has is a part of its own, and its font is None."""
+    found: list[tuple[Face | None, str]] = []
+    for letter in _letters(text):
+        face = ((found and found[-1][0]) or INTER) if letter == " " else _face(letter)
+        if found and face is not None and found[-1][0] == face:
+            found[-1] = face, found[-1][1] + letter
+        else:
+            found.append((face, letter))
+    return found
+
+
+def _letters(text: str) -> Iterator[str]:
+    """Letters with the marks that stand on them; what is never seen is left out, and any white space is a space."""
+    letter = ""
+    for sign in unicodedata.normalize("NFC", text):
+        if "\ufe00" <= sign <= "\ufe0f":  # chooses between two looks of the letter before it
+            continue
+        kind = unicodedata.category(sign)
+        if letter and kind.startswith("M"):
+            letter += sign
+            continue
+        if letter:
+            yield letter
+        letter = " " if sign.isspace() else "" if kind in ("Cf", "Cc", "Cs") else sign
+    if letter:
+        yield letter
+
+
+@cache
+def _face(letter: str) -> Face | None:
+    """The font to draw a letter in: Inter, then what fontconfig would choose, then the `COMMON` ones."""
+    if all(_has(INTER, sign) for sign in letter):
+        return INTER
+    others = (*_by_fontconfig(letter[0]), *COMMON)
+    return next((face for face in others if _is_here(face) and all(_has(face, sign) for sign in letter)), None)
+
+
+@cache
+def _is_here(face: Face) -> bool:
+    try:
+        font(PROBE, face)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _has(face: Face, sign: str) -> bool:
+    drawn = bytes(font(PROBE, face).getmask(sign))
+    return any(drawn) and drawn != bytes(font(PROBE, face).getmask(ABSENT))
+
+
+def _by_fontconfig(sign: str) -> list[Face]:
+    """The font that fontconfig, which most Linux systems have, chooses for a sign."""
+    program = shutil.which("fc-match")
+    if program is None:
+        return []
+    command = [program, "--format", "%{file}\n%{index}", f"sans-serif:charset={ord(sign):x}"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        file, number = answer.split("\n")
+        return [Face(file, int(number) & 0xFFFF)]  # the upper bits number the instances of a variable font
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return []
+
+
+def _width(face: Face | None, part: str, size: int) -> float:
+    """The width of a part of a text; without a font, that of the box in a letter's place."""
+    if face is None:
+        return size * (1.0 if unicodedata.east_asian_width(part[0]) in "WF" else 0.6)
+    return font(size, face).getlength(part)

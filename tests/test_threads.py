@@ -1,0 +1,93 @@
+"""PyTorch's threads sleep while they wait, since the environment says so before PyTorch is imported."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import show_attend_tell
+from show_attend_tell.threads import use_threads
+
+SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# A process that ends at the first import of PyTorch, and says what the environment is then.
+AT_IMPORT_OF_TORCH = f"""
+import os, sys
+
+class Watch:
+    def find_spec(self, name, *rest):
+        if name == "torch":
+            print({{name: os.environ[name] for name in {SETTINGS} if name in os.environ}})
+            sys.stdout.flush()
+            os._exit(0)
+
+sys.meta_path.insert(0, Watch())
+"""
+
+
+def at_import_of_torch(program: str, *arguments: str, **environment: str) -> dict[str, str]:
+    """The settings of threads in the environment at the moment when a program imports PyTorch."""
+    clean = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    source = str(Path(show_attend_tell.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_IMPORT_OF_TORCH + program, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env={**clean, "PYTHONPATH": source, **environment},
+        timeout=120,
+        check=True,
+    )
+    return dict(eval(done.stdout))
+
+
+COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "caption photo.jpg",
+        "evaluate --data data/",
+        "train data/ --attention soft --output model",
+        "features data/",
+        "serve",
+        "analyse occlusion --data data/",
+        "analyse ranking --data data/",
+    ],
+)
+def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
+    found = at_import_of_torch(COMMAND, *command.split(), "--threads", "3")
+    assert found == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+
+
+def test_the_package_lets_threads_sleep_too() -> None:
+    assert at_import_of_torch("from show_attend_tell import Captioner") == {"OMP_WAIT_POLICY": "passive"}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"OMP_WAIT_POLICY": "active"},
+        {"GOMP_SPINCOUNT": "1000"},
+        {"KMP_BLOCKTIME": "1"},
+        {"KMP_LIBRARY": "turnaround"},
+    ],
+    ids=str,
+)
+def test_a_user_s_own_settings_win(own: dict[str, str]) -> None:
+    assert at_import_of_torch("from show_attend_tell import Captioner", **own) == own
+    number = {"OMP_NUM_THREADS": "5"}
+    assert at_import_of_torch(COMMAND, "caption", "photo.jpg", **own, **number) == {**own, **number}
+
+
+def test_the_number_of_threads_can_change_after_pytorch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # put back afterwards
+    before = torch.get_num_threads()
+    try:
+        use_threads(before + 1)
+        assert torch.get_num_threads() == before + 1 and os.environ["OMP_NUM_THREADS"] == str(before + 1)
+    finally:
+        torch.set_num_threads(before)
