@@ -21,9 +21,9 @@ from show_attend_tell.training.losses import (
     HardObjective,
     MovingBaseline,
     SoftObjective,
-    cross_entropy,
     doubly_stochastic,
     entropy,
+    word_losses,
 )
 
 COINS = ("none", "image", "batch", "both")
@@ -51,23 +51,23 @@ def drawn(expected: Tensor) -> Draws:
 
 def test_log_probabilities_and_label_smoothing_by_hand() -> None:
     told, captions = made_up(2, 3, 7)
-    log_p = word_log_probabilities(told.logits, captions)
-    smoothed = cross_entropy(told.logits, captions, log_p, 0.1)
+    log_p, smoothed = word_losses(told.logits, captions, 0.1)
     for b, p, t in np.ndindex(2, 3, 7):
         row = reference.log_softmax(told.logits[b, p, t].detach().double().numpy())
         target = np.full(11, 0.1 / 11)
         target[captions[b, t]] += 0.9
         assert log_p[b, p, t].item() == pytest.approx(row[captions[b, t]], abs=1e-5)
         assert smoothed[b, p, t].item() == pytest.approx(-(target * row).sum(), abs=1e-5)
-    assert torch.equal(cross_entropy(told.logits, captions, log_p, 0.0), -log_p)
+    torch.testing.assert_close(log_p, word_log_probabilities(told.logits, captions))
+    assert torch.equal(word_losses(told.logits, captions, 0.0)[1], -log_p)
 
 
 def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
     told, captions = made_up(2, 3, 7)
     half = told.logits.detach().bfloat16()
-    log_p = word_log_probabilities(half, captions)
-    assert log_p.dtype == torch.float32
-    torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
+    for log_p in (word_log_probabilities(half, captions), word_losses(half, captions, 0.1)[0]):
+        assert log_p.dtype == torch.float32
+        torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
 
 
 def test_doubly_stochastic_target_is_one() -> None:

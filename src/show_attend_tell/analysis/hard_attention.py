@@ -228,10 +228,10 @@ class Estimator(HardObjective):
         super().__post_init__()
         self.by_length: dict[int, MovingBaseline] = defaultdict(MovingBaseline)
 
-    def __call__(self, told: Told, captions: Tensor, draws: Draws) -> Loss:
+    def __call__(self, told: Told, captions: Tensor, draws: Draws, **options: Any) -> Loss:
         if self.baseline == "length":
             self.baseline_of = self.by_length[captions.shape[1]]
-        return super().__call__(told, captions, draws)
+        return super().__call__(told, captions, draws, **options)
 
 
 def estimators() -> dict[str, Estimator]:

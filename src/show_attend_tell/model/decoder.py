@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
 from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
+from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
 
 DROPOUTS = ("dropout", "annotation_dropout")
@@ -163,15 +164,25 @@ class AttentionDecoder(Decoder):
                 f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = "
                 f"{self.config.annotation_size}"
             )
-        annotations = annotations.to(self.embedding.weight.dtype)
-        if self.config.annotation_norm == "scale":
-            annotations = annotations * self.annotation_scale
-        else:
-            annotations = nn.functional.layer_norm(annotations, annotations.shape[-1:])
-        if self.training and self.config.annotation_dropout:  # whole channels, the same at every place
-            kept = self.annotation_dropout(annotations.new_ones(annotations.shape[0], annotations.shape[2], 1))
-            annotations = annotations * kept.mT  # (B, 1, D)
-        mean = annotations.mean(1)  # (B, D)
+        return self.first_state(*self.normalised(annotations), paths=paths)
+
+    def normalised(
+        self, annotations: Tensor, normalise: Normalise = normalise, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Annotations (B, L, D) of the size that the weights expect, channels dropped out, and their mean (B, D).
+
+        They are of the weights' type, or of ``dtype``. ``normalise`` is `kernels.normalise`, plain or compiled.
+        """
+        dtype = dtype or self.embedding.weight.dtype
+        ones = self.embedding.weight.new_ones(len(annotations), annotations.shape[2], 1)
+        kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every place
+        if self.config.annotation_norm == "layer":
+            return normalise(annotations, kept, dtype)
+        annotations = annotations.to(kept.dtype) * self.annotation_scale * kept
+        return annotations.to(dtype), annotations.mean(1)
+
+    def first_state(self, annotations: Tensor, mean: Tensor, *, paths: int) -> State:
+        """The state before the first word, from what `normalised` gave."""
         if self.config.annotation_window > 1:
             annotations = windowed(annotations, self.config.annotation_window)
         if self.initial is not None:

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look, Mixed
-from show_attend_tell.model.interface import Told, word_log_probabilities
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import Told
+from show_attend_tell.model.kernels import WordScores, word_scores
 
 
 class Loss(NamedTuple):
@@ -36,17 +36,17 @@ class Draws(NamedTuple):
     expected: Tensor  # whether a path looks by expectation (true) or at sampled places (false), (B, P)
 
 
-def cross_entropy(logits: Tensor, captions: Tensor, log_probabilities: Tensor, smoothing: float) -> Tensor:
-    """−log p(y_t) of each word (B, P, C), from logits (B, P, C, K), captions (B, C) and their log p (B, P, C).
+def word_losses(
+    logits: Tensor, captions: Tensor, smoothing: float, word_scores: WordScores = word_scores
+) -> tuple[Tensor, Tensor]:
+    """log p(y_t) of each word and its cross-entropy, (B, P, C) each, of logits (B, P, C, K) and captions (B, C).
 
-    Label smoothing spreads a share of the target evenly over the vocabulary.
+    The cross-entropy is −log p(y_t); label smoothing spreads a share of its target evenly over the vocabulary.
+    ``word_scores`` is `kernels.word_scores`, plain or compiled.
     """
-    if not smoothing:
-        return -log_probabilities
-    # mean_k log p_k = mean_k logit_k − logsumexp, and log p(y) = logit_y − logsumexp
-    target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)
-    over_all = log_probabilities + (wide(logits).mean(-1) - wide(logits.gather(-1, target).squeeze(-1)))
-    return -((1 - smoothing) * log_probabilities + smoothing * over_all)
+    words = captions[:, None].expand(logits.shape[:-1]).flatten()
+    log_probabilities, means = (part.view(logits.shape[:-1]) for part in word_scores(logits.flatten(0, 2), words))
+    return log_probabilities, -((1 - smoothing) * log_probabilities + smoothing * means)
 
 
 def entropy(alpha: Tensor) -> Tensor:
@@ -95,10 +95,12 @@ class SoftObjective:
         """Nothing is drawn: every path looks by expectation."""
         return Draws(Expectation(), torch.ones(batch, 1, dtype=torch.bool))
 
-    def __call__(self, told: Told, captions: Tensor, draws: Draws | None = None) -> Loss:
+    def __call__(
+        self, told: Told, captions: Tensor, draws: Draws | None = None, *, word_scores: WordScores = word_scores
+    ) -> Loss:
         """The loss of captions (B, C); ``draws`` are there to be called like `HardObjective`, and are not read."""
-        log_probabilities = word_log_probabilities(told.logits, captions)
-        loss = cross_entropy(told.logits, captions, log_probabilities, self.label_smoothing).sum(-1).mean()
+        log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)
+        loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
         if told.alpha is not None:
             uncertainty = entropy(told.alpha)  # (B, P, C)
@@ -264,7 +266,7 @@ class HardObjective:
         expected = self.toss(batch, self.samples, generator)
         return Draws(Mixed(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
-    def __call__(self, told: Told, captions: Tensor, draws: Draws) -> Loss:
+    def __call__(self, told: Told, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores) -> Loss:
         """The loss of captions (B, C), told by ``draws.look``; its gradient is minus the rule above.
 
         Raises `SatError` for a decoder without attention.
@@ -275,9 +277,8 @@ class HardObjective:
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
-        log_probabilities = word_log_probabilities(told.logits, captions)  # (B, P, C)
-        words = cross_entropy(told.logits, captions, log_probabilities, self.label_smoothing).sum(-1)
-        total = (weight * words).sum(1).mean()
+        log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)  # (B, P, C)
+        total = (weight * words.sum(-1)).sum(1).mean()
 
         rewards = self.rewards(log_probabilities.detach())
         advantage = rewards - self.baseline_of(rewards, sampled)  # (B, P, S)

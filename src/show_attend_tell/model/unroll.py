@@ -1,0 +1,256 @@
+"""The paper's recurrence over a whole caption at once, forward and backward: what `AttentionDecoder.step` does word by
+word, several times faster on a CPU.
+
+B batch · P paths of one photo · T steps · L places · D annotation size · A attention size · n LSTM size.
+
+Three things make it fast:
+
+- σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)). The exponential of the keys k is taken once a photo and that of the
+  query q once a step, so that each of the B·P·T·L·A values costs a product and a division. Keys and queries beyond ±20
+  count as ±20; those of trained models stay far below that.
+- These values are never stored. The backward pass computes them again.
+- The weights' gradients are one product over all steps, and the gates, the query and β one product on h.
+
+The equations of the backward pass are those that `step` has by automatic differentiation; the tests hold one against
+the other.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.model.attention import Look, Mixed
+from show_attend_tell.model.decoder import AttentionDecoder, Output
+from show_attend_tell.model.interface import EXPECTATION, Told, previous_words
+from show_attend_tell.model.kernels import LARGEST, PLAIN, Kernels
+
+
+class Weights(NamedTuple):
+    """The weights of the recurrence, all of one type."""
+
+    from_hidden: Tensor  # (4n + A + 1, n): the gates', W_h of the attention, and f_β's; without a gate (4n + A, n)
+    from_context: Tensor  # (4n, D)
+    energy: Tensor  # (A,)
+    gate_bias: Tensor | None  # (1,), f_β's; None without a gate
+
+
+class Unrolled(NamedTuple):
+    """What the recurrence gives, for every step."""
+
+    hidden: Tensor  # h_t (B, P, T, n)
+    context: Tensor  # ẑ_t (B, P, T, D), the gate included
+    alpha: Tensor  # (B, P, T, L)
+    beta: Tensor | None  # (B, P, T)
+    places: Tensor | None  # (B, P, T), drawn; None where nothing was drawn
+
+
+def unroll(
+    words: Tensor,
+    annotations: Tensor,
+    keys: Tensor,
+    hidden: Tensor,
+    memory: Tensor,
+    weights: Weights,
+    *,
+    expect: Tensor | None = None,
+    uniforms: Tensor | None = None,
+    kernels: Kernels = PLAIN,
+) -> Unrolled:
+    """Run the recurrence over the words' share of the gates (B, T, 4n), biases included.
+
+    annotations (B, L, D), keys W_a a (B, L, A), first hidden state and memory (B, n). With ``uniforms`` (B, P, T) a
+    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false; without, every path looks
+    by expectation.
+    """
+    gate_bias = weights.gate_bias
+    outputs = _Unroll.apply(  # type: ignore[no-untyped-call]
+        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, kernels
+    )
+    hiddens, contexts, alphas, betas, places = outputs
+    return Unrolled(hiddens, contexts, alphas, betas if gate_bias is not None else None, places)
+
+
+class _Unroll(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        words: Tensor,
+        annotations: Tensor,
+        keys: Tensor,
+        hidden: Tensor,
+        memory: Tensor,
+        from_hidden: Tensor,
+        from_context: Tensor,
+        energy: Tensor,
+        gate_bias: Tensor | None,
+        expect: Tensor | None,
+        uniforms: Tensor | None,
+        kernels: Kernels,
+    ) -> tuple[Tensor | None, ...]:
+        keys = keys.detach()  # `torch.compile` warns of a tensor whose gradient is not its own
+        (B, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
+        P = 1 if uniforms is None else uniforms.shape[1]
+        L, D = annotations.shape[1:]
+        dtype, state = from_hidden.dtype, memory.dtype
+        exp_keys = kernels.exponentials(keys)
+        twice = 2 * energy.to(state)
+        h, c = (part[:, None].expand(-1, P, -1) for part in (hidden, memory))
+        new = annotations.new_empty
+        hiddens, contexts = new(B, P, T, n), new(B, P, T, D)
+        before, looked = new(B, P, T, n), new(B, P, T, D)
+        alphas, betas = new(B, P, T, L, dtype=state), new(B, P, T, dtype=state)
+        queries = new(B, P, T, A, dtype=state)
+        memories, activations = new(B, P, T + 1, n, dtype=state), new(B, P, T, 4 * n, dtype=state)
+        memories[:, :, 0] = c
+        places = None if uniforms is None else torch.empty((B, P, T), dtype=torch.long, device=words.device)
+        for t in range(T):
+            before[:, :, t] = h
+            product = (before[:, :, t] @ from_hidden.T).to(state)
+            queries[:, :, t] = torch.exp((-2 * product[..., 4 * n : 4 * n + A]).clamp(-LARGEST, LARGEST))
+            alpha = torch.softmax(kernels.energies(exp_keys, queries[:, :, t], twice), dim=-1)
+            alphas[:, :, t] = alpha
+            context = alpha.to(dtype) @ annotations
+            if uniforms is not None and places is not None and expect is not None:
+                below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
+                places[:, :, t] = below.sum(-1).clamp_max(L - 1)
+                drawn = annotations.gather(1, places[:, :, t, None].expand(-1, -1, D))
+                context = torch.where(expect[..., None], context, drawn)
+            looked[:, :, t] = context
+            if gate_bias is not None:
+                beta = torch.sigmoid(product[..., -1:] + gate_bias.to(state))
+                betas[:, :, t] = beta[..., 0]
+                context = beta.to(dtype) * context
+            contexts[:, :, t] = context
+            gates = words[:, None, t].to(state) + product[..., : 4 * n] + (context @ from_context.T).to(state)
+            act = activations[:, :, t]
+            torch.sigmoid(gates[..., : 3 * n], out=act[..., : 3 * n])
+            torch.tanh(gates[..., 3 * n :], out=act[..., 3 * n :])
+            i, f, o, g = act.chunk(4, dim=-1)
+            c = f * c + i * g
+            memories[:, :, t + 1] = c
+            h = o * torch.tanh(c)
+            hiddens[:, :, t] = h
+        ctx.save_for_backward(
+            annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
+            exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
+        )  # fmt: skip
+        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A)
+        ctx.mark_non_differentiable(*([places] if places is not None else []))
+        return hiddens, contexts, alphas, betas, places
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_hiddens: Tensor, d_contexts: Tensor, d_alphas: Tensor, d_betas: Tensor, _: Any) -> Any:
+        (
+            annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
+            exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
+        ) = ctx.saved_tensors  # fmt: skip
+        B, P, T, L, D, n, A = ctx.sizes
+        dtype, state = from_hidden.dtype, memories.dtype
+        keys_last = exp_keys.mT.contiguous()  # (B, A, L)
+        twice = 2 * energy.to(state)
+        products = before.new_empty(B, P, T, from_hidden.shape[0])  # gradients of the product on h
+        slopes = memories.new_empty(B, P, T, L)
+        d_looked = before.new_empty(B, P, T, D)
+        d_energy = torch.zeros_like(twice)
+        d_h = torch.zeros_like(memories[:, :, 0])
+        d_c = torch.zeros_like(d_h)
+        for t in reversed(range(T)):
+            d_h = d_h + d_hiddens[:, :, t]
+            i, f, o, g = activations[:, :, t].chunk(4, dim=-1)
+            tanh_c = torch.tanh(memories[:, :, t + 1])
+            d_c = d_c + d_h * o * (1 - tanh_c * tanh_c)
+            d_gates = torch.cat(
+                [
+                    d_c * g * i * (1 - i),
+                    d_c * memories[:, :, t] * f * (1 - f),
+                    d_h * tanh_c * o * (1 - o),
+                    d_c * i * (1 - g * g),
+                ],
+                dim=-1,
+            )
+            d_c = d_c * f
+            d_product = products[:, :, t]
+            d_product[..., : 4 * n] = d_gates
+            d_context = d_contexts[:, :, t] + d_product[..., : 4 * n] @ from_context  # ẑ (B, P, D)
+            if gate_bias is not None:
+                beta = betas[:, :, t, None]
+                d_beta = (d_context.to(state) * looked[:, :, t]).sum(-1, keepdim=True) + d_betas[:, :, t, None]
+                d_product[..., -1:] = d_beta * beta * (1 - beta)
+                d_context = d_context * beta.to(dtype)
+            d_looked[:, :, t] = d_context
+            through = d_context if expect is None else d_context * expect[..., None]
+            alpha = alphas[:, :, t]
+            d_alpha = d_alphas[:, :, t] + (through @ annotations.mT).to(state)
+            slope = alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
+            slopes[:, :, t] = slope
+            once, squared = ctx.kernels.query_sums(keys_last, queries[:, :, t], slope)
+            d_product[..., 4 * n : 4 * n + A] = 2 * twice * (once - squared)
+            d_energy += 2 * once.sum((0, 1))
+            d_h = (d_product @ from_hidden).to(state)
+        d_keys = ctx.kernels.key_sums(exp_keys, queries.flatten(1, 2), slopes.flatten(1, 2))
+        d_keys = (2 * twice * d_keys).to(keys.dtype)
+        flat, rows = products.flatten(0, 2), slice(0, 4 * n)
+        d_from_hidden = flat.T @ before.flatten(0, 2)
+        d_from_context = flat[:, rows].T @ contexts.flatten(0, 2)
+        d_annotations = None
+        if ctx.needs_input_grad[1]:
+            weights = (
+                alphas
+                if places is None
+                else torch.where(expect[:, :, None, None], alphas, torch.nn.functional.one_hot(places, L).to(state))
+            )
+            d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_looked.flatten(1, 2)
+        d_bias = None if gate_bias is None else products[..., -1].to(state).sum().reshape(1).to(gate_bias.dtype)
+        return (
+            products[..., rows].sum(1), d_annotations, d_keys, d_h.sum(1), d_c.sum(1), d_from_hidden, d_from_context,
+            d_energy.to(energy.dtype), d_bias, None, None, None,
+        )  # fmt: skip
+
+
+class UnrolledTell:
+    """`interface.tell` of an `AttentionDecoder`, with the recurrence of `unroll` and the loops of ``kernels``."""
+
+    def __init__(self, kernels: Kernels = PLAIN) -> None:
+        self.kernels = kernels
+
+    def __call__(
+        self,
+        decoder: AttentionDecoder,
+        annotations: Tensor,
+        captions: Tensor,
+        *,
+        paths: int = 1,
+        look: Look = EXPECTATION,
+        history: Tensor | None = None,
+    ) -> Told:
+        """Tell captions (B, C) as `interface.tell` does; ``look`` is an `Expectation` or a `Mixed`."""
+        embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
+        dtype = embedded.gates.dtype
+        state = decoder.first_state(*decoder.normalised(annotations, self.kernels.normalise, dtype), paths=1)
+        annotations, keys = state.source
+        hidden, memory = state.memory
+        gate = decoder.gate
+        from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
+        from_hidden += [] if gate is None else [gate.weight]
+        mixed = look if isinstance(look, Mixed) else None
+        told = unroll(
+            embedded.gates,
+            annotations,
+            keys,
+            hidden[:, 0],
+            memory[:, 0],
+            Weights(
+                torch.cat(from_hidden).to(dtype),
+                decoder.gates_from_context.weight.to(dtype),
+                decoder.attention.energy,
+                None if gate is None else gate.bias,
+            ),
+            expect=None if mixed is None else mixed.expected.to(keys.device),
+            uniforms=None if mixed is None else mixed.sampled.uniforms.to(keys.device),
+            kernels=self.kernels,
+        )
+        embedding = embedded.embedding[:, None].expand(-1, paths, -1, -1)
+        logits = decoder.read_out(Output(embedding, told.hidden, told.context))
+        return Told(logits, told.alpha, told.beta, told.places)

@@ -1,0 +1,106 @@
+"""The recurrence over a whole caption at once is the one that the decoder's step has, gradients too."""
+
+from typing import Any
+
+import pytest
+import torch
+from decoders import B, C, P, small_annotations, small_captions, small_decoder
+from torch import Tensor
+
+from show_attend_tell.model import kernels
+from show_attend_tell.model.attention import Expectation, Mixed
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Told, tell
+from show_attend_tell.model.unroll import UnrolledTell
+
+MODELS: dict[str, dict[str, Any]] = {
+    "soft": {},
+    "soft without a gate": {"gate": False},
+    "as shipped": {"tied_embeddings": True, "annotation_norm": "layer", "output_tanh": True},
+    "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
+    "hard": {"attention": "hard", "gate": False},
+    "hard with a gate": {"attention": "hard"},
+}
+
+
+def draws() -> Mixed:
+    """The same places and expected paths at each call."""
+    generator = torch.Generator().manual_seed(5)
+    expect = torch.arange(B * P).view(B, P) % 2 == 0
+    return Mixed(expect, torch.rand(B, P, C, generator=generator))
+
+
+def told_and_gradients(decoder: AttentionDecoder, telling: Any, hard: bool) -> tuple[Told, dict[str, Tensor]]:
+    """What is told of small captions, and the gradients of a sum that weighs all of it."""
+    annotations = small_annotations().requires_grad_()
+    look = draws() if hard else Expectation()
+    told = telling(decoder, annotations, small_captions(), paths=P if hard else 1, look=look)
+    generator = torch.Generator().manual_seed(6)
+    total = torch.zeros(())
+    for part in (told.logits, told.alpha, told.beta):
+        if part is not None:
+            total = total + (part * torch.randn(part.shape, generator=generator)).sum()
+    decoder.zero_grad()
+    total.backward()
+    gradients = {name: value.grad for name, value in decoder.named_parameters() if value.grad is not None}
+    return told, {**gradients, "annotations": annotations.grad}
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_the_step_by_step_recurrence(name: str) -> None:
+    decoder = small_decoder(**MODELS[name])
+    hard = decoder.config.attention == "hard"
+    plain, expected = told_and_gradients(decoder, tell, hard)
+    unrolled, found = told_and_gradients(decoder, UnrolledTell(), hard)
+    for part in ("logits", "alpha", "beta", "places"):
+        wanted, have = getattr(plain, part), getattr(unrolled, part)
+        assert (wanted is None) == (have is None), part
+        if wanted is not None:
+            torch.testing.assert_close(have, wanted, msg=lambda text, part=part: f"{part}: {text}")
+    assert set(found) == set(expected)
+    for part, gradient in expected.items():
+        torch.testing.assert_close(found[part], gradient, msg=lambda text, part=part: f"{part}: {text}")
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_history_is_told_too() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    history = small_captions(seed=9)
+    plain = tell(decoder, annotations, captions, history=history).logits
+    torch.testing.assert_close(UnrolledTell()(decoder, annotations, captions, history=history).logits, plain)
+
+
+@pytest.mark.parametrize(("spread", "same"), [(3.0, True), (40.0, False)])
+def test_large_keys_and_queries(spread: float, same: bool) -> None:
+    """Keys and queries up to ±20 give the α of the plain path; larger ones are cut there, and all stays finite."""
+    decoder = small_decoder(spread=spread)
+    largest = decoder.start(small_annotations()).source[1].abs().max()
+    assert (largest < 20) == same
+    told, gradients = told_and_gradients(decoder, UnrolledTell(), hard=False)
+    assert told.alpha is not None and told.alpha.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+    if same:
+        torch.testing.assert_close(told.alpha, tell(decoder, small_annotations(), small_captions()).alpha)
+
+
+@pytest.mark.proof  # compiling takes a while
+@pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
+def test_compiled_kernels_are_the_plain_ones() -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator) + 0.5
+
+    keys, query, slope = drawn(2, 5, 16), drawn(2, 3, 16), drawn(2, 3, 5)
+    cases: dict[str, tuple[Any, ...]] = {
+        "exponentials": (drawn(2, 5, 16),),
+        "energies": (keys, query, drawn(16)),
+        "query_sums": (keys.mT.contiguous(), query, slope),
+        "key_sums": (keys, query, slope),
+    }
+    made = kernels.compiled()
+    for name, arguments in cases.items():
+        expected = getattr(kernels.PLAIN, name)(*arguments)
+        torch.testing.assert_close(getattr(made, name)(*arguments), expected, msg=name)
