@@ -1,11 +1,14 @@
-"""Hard attention, examined: how likely captions are when places are sampled, how far one expected context is from the
-expectation over places, and how noisy the hard model's gradient is.
+"""Hard attention examined, by three questions:
+
+- How likely are captions when places are sampled?
+- How far is one pass with the expected context from the expectation over places (NWGM)?
+- How noisy is the gradient that trains a hard model?
 
 B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled sequences.
 
-Everything is in nats and of the true history: each step sees the caption's own words before it. The decoder is in
-evaluation mode, so that places are the only thing drawn. A soft model can be asked all of it too: it is then made to
-look at one sampled place a word, which it was not trained for.
+All figures are in nats and given the true history: each step gets the caption's own words before it. The decoder is in
+evaluation mode, so only places are random. Soft models can be examined too. They then look at one sampled place a
+word, which they were not trained for.
 """
 
 import math
@@ -31,14 +34,14 @@ from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
 from show_attend_tell.vision.sources import Annotations, cached
 
-SIZES = (1, 5, 50, 500, 5000)  # the N of the log-mean-exp, as far as there are two independent groups of N
-PATHS = 128  # computed at once: more is no faster on a CPU and takes memory
-BATCHES, BATCH_SIZE = 4, 16  # of captions, for the gradient
-WARM_UP = 10  # draws that only start the moving baselines
+SIZES = (1, 5, 50, 500, 5000)  # n of the log-mean-exp; a size is used if the samples make two groups of it
+PATHS = 128  # paths computed at once: more take memory and are not faster on a CPU
+BATCHES, BATCH_SIZE = 4, 16  # batches, and captions of each, that the gradient is computed on
+WARM_UP = 10  # first draws, which only start the moving baselines
 
 
 class Estimate(NamedTuple):
-    """An estimate of one caption's log p, and its variance over the places drawn."""
+    """An estimate of one caption's log p, and the estimate's variance over random places."""
 
     value: float
     variance: float = 0.0
@@ -53,9 +56,8 @@ def sampled_log_probabilities(
 ) -> tuple[Tensor, Tensor]:
     """log p(y|s, a) (B, N) and Σ_t H[α_t] (B, N) of captions (B, C) along N sequences of places.
 
-    s_t ~ α_t, given the true words and the places sampled before it; ``uniforms`` (B, N, C) from [0, 1) are its draws.
-    The proposal of s is its own distribution under the model, so that the importance weight p(y, s|a) / q(s) is
-    p(y|s, a).
+    s_t is drawn from α_t, given the true words and the places before it, by ``uniforms`` (B, N, C) from [0, 1). So the
+    proposal q(s) is the model's own p(s|a), and the importance weight p(y, s|a) / q(s) is p(y|s, a).
     """
     found: list[tuple[Tensor, Tensor]] = []
     for start in range(0, uniforms.shape[1], PATHS):
@@ -68,10 +70,10 @@ def sampled_log_probabilities(
 
 
 def log_mean_exp(log_weights: Tensor, size: int) -> Tensor:
-    """log (1/n) Σ_n p(y|s^n, a) over disjoint groups of ``size`` n sequences, (B, N) → (B, N // n).
+    """log (1/n) Σ p(y|s, a) over each group of ``size`` n sequences (B, N // n), from their log p (B, N).
 
-    Its expectation is L_s of eq. 5 at n = 1, grows with n, and stays below log p(y|a), which is its limit (Burda et
-    al. 2016).
+    Its expectation at n = 1 is L_s of eq. 5. It grows with n, stays below log p(y|a) and tends to it (Burda et al.
+    2016).
     """
     groups = log_weights.shape[1] // size
     return log_weights[:, : groups * size].reshape(-1, groups, size).logsumexp(-1) - math.log(size)
@@ -81,12 +83,12 @@ def log_mean_exp(log_weights: Tensor, size: int) -> Tensor:
 def particle_filter(
     decoder: AttentionDecoder, annotations: Tensor, captions: Tensor, uniforms: Tensor, redraws: Tensor
 ) -> Tensor:
-    """The log of an unbiased estimate of p(y|a) (B,) of captions (B, C), by N paths redrawn after every word.
+    """The log of an unbiased estimate of p(y|a) (B,) of captions (B, C), by N paths that are redrawn after each word.
 
-    Paths that made the word likely are continued more than once, others dropped, each in proportion to p(y_t | the
-    path's places): Σ_t log (1/N) Σ_n p(y_t | s^n) is below log p(y|a) in expectation and mostly far closer to it than
-    N separate sequences. ``uniforms`` (B, N, C) draw the places and ``redraws`` (B, C) the paths (one draw a word, N
-    evenly spaced positions from it).
+    A path is redrawn in proportion to p(y_t | its places): paths that made the word likely go on more than once, and
+    others end. The estimate is Σ_t log (1/N) Σ_n p(y_t | s^n). Its expectation is below log p(y|a), and mostly far
+    closer to it than that of N separate sequences. ``uniforms`` (B, N, C) draw the places. ``redraws`` (B, C) draw the
+    paths: one number a word, and N evenly spaced positions from it.
     """
     paths = uniforms.shape[1]
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
@@ -108,11 +110,13 @@ def particle_filter(
 def likelihoods(
     decoder: AttentionDecoder, annotations: Tensor, caption: Tensor, *, samples: int, generator: torch.Generator
 ) -> tuple[dict[str, Estimate], float]:
-    """One caption's log p by every way of looking, and Σ_t H[α_t] along sampled sequences.
+    """One caption's log p by each estimate, and the mean Σ_t H[α_t] of sampled sequences.
 
-    annotations (1, L, D), caption (1, C). "expectation" is the path of expected contexts; "sampled_n" the log-mean-exp
-    of n sequences, from disjoint groups of ``samples`` in all; "particles_n" the particle filter with the largest
-    such n, run twice.
+    annotations (1, L, D), caption (1, C). The estimates are:
+
+    - "expectation": the path of expected contexts;
+    - "sampled_n": the log-mean-exp of n sequences, its mean over groups of ``samples`` sequences in all;
+    - "particles_n": the particle filter with the largest such n, the mean of two runs.
     """
     steps = caption.shape[1]
 
@@ -131,12 +135,12 @@ def likelihoods(
 
 
 def sizes(samples: int) -> list[int]:
-    """The N of the estimates that so many sampled sequences give at least twice."""
+    """The group sizes of which that many sampled sequences make at least two groups."""
     return [size for size in SIZES if 2 * size <= samples]
 
 
 def mean_of(values: Tensor) -> Estimate:
-    """The mean of two or more independent values and the variance of that mean."""
+    """The mean of two or more independent values, and the variance of that mean."""
     return Estimate(float(values.mean()), float(values.var()) / len(values))
 
 
@@ -153,17 +157,23 @@ class Everywhere:
 
 @torch.inference_mode()
 def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -> dict[str, Tensor]:
-    """How far the softmax at the expected context is from the expectation of the softmax over all L places (sec. 4.2).
+    """How far one pass with the expected context is from the expectation over all L places (sec. 4.2).
 
-    At each step of captions (B, C), from the state that the path of expected contexts has reached, every place is
-    looked at, which gives E_s[softmax(n(s))] exactly. Each entry is (B, C), in nats. Against it:
+    n(s) are the logits of a step that looks at place s. At each step of captions (B, C), from the state that the path
+    of expected contexts has reached, every place is looked at: this gives E_s[softmax(n(s))] exactly. Two
+    approximations are compared with it:
 
-    - ``one_pass``: softmax(n(E[ẑ])), what a soft model computes and a hard one decodes with;
-    - ``nwgm``: softmax(E[n(s)]), the normalised weighted geometric mean that it stands for.
+    - ``one_pass``: softmax(n(E[ẑ])), which a soft model computes, and a hard model that decodes by expectation;
+    - ``nwgm``: softmax(E_s[n(s)]), the normalised weighted geometric mean, which the one pass stands for.
 
-    ``…_kl`` is KL(E_s[softmax] ‖ approximation), ``…_word`` the approximation's log p of the true word less the exact
-    one and ``…_word_absolute`` its size. ``information`` is how much the place tells about the word, H[E_s softmax] −
-    E_s H[softmax]: where it is zero, nothing depends on the place and there is no gap to measure.
+    The entries are (B, C), in nats. For each approximation:
+
+    - ``…_kl``: KL(E_s[softmax(n(s))] ‖ approximation);
+    - ``…_word``: the approximation's log p of the true word, less the exact one;
+    - ``…_word_absolute``: the absolute value of that.
+
+    ``information`` is what the place tells about the word, H[E_s softmax(n(s))] − E_s H[softmax(n(s))]. Where it is
+    zero, the word does not depend on the place, and all approximations are exact.
     """
     batch, places, _ = annotations.shape
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
@@ -262,12 +272,15 @@ def gradient_noise(
     draws: int,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The variance of an objective's gradient by the attention's weights on fixed batches, over many draws of places.
+    """The variance of an objective's gradient by the attention's weights, on fixed batches, over ``draws`` draws.
 
-    ``examples`` are batches of annotations (B, L, D) and captions (B, C). ``variance`` is the trace of the gradient's
-    covariance within a batch, averaged over the batches; ``squared_mean`` the squared norm of its mean, freed of what
-    the noise adds to it; ``noise`` their ratio, None where the mean cannot be told from noise. ``paths`` is the cost
-    of a draw, in runs of the decoder over a caption. Baselines run through the batches in turn, as in training.
+    ``examples`` are batches of annotations (B, L, D) and captions (B, C). They are taken in turn, so a moving baseline
+    moves as in training. The result has:
+
+    - ``variance``: the trace of the gradient's covariance within a batch, averaged over the batches;
+    - ``squared_mean``: the squared norm of the mean gradient, without what the noise adds to it;
+    - ``noise``: variance / squared_mean; None where the mean cannot be told from noise;
+    - ``paths``: the cost of a draw, in runs of the decoder over a caption.
     """
     weights = list(decoder.attention.parameters())
     generator = torch.Generator().manual_seed(seed)
@@ -300,9 +313,9 @@ def gradient_noise(
 def gradient_batches(
     captioner: Captioner, examples: Sequence[Example], annotations: Annotations, seed: int
 ) -> list[tuple[Tensor, Tensor]]:
-    """Four batches of up to 16 of the examples' captions, each of one length, the fullest first.
+    """Four batches of up to 16 of the examples' captions, each of one length, the largest batches first.
 
-    Training's batches are larger and their gradients' noise smaller in proportion; ratios of estimators stay.
+    Batches of training are larger, so their gradients have less noise; the ratios of the estimators are the same.
     """
     encode = captioner.checkpoint.vocabulary.encode
     captions = [(example.name, encode(words)) for example in examples for words in example.captions]
@@ -324,7 +337,7 @@ def gradient_table(
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, dict[str, Any]]:
-    """`gradient_noise` of each of `estimators`, and ``relative``: its variance over that without a baseline."""
+    """`gradient_noise` of each of `estimators`, and ``relative``: its variance divided by that of "no baseline"."""
     table: dict[str, dict[str, Any]] = {}
     for name, objective in tqdm(estimators().items(), desc="gradients", unit="estimator", disable=not show):
         table[name] = gradient_noise(decoder, examples, objective, draws=draws, seed=seed)
@@ -332,7 +345,7 @@ def gradient_table(
     return {name: {**row, "relative": row["variance"] / plain} for name, row in table.items()}
 
 
-# ---------------------------------------------------------------- all of it, for one model and for several
+# ---------------------------------------------------------------- one model, and several
 
 
 def examine(
@@ -347,22 +360,23 @@ def examine(
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
-    """Examine a model on the first captions of so many photos of a split, drawn by ``seed`` (all, if there are fewer).
+    """Examine a model on the first captions of that many photos of a split.
 
-    ``samples`` sequences of places are drawn a caption, and ``draws`` gradients an estimator (0 leaves the gradient
-    out). The result has, in nats and with end tokens counted as words:
+    ``seed`` draws the photos; a smaller split is used whole. ``samples`` sequences of places are drawn for each
+    caption, and ``draws`` gradients for each estimator (0: no gradients). The result is in nats, and counts end tokens
+    as words. It has:
 
-    - ``log_loss``: −log p by every estimate of `likelihoods`, ``nats_per_word`` and ``nats_per_caption``, with the
-      ``standard_error`` of the first (captions and draws as the sample) and its ``draw_error`` (of the draws alone).
-      "own" is the model's own: the expectation's for a soft model, which is exact, and the particle filter's for a
-      hard one, which is an upper bound of −log p(y|a) in expectation;
+    - ``log_loss``: −log p by each estimate of `likelihoods`, as ``nats_per_word`` and ``nats_per_caption``. The first
+      has two errors: ``standard_error`` over captions and draws, ``draw_error`` over draws alone. "own" is the model's
+      own estimate: for a soft model the expectation, which is exact; for a hard model the particle filter, which in
+      expectation is an upper bound of −log p(y|a);
     - ``entropy``: the mean H[α_t] along sampled sequences;
     - ``nwgm``: the means of `nwgm_gap` over words, with standard errors;
     - ``gradient``: `gradient_table` on a few batches of the same photos' captions, or None;
-    - ``captions``: every caption's own figures.
+    - ``captions``: the figures of each caption.
 
-    Raises `SatError` for a decoder without attention, a split that is not there, and too few of anything to tell a
-    spread from.
+    Raises `SatError` for a decoder without attention, for a split that is not there, and for fewer than two photos,
+    samples or draws.
     """
     decoder = captioner.decoder
     if not isinstance(decoder, AttentionDecoder):
@@ -371,7 +385,7 @@ def examine(
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
     examples = list(dataset.split(split))
     if len(examples) < 2:
-        raise SatError(f"the split {split!r} has one photo: give a split of 2 or more, for a spread")
+        raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:
         examples = [examples[index] for index in sorted(random.Random(seed).sample(range(len(examples)), photos))]
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
@@ -437,7 +451,7 @@ def examine(
 
 
 def per_word(values: Sequence[float], words: Sequence[int]) -> tuple[float, float]:
-    """Σ values / Σ words over two or more captions, and that ratio's standard error."""
+    """Σ values / Σ words over two or more captions, and the standard error of this ratio."""
     mean = sum(values) / sum(words)
     squares = sum((value - mean * length) ** 2 for value, length in zip(values, words, strict=True))
     return mean, math.sqrt(squares * len(values) / (len(values) - 1)) / sum(words)
@@ -446,8 +460,8 @@ def per_word(values: Sequence[float], words: Sequence[int]) -> tuple[float, floa
 def side_by_side(captioners: Sequence[Captioner], dataset: Dataset, split: str, **options: Any) -> dict[str, Any]:
     """Examine several models on the same captions; the options are `examine`'s.
 
-    ``models`` has the result of each; ``differences``, for each model but the first, what its nats per word are more
-    than the first's: the mean and its standard error, paired by caption, for every estimate. Raises `SatError` for
+    ``models`` has the result of each model. ``differences`` has, for each model but the first and for each estimate,
+    its nats per word less the first model's: the mean and its standard error, paired by caption. Raises `SatError` for
     models whose vocabularies differ, since their nats count different words.
     """
     first = captioners[0]
@@ -455,7 +469,7 @@ def side_by_side(captioners: Sequence[Captioner], dataset: Dataset, split: str, 
         if other.checkpoint.vocabulary != first.checkpoint.vocabulary:
             raise SatError(
                 f"{first.name} and {other.name} have different vocabularies, so their nats per word cannot be "
-                "compared: examine them apart"
+                "compared: examine each by itself"
             )
     results = [examine(captioner, dataset, split, **options) for captioner in captioners]
     return {
@@ -465,7 +479,7 @@ def side_by_side(captioners: Sequence[Captioner], dataset: Dataset, split: str, 
 
 
 def difference(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What ``other`` has more than ``first`` in nats per word, of two results of `examine` on the same captions."""
+    """Nats per word of ``other`` less those of ``first``, two results of `examine` on the same captions."""
     found: dict[str, Any] = {"model": other["model"], "less": first["model"]}
     for name in first["log_loss"]:
         pairs = zip(first["captions"], other["captions"], strict=True)

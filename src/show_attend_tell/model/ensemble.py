@@ -42,7 +42,7 @@ class Ensemble(Decoder):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The members' states side by side."""
-        return side_by_side([member.start(annotations, paths=paths) for member in self.members])
+        return joined([member.start(annotations, paths=paths) for member in self.members])
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
         """The words (...) as each member embeds them."""
@@ -63,7 +63,7 @@ class Ensemble(Decoder):
         ]
         return Step(
             output=torch.stack(log_probabilities).logsumexp(0) - math.log(len(steps)),
-            state=side_by_side([step.state for step in steps]),
+            state=joined([step.state for step in steps]),
             alpha=mean([step.alpha for step in steps]),
             beta=mean([step.beta for step in steps]),
         )
@@ -73,7 +73,7 @@ class Ensemble(Decoder):
         return output
 
 
-def side_by_side(states: Sequence[State]) -> State:
+def joined(states: Sequence[State]) -> State:
     """Several decoders' states as one: its source and its memory have one part for each decoder."""
     return State(tuple(state.source for state in states), tuple(state.memory for state in states))
 
