@@ -17,12 +17,15 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell, word_log_probabilities
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import (
+    Baseline,
     Draws,
     HardObjective,
     MovingBaseline,
     SoftObjective,
     doubly_stochastic,
     entropy,
+    expected_path,
+    leave_one_out,
     word_losses,
 )
 
@@ -324,6 +327,13 @@ def test_hard_look_follows_the_decoder_to_its_device() -> None:
     draws = objective.draw(*captions.shape, torch.Generator())
     told = tell(decoder, annotations, captions, paths=objective.paths, look=draws.look)
     assert told.logits.device.type == "meta"
+
+
+@pytest.mark.parametrize("baseline", [MovingBaseline(), leave_one_out, expected_path])
+def test_a_baseline_follows_its_rewards_to_their_device(baseline: Baseline) -> None:
+    rewards, sampled = torch.randn(2, 3, 7), torch.ones(2, 3, dtype=torch.bool)
+    assert baseline(rewards, sampled).device.type == "cpu"  # then, after a resume, there
+    assert baseline(rewards.to("meta"), sampled.to("meta")).device.type == "meta"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
