@@ -79,8 +79,8 @@ def some(names: Iterable[str]) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """A number of things: 1 photo, 2,000 photos."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+    """A number of things: 1 photo, 2,000 photos, 3 batches."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
 
 
 def replace(file: Path, write: Callable[[Path], object]) -> None:

@@ -394,9 +394,9 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
     monkeypatch.setattr(Trainer, "one_batch", interrupted)
     result = CliRunner().invoke(main, [str(part) for part in train(tmp_path / "model")])
     assert result.exit_code == 130
-    assert result.stderr.splitlines()[-1].startswith("sat: interrupted; the same command with --resume goes on")
+    assert result.stderr.splitlines()[-1] == "sat: interrupted. To go on from here: the same command with --resume"
     assert "--resume" in refused(*train(tmp_path / "model"))
-    assert "resumed after 1 epochs" in sat(*train(tmp_path / "model", "--resume")).stdout
+    assert "resumed after 1 epoch and" in sat(*train(tmp_path / "model", "--resume")).stdout
     whole, resumed = (Checkpoint.load(tmp_path / name).decoder.state_dict() for name in ("whole", "model"))
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
@@ -413,8 +413,8 @@ def test_an_interrupted_encoding_is_gone_on_with_by_the_same_command(
     with monkeypatch.context() as patched:
         patched.setattr(run_module, "prepare", interrupt)
         line = refused(*train, code=130)
-    assert "the same command goes on" in line and "--resume" not in line
-    assert "epoch 1: val BLEU-4" in sat(*train).stdout
+    assert line == "sat: interrupted. To go on from here: the same command with --resume"
+    assert "epoch 1: val BLEU-4" in sat(*train, "--resume").stdout
 
 
 def test_what_training_suggests_exists(tmp_path: Path) -> None:
@@ -428,12 +428,15 @@ def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
     sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--fine-tune-encoder", 0.001)
     assert (tmp_path / "soft" / "encoder.safetensors").exists()
     assert len(sat("caption", data / "images" / "photo1.png", "--model", tmp_path / "soft").stdout.splitlines()) == 1
-    hard = (*train, "--attention", "hard", *NO_WINDOW, "--output", tmp_path / "hard", "--start-from")
-    assert "SHA-256" in refused(*hard, tmp_path / "soft")  # its encoder was tuned, this one is not
+    hard = (*train, "--attention", "hard", *NO_WINDOW, "--start-from")
+    sat(*hard, tmp_path / "soft", "--output", tmp_path / "tuned")  # with the encoder that its decoder learnt with
+    assert Checkpoint.load(tmp_path / "tuned").encoder == Checkpoint.load(tmp_path / "soft").encoder
+    assert (tmp_path / "tuned" / "encoder.safetensors").exists()
     sat(*train, "--attention", "soft", "--output", tmp_path / "frozen")
-    sat(*hard, tmp_path / "frozen")
+    sat(*hard, tmp_path / "frozen", "--output", tmp_path / "hard")
     found = Checkpoint.load(tmp_path / "hard")
     assert found.decoder.config.attention == "hard" and found.training["started_from"] == str(tmp_path / "frozen")
+    assert not (tmp_path / "hard" / "encoder.safetensors").exists()
 
 
 def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
@@ -488,7 +491,6 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
         (["DATA", "--fine-tune-encoder", "nan"], "--fine-tune-encoder nan: give a rate"),
         (["DATA", "--encoder", "small"], "--encoder small is random .*--fine-tune-encoder"),
         (["DATA", "--output", "MINE"], r"MINE is not a model, and its README\.md would be overwritten"),
-        (["DATA", "--resume"], "nothing to resume"),
         (["DATA", "--start-from", "beech"], "no model 'beech'"),
         (["DATA", "--output", "DATA/captions.csv"], "--output"),
     ],

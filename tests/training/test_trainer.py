@@ -25,8 +25,9 @@ from builders import (
     small_encoder,
 )
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
+import show_attend_tell.training.state as state_module
 import show_attend_tell.training.trainer as trainer_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
@@ -40,6 +41,7 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
 from show_attend_tell.training.selection import validation_bleu
+from show_attend_tell.training.state import load_state, save_state
 from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.sources import Annotations
 
@@ -194,7 +196,7 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     assert (interrupted.epoch, interrupted.batch) < (4, 0)
     torch.manual_seed(99)  # another process would have other random numbers
     resumed = trainer_of(config, random_data(views=2))
-    resumed.resume(state)
+    load_state(resumed, state)
     assert resumed.taken == interrupted.taken
     resumed.run(state=state, show=False)
     assert differing(weights_of(resumed), weights_of(whole)) == []
@@ -220,7 +222,7 @@ def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(
     with pytest.raises(KeyboardInterrupt):
         interrupted.run(state=state, show=False)
     resumed = trainer_of(SOFT, random_data())
-    resumed.resume(state)
+    load_state(resumed, state)
     resumed.run(show=False)
     assert differing(weights_of(resumed), weights_of(whole)) == []
 
@@ -237,46 +239,83 @@ def test_a_finished_training_resumes_to_nothing_more(tmp_path: Path) -> None:
     trainer = trainer_of(small_config(epochs=2), random_data())
     trainer.run(state=state, show=False)
     again = trainer_of(small_config(epochs=2), random_data())
-    again.resume(state)
+    load_state(again, state)
     again.run(on_epoch=lambda epoch, better: pytest.fail("trained on"), show=False)
     assert differing(weights_of(again), weights_of(trainer)) == []
 
 
 def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
-    trainer_of(small_config(), random_data()).save(state)
+    save_state(trainer_of(small_config(), random_data()), state)
     other = small_config(learning_rate=0.02, soft=SoftObjective(label_smoothing=0.1), seed=7)
     with pytest.raises(SatError) as refusal:
-        trainer_of(other, random_data()).resume(state)
+        load_state(trainer_of(other, random_data()), state)
     message = str(refusal.value)
     assert "learning_rate was 0.01, is 0.02" in message and "soft.label_smoothing was 0.0, is 0.1" in message
     assert "seed was 1, is 7" in message and "batch_size" not in message and str(state) in message
 
 
 def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path) -> None:
-    state, older = tmp_path / "state.safetensors", tmp_path / "older.safetensors"
-    trainer_of(small_config(visual_ngrams=True), random_data()).save(state)
-    trainer_of(small_config(visual_ngrams=False), random_data()).resume(state)
-    whole = state.read_bytes()
-    header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]
-    config = json.loads(header["config"])
-    del config["visual_ngrams"]  # as a version without it wrote
-    save_file(load_file(state), older, metadata={**header, "config": json.dumps(config)})
-    trainer_of(small_config(visual_ngrams=True), random_data()).resume(older)
+    state = tmp_path / "state.safetensors"
+    save_state(trainer_of(small_config(visual_ngrams=True), random_data()), state)
+    load_state(trainer_of(small_config(visual_ngrams=False), random_data()), state)
+
+
+def test_a_state_from_a_cpu_is_resumed_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no random numbers for the GPU, which then keeps those of the seed; a state from a GPU has them."""
+    restored: list[Tensor] = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: torch.tensor([3, 5], dtype=torch.uint8))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: restored.append(state))
+
+    def trainer_on(kind: str) -> Trainer:
+        trainer = trainer_of(SOFT, random_data())
+        trainer.device = torch.device(kind)  # the tensors stay where they are, since there may be no GPU
+        return trainer
+
+    for written, read, states in (("cpu", "cuda", 0), ("cuda", "cpu", 0), ("cuda", "cuda", 1)):
+        trainer = trainer_on(written)
+        trainer.epoch, trainer.best = 2, 7.5
+        save_state(trainer, tmp_path / "state.safetensors")
+        again = trainer_on(read)
+        load_state(again, tmp_path / "state.safetensors")
+        assert (again.epoch, again.best) == (2, 7.5) and len(restored) == states
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("config", [SOFT, HARD], ids=["soft", "hard"])
+@pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "cuda")])
+def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str, second: str, tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+
+    def trainer_on(kind: str) -> Trainer:
+        data = random_data(views=2)
+        return Trainer(fitted(config, data), data, device=torch.device(kind))
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(trainer_on(first), 13).run(state=state, show=False)
+    resumed = trainer_on(second)
+    load_state(resumed, state)
+    resumed.run(show=False)
+    assert resumed.epoch == 4
+    assert {value.device.type for value in resumed.decoder.state_dict().values()} == {second}
+    whole = trainer_on("cpu")
+    whole.run(show=False)
+    for name, value in whole.average.state_dict().items():  # dropout's draws differ, so the weights are only alike
+        assert (resumed.average.state_dict()[name].cpu() - value).abs().mean() < 0.1
 
 
 def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
     """The batches would be others, and a batch that was taken already would come again."""
     state = tmp_path / "state.safetensors"
-    trainer_of(small_config(), random_data()).save(state)
+    save_state(trainer_of(small_config(), random_data()), state)
     with pytest.raises(SatError, match=r"state\.safetensors.*captions"):
-        trainer_of(small_config(), random_data(photos=11)).resume(state)
+        load_state(trainer_of(small_config(), random_data(photos=11)), state)
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
     trainer = trainer_of(small_config(), random_data())
-    trainer.save(state)
+    save_state(trainer, state)
     whole = state.read_bytes()
     tensors = load_file(state)
     without_header = tmp_path / "without_header.safetensors"
@@ -289,22 +328,22 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{name}.safetensors").write_bytes(content)
     for name in ("empty", "cut", "junk", "absent", "without_header", "without_weight"):
         with pytest.raises(SatError, match=rf"{name}\.safetensors"):
-            trainer.resume(tmp_path / f"{name}.safetensors")
+            load_state(trainer, tmp_path / f"{name}.safetensors")
 
 
 def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "state.safetensors"
     trainer = trainer_of(small_config(), random_data())
-    trainer.save(state)
+    save_state(trainer, state)
     before = state.read_bytes()
 
     def fail(tensors: dict[str, Tensor], file: Path, **options: Any) -> None:
         Path(file).write_bytes(b"half of it")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(trainer_module, "save_file", fail)
+    monkeypatch.setattr(state_module, "save_file", fail)
     with pytest.raises(OSError, match="no space"):
-        trainer.save(state)
+        save_state(trainer, state)
     assert state.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
 
@@ -316,7 +355,7 @@ def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatc
 def validated_as(trainer: Trainer, scores: Sequence[float]) -> Iterator[None]:
     """Validation that gives these BLEU-4 scores, one an epoch."""
     left = iter(scores)
-    trainer.validate = lambda: {"bleu_4": next(left)}  # type: ignore[method-assign]
+    trainer.validate = lambda **_: {"bleu_4": next(left)}  # type: ignore[method-assign]
     yield
 
 
@@ -404,13 +443,13 @@ def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
 
 
 def test_optimisers_are_the_settings_own() -> None:
-    adam = trainer_of(small_config(optimiser="adam", weight_decay=0.125, learning_rate=0.25), random_data()).optimiser
-    assert isinstance(adam, torch.optim.AdamW)
-    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0.125)
+    adam = trainer_of(small_config(optimiser="adam", learning_rate=0.25), random_data()).optimiser
+    assert isinstance(adam, torch.optim.Adam)
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0)
     assert [group["lr"] for group in adam.param_groups] == [0.25]
-    rms = trainer_of(small_config(optimiser="rmsprop", weight_decay=0.125), random_data()).optimiser
+    rms = trainer_of(small_config(optimiser="rmsprop"), random_data()).optimiser
     assert isinstance(rms, torch.optim.RMSprop)
-    graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0.125}
+    graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
     assert {name: rms.defaults[name] for name in graves} == graves
 
 
@@ -529,27 +568,46 @@ def test_every_weight_takes_a_step(optimiser: str) -> None:
         trainer.one_batch(indices)
     still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
     assert still == []
-    expected = {"adam": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}[optimiser]
+    expected = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[optimiser]
     assert type(trainer.optimiser) is expected
 
 
 def test_the_zero_first_word_stays_zero() -> None:
     data = random_data()
-    trainer = trainer_of(small_config(weight_decay=0.1, averaging=0.5), data)
+    trainer = trainer_of(small_config(averaging=0.5), data)
     trainer.run(show=False)
     for decoder in (trainer.decoder, trainer.average):
         assert torch.equal(decoder.embedding.weight[-1], torch.zeros(17))
 
 
-def test_clipping_bounds_the_norm_of_the_gradient() -> None:
-    data = random_data()
-    norms = {}
+class Tuned:
+    """Annotations that an encoder in training makes of what another view holds."""
+
+    def __init__(self, view: Annotations, encoder: nn.Module) -> None:
+        self.view, self.encoder = view, encoder
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        annotations: Tensor = self.encoder(self.view[names])
+        return annotations
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "fine-tuned"])
+def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
+    """The decoder's and the encoder's together."""
+    norms, directions = {}, {}
     for clip in (0.0, 0.3):
+        data = random_data()
+        if tuned:
+            torch.manual_seed(3)
+            data.encoder = nn.Linear(D, D)
+            data.views = [Tuned(data.views[0], data.encoder)]
         trainer = trainer_of(small_config(clip=clip), data)
         trainer.one_batch(batches(data.captions, 4, 0)[0])
-        gradients = [parameter.grad for parameter in trainer.decoder.parameters() if parameter.grad is not None]
-        norms[clip] = float(torch.stack([gradient.norm() for gradient in gradients]).norm())
+        parameters = [parameter for group in trainer.optimiser.param_groups for parameter in group["params"]]
+        whole = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None])
+        norms[clip], directions[clip] = float(whole.norm()), whole / whole.norm()
     assert norms[0.0] > 1 and norms[0.3] == pytest.approx(0.3, rel=1e-3)
+    torch.testing.assert_close(directions[0.3], directions[0.0])
 
 
 def test_the_average_follows_the_weights() -> None:

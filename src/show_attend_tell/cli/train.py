@@ -128,7 +128,7 @@ def train(
     if encoder == "small" and fine_tune_encoder is None and (start is None or start.tuned_encoder is None):
         raise SatError("--encoder small is random until it is trained: add --fine-tune-encoder RATE, 1e-3 say")
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
-    if start is not None and start.tuned_encoder is not None and start.encoder.name == encoder:
+    if start is not None and start.tuned_encoder is not None and start.encoder.name == network.name:
         network.body.load_state_dict(start.tuned_encoder)  # with which its decoder learnt
     try:
         run.train(
@@ -147,9 +147,8 @@ def train(
             say=click.echo,
         )
     except KeyboardInterrupt:
-        if (output / "training" / "state.safetensors").exists():
-            fail(f"interrupted; the same command with --resume goes on from {output / 'training'}", 130)
-        fail("interrupted; the same command goes on with the photos that are not encoded yet", 130)
+        again = "the same command" if resume else "the same command with --resume"
+        fail(f"interrupted. To go on from here: {again}", 130)
     split = "test" if dataset.report.photos["test"] else "val"
     click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split {split}")
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import DecoderConfig
@@ -34,8 +35,7 @@ class TrainingConfig:
     learning_rate: float = 1e-4
     warmup: int = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
-    weight_decay: float = 0.0
-    clip: float = 0.0  # largest norm of the gradient; 0: no clipping
+    clip: float = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
     averaging: float = 0.0  # decay, a batch, of the moving average of the weights, which ships; 0: none
     scheduled_sampling: float = 0.0  # share of the previous words that are the decoder's own
     scheduled_sampling_end: float | None = None  # it moves evenly from its first value to this one over the training
@@ -50,7 +50,7 @@ class TrainingConfig:
         for name in ("minimum_count", "epochs", "batch_size", "validation_beam", "max_length", "patience"):
             if getattr(self, name) < 1:
                 raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in ("crops", "warmup", "weight_decay", "clip", "seed"):
+        for name in ("crops", "warmup", "clip", "seed"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise SatError(f"{name} is {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < math.inf:
@@ -76,3 +76,15 @@ class TrainingConfig:
     def objective(self) -> SoftObjective | HardObjective:
         """The hard model's objective or, for every other kind, the soft one's, whose terms of α want an α to act."""
         return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, flat: "decoder.hidden_size" and the like."""
+        return flat({**dataclasses.asdict(self), "decoder": self.decoder.to_dict()})
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, their keys joined by dots."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        result |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return result

@@ -3,14 +3,16 @@
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from tqdm import tqdm
 
 from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.vision.encoder import Encoder
@@ -27,7 +29,7 @@ class TrainingData:
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     encoder: nn.Module | None = None  # only when it is to be fine-tuned
     encoder_learning_rate: float = 1e-5
-    encoder_record: dict[str, Any] | None = None  # its name and preprocessing, when it is to be fine-tuned
+    encoder_record: dict[str, Any] = field(default_factory=dict)  # what the annotations come from, before any training
 
 
 def prepare(
@@ -68,7 +70,11 @@ def prepare(
         views=views,
         encoder=None if fine_tune is None else encoder,
         encoder_learning_rate=fine_tune or 0.0,
-        encoder_record=None if fine_tune is None else {"name": encoder.name, **encoder.preprocessing.to_dict()},
+        encoder_record={
+            "digest": encoder.digest,
+            **encoder.preprocessing.to_dict(),
+            "preprocessing_version": PREPROCESSING_VERSION,
+        },
     )
 
 
@@ -87,8 +93,10 @@ def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> 
 
 
 @torch.no_grad()
-def annotation_scale(data: TrainingData, photos: int = 500) -> float:
+def annotation_scale(data: TrainingData, photos: int = 500, *, show: bool = False) -> float:
     """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
     names = sorted({name for name, _ in data.captions})
-    squares = [data.views[0][[name]].float().square().mean() for name in names[:: max(1, len(names) // photos)]]
+    chosen = names[:: max(1, len(names) // photos)]
+    bar = tqdm(chosen, desc="scale of the annotations", unit="photo", disable=not show, leave=False)
+    squares = [data.views[0][[name]].float().square().mean() for name in bar]
     return float(1 / torch.stack(squares).mean().sqrt())

@@ -1,5 +1,4 @@
-"""From a data folder to a trained checkpoint, and from a checkpoint to its scores: what `sat train` and `sat
-evaluate` do."""
+"""From a data folder to a trained checkpoint: what `sat train` does."""
 
 import dataclasses
 import json
@@ -9,23 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from tqdm import tqdm
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, replace
 from show_attend_tell.model.decoder import DROPOUTS, DecoderConfig, check_window, ungated
-from show_attend_tell.model.interface import Decoder, tell
+from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, prepare
-from show_attend_tell.training.selection import choose_decoding
+from show_attend_tell.training.selection import choose_decoding, own_look
+from show_attend_tell.training.state import load_state
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder
 
 Say = Callable[[str], None]
+
+# Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
+FREE = {"attention", "annotation_window", *DROPOUTS}
 
 
 def train(
@@ -45,130 +51,207 @@ def train(
     say: Say = print,
     show: bool = True,
 ) -> Checkpoint:
-    """Train on a data set and leave the best checkpoint in ``output``, the training's own state in
+    """Train on a data set. The best checkpoint is left in ``output``, and the training's own state in
     ``output/training``.
 
-    ``start_from`` gives initial decoder weights and the vocabulary that they need. A gate that the
-    training has not is taken out of them (`ungated`). ``notes`` go on the model card. Raises `SatError` for an output
-    that holds a model already (unless ``resume``), and for a start or state that does not fit.
+    ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
+    ``start_from`` gives initial decoder weights, and the vocabulary that they need. ``fine_tune`` is the encoder's
+    learning rate, None to keep it frozen. ``bits`` are those of a stored weight. ``notes`` go on the model card.
+
+    Raises `SatError` for an output that holds a model already (unless ``resume``), for settings that do not fit
+    together, and for a start or a state that does not fit the training.
     """
-    if tensorboard:
-        summary_writer()  # or say now that it is missing
+    began = time.monotonic()
     state = output / "training" / "state.safetensors"
-    if resume and not state.exists():
-        raise SatError(f"there is nothing to resume: {state} does not exist. Leave out --resume to start")
-    if not resume and ((output / "config.json").exists() or state.exists()):
-        if not state.exists():
-            raise SatError(f"{output} holds a model already: give another --output")
-        held = "a model" if (output / "config.json").exists() else "an interrupted training"
-        raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
-    check_vacant(output)
-    if config.visual_ngrams and config.decoder.attention == "none":
-        raise SatError("visual_ngrams is on, and without attention only the places' mean is kept: leave it off")
-    if start_from is not None:  # before the photos are encoded, which may take long
-        start_from.encoder.check(encoder, "the model to start from")
-        before, now = start_from.encoder.preprocessing, encoder.preprocessing
-        if before != now:
-            raise SatError(
-                f"the model to start from saw photos by {before.geometry} to {before.size} pixels, and this training "
-                f"by {now.geometry} to {now.size}: give --geometry {before.geometry}"
-            )
+    check_output(output, state, resume=resume)
+    check_settings(config, encoder, tensorboard=tensorboard)
+    if start_from is not None:
+        check_start(start_from, config.decoder, encoder)
     for line in dataset.report.lines():
         say(line)
-    known = None if start_from is None else start_from.vocabulary
-    if isinstance(config.decoder, DecoderConfig):
-        check_window(config.decoder.annotation_window, *encoder.grid)
-    data = prepare(dataset, config, encoder, cache, vocabulary=known, fine_tune=fine_tune, show=show)
-    decoder_config = dataclasses.replace(
-        config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=encoder.annotation_size
-    )
-    config = dataclasses.replace(config, decoder=decoder_config)
-    tuned = fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None)
+
+    vocabulary = None if start_from is None else start_from.vocabulary
+    data = prepare(dataset, config, encoder, cache, vocabulary=vocabulary, fine_tune=fine_tune, show=show)
+    sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
+    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    resuming = resume and state.exists()
     initial = None
-    if start_from is not None:
-        wanted, have = start_from.decoder.config.to_dict(), decoder_config.to_dict()
-        if wanted["kind"] != have["kind"]:
-            raise SatError(
-                f"the model to start from is of the kind {wanted['kind']}, and this training of {have['kind']}: they "
-                "share no weights"
-            )
-        gate_goes = wanted.get("gate", False) and not have.get("gate", False)
-        free = {"attention", "annotation_window", *DROPOUTS}  # they change what is learnt, not which weights there are
-        if gate_goes:
-            free.add("gate")
-        different = [name for name in wanted if name not in free and wanted[name] != have[name]]
-        if different:
-            settings = " ".join(f"--set decoder.{name}={wanted[name]}" for name in different)
-            raise SatError(f"the model to start from has another decoder: give {settings}")
-        initial = start_from.decoder.state_dict()
-        if gate_goes:
-            beta = mean_beta(start_from.decoder, data)
-            say(f"the gate of the model to start from is taken out; its mean, {beta:.2f}, joins the context's weights")
-            initial = ungated(initial, beta)
-    trainer = Trainer(config, data, device=device, initial=initial)
-    if resume:
-        trainer.resume(state)
-        say(f"resumed after {trainer.epoch} epochs and {trainer.batch} batches")
-    unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in data.captions)
-    total = sum(len(words) - 1 for _, words in data.captions)
-    if 10 * unknown > total:
-        share = f"{100 * unknown / total:.0f} % of the training captions' words are unknown"
-        if known is None:
-            say(f"{share}, being seen fewer than {config.minimum_count} times: --set minimum_count=1 keeps every word")
-        else:
-            say(f"{share} to the model to start from, whose vocabulary stays as it is: without a start they are learnt")
-    weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
-    say(
-        f"{len(data.captions):,} captions of {len(dataset.split('train')):,} photos, {len(data.vocabulary):,} words, "
-        f"{weights:.1f} million weights, {trainer.batches_an_epoch} batches an epoch"
-    )
-    began = time.monotonic()
-    log = TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder) if tensorboard else None
+    if start_from is not None and not resuming:
+        initial = initial_weights(start_from.decoder, config.decoder, data, say=say, show=show)
+    trainer = Trainer(config, data, device=device, initial=initial, show=show)
+    if resuming:
+        load_state(trainer, state)
+        say(f"resumed after {count(trainer.epoch, 'epoch')} and {count(trainer.batch, 'batch')}")
+    elif resume:
+        say(f"there is nothing to resume in {output} yet, so the training starts")
+    say_what_is_learnt(trainer, data, own_vocabulary=vocabulary is None, say=say)
+
+    tuned = fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None)
 
     def checkpoint(epoch: Epoch) -> Checkpoint:
         return Checkpoint(
             decoder=trainer.average,
             vocabulary=data.vocabulary,
             encoder=EncoderRecord.of(encoder),
-            decoding=Decoding(beam=config.validation_beam, max_length=config.max_length),
+            decoding=Decoding(beam=config.validation_beam, look=own_look(config.decoder), max_length=config.max_length),
             training={
                 "data": dataset.name,
                 **(notes or {}),
                 "seed": config.seed,
                 "epochs": epoch.number,
-                "settings": trainer.config_dict(),
+                "settings": config.to_dict(),
             },
             tuned_encoder=encoder.body.state_dict() if tuned else None,
         )
 
+    board = TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder) if tensorboard else None
+
     def on_epoch(epoch: Epoch, better: bool) -> None:
-        line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
-        (output / "training").mkdir(parents=True, exist_ok=True)
-        with open(output / "training" / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
-        say(
-            f"epoch {epoch.number}: val BLEU-4 {epoch.scores['bleu_4']:.2f}{' (best)' if better else ''}, {watched}, "
-            f"{epoch.seconds:.0f} s"
-        )
+        write_log(output / "training" / "log.jsonl", epoch)
+        say_epoch(epoch, better, say)
         if better:
             checkpoint(epoch).save(output, bits=bits)
-        if log is not None:
-            log.epoch(epoch)
+        if board is not None:
+            board.epoch(epoch)
 
     trainer.run(on_epoch=on_epoch, state=state, show=show)
+
     best = Checkpoint.load(output)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
         encoder.body.load_state_dict(best.tuned_encoder)
-    decoder = best.decoder.to(device)
+    best.decoder.to(device)
+    decide_decoding(best, config, data, say=say, show=show)
+    best.save(output, bits=bits)
+    say(f"{output} decodes with {best.decoding.summary()}. Training took {time.monotonic() - began:.0f} s")
+    return best
+
+
+# Checks before the work
+
+
+def check_output(output: Path, state: Path, *, resume: bool) -> None:
+    """Raise `SatError` for an output where a model or a training would be lost, and for one that cannot be resumed."""
+    model = (output / "config.json").exists()
+    if resume and model and not state.exists():
+        raise SatError(f"{output} holds a model without the state of its training: it cannot be resumed")
+    if not resume and state.exists():
+        held = "a model" if model else "an interrupted training"
+        raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
+    if not resume and model:
+        raise SatError(f"{output} holds a model already: give another --output")
+    check_vacant(output)
+
+
+def check_settings(config: TrainingConfig, encoder: Encoder, *, tensorboard: bool) -> None:
+    """Raise `SatError` for settings that do not go together, or with the encoder, or with what is installed."""
+    if tensorboard:
+        summary_writer()
+    if config.visual_ngrams and config.decoder.attention == "none":
+        raise SatError("visual_ngrams is on, and without attention only the mean of the places is kept: leave it off")
+    if isinstance(config.decoder, DecoderConfig):
+        check_window(config.decoder.annotation_window, *encoder.grid)
+
+
+def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
+    """Raise `SatError` unless a training with this decoder and encoder can start from the model."""
+    start.encoder.check(encoder, "the model to start from")
+    before, now = start.encoder.preprocessing, encoder.preprocessing
+    if before != now:
+        raise SatError(
+            f"the model to start from saw photos by {before.geometry} to {before.size} pixels, and this training by "
+            f"{now.geometry} to {now.size}: give --geometry {before.geometry}"
+        )
+    wanted, have = start.decoder.config.to_dict(), decoder.to_dict()
+    if wanted["kind"] != have["kind"]:
+        raise SatError(
+            f"the model to start from is of the kind {wanted['kind']}, and this training of {have['kind']}: they share "
+            "no weights"
+        )
+    free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(start.decoder, decoder) else set())
+    different = [name for name in wanted if name not in free and wanted[name] != have[name]]
+    if different:
+        settings = " ".join(f"--set decoder.{name}={wanted[name]}" for name in different)
+        raise SatError(f"the model to start from has another decoder: give {settings}")
+
+
+# The start
+
+
+def loses_gate(start: Decoder, decoder: Config) -> bool:
+    """Whether the model to start from has the gate β and the training has not."""
+    return getattr(start.config, "gate", False) and not getattr(decoder, "gate", False)
+
+
+def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, say: Say, show: bool) -> dict[str, Tensor]:
+    """The weights of the model to start from; without its gate, if the training has none (`ungated`)."""
+    weights = start.state_dict()
+    if not loses_gate(start, decoder):
+        return weights
+    beta = mean_beta(start, data, show=show)
+    say(f"the gate of the model to start from is removed; its mean, {beta:.2f}, scales the context's weights instead")
+    return ungated(weights, beta)
+
+
+@torch.no_grad()
+def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500, *, show: bool = False) -> float:
+    """The mean gate β of a decoder over the words of that many training captions, with their true history."""
+    chosen = data.captions[:: max(1, len(data.captions) // captions)]
+    device = next(decoder.parameters()).device
+    betas = []
+    for name, words in tqdm(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
+        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([words], device=device))
+        if told.beta is not None:
+            betas.append(told.beta.flatten())
+    return float(torch.cat(betas).mean())
+
+
+# Reports
+
+
+def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: bool, say: Say) -> None:
+    """Say how much there is to learn, and that many words are unknown, if they are."""
+    unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in data.captions)
+    total = sum(len(words) - 1 for _, words in data.captions)
+    if 10 * unknown > total:
+        share = f"{100 * unknown / total:.0f} % of the words in the training captions are unknown"
+        least = trainer.config.minimum_count
+        if own_vocabulary:
+            say(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
+        else:
+            say(f"{share} to the model to start from, which keeps its vocabulary. Without --start-from they are learnt")
+    photos = len({name for name, _ in data.captions})
+    weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
+    say(
+        f"{len(data.captions):,} captions of {photos:,} photos, {len(data.vocabulary):,} words, "
+        f"{weights:.1f} million weights, {trainer.batches_an_epoch} batches an epoch"
+    )
+
+
+def say_epoch(epoch: Epoch, better: bool, say: Say) -> None:
+    """Say what an epoch reached."""
+    watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
+    best = " (best)" if better else ""
+    say(f"epoch {epoch.number}: val BLEU-4 {epoch.scores['bleu_4']:.2f}{best}, {watched}, {epoch.seconds:.0f} s")
+
+
+def write_log(file: Path, epoch: Epoch) -> None:
+    """Add an epoch to the log, one JSON object a line; an epoch that is trained again replaces its earlier line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    kept = [line for line in lines if json.loads(line)["epoch"] < epoch.number]
+    line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
+    text = "".join(f"{line}\n" for line in [*kept, json.dumps(line)])
+    replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+# The decoding
+
+
+def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, say: Say, show: bool) -> None:
+    """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
     if config.visual_ngrams:
-        captions: dict[str, list[list[int]]] = {}
-        for name, words in data.captions:
-            captions.setdefault(name, []).append(words)
-        best.reranker = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
-        if best.reranker is None:
-            say(f"no word is in {LEAST} training captions, so there are no visual n-grams to rank captions by")
-    chosen = choose_decoding(decoder, data, config.max_length, ngrams=best.reranker, say=say, show=show)
+        best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show)
+    chosen = choose_decoding(best.decoder, data, config.max_length, ngrams=best.reranker, say=say, show=show)
     best.decoding = chosen.decoding
     best.training["validation_bleu_4"] = chosen.scores
     if chosen.decoding.reranker_weight:
@@ -179,19 +262,15 @@ def train(
         }
     else:
         best.reranker = None
-    best.save(output, bits=bits)
-    say(f"{output} decodes with {best.decoding.summary()}. Trained for {time.monotonic() - began:.0f} s")
-    return best
 
 
-@torch.no_grad()
-def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500) -> float:
-    """The mean β of a decoder over the words of that many training captions, with their true history."""
-    chosen = data.captions[:: max(1, len(data.captions) // captions)]
+def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:
+    """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough."""
+    captions: dict[str, list[list[int]]] = {}
+    for name, words in data.captions:
+        captions.setdefault(name, []).append(words)
     device = next(decoder.parameters()).device
-    betas = []
-    for name, words in chosen:
-        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([words], device=device))
-        if told.beta is not None:
-            betas.append(told.beta.flatten())
-    return float(torch.cat(betas).mean())
+    ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
+    if ngrams is None:
+        say(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
+    return ngrams

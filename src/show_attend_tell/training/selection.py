@@ -8,8 +8,8 @@ import torch
 from tqdm import tqdm
 
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.model.attention import look_by_name
-from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.interface import Config, Decoder
 from show_attend_tell.model.search import beam_search, photos_together, ranked
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.scoring.metrics import bleu
@@ -20,6 +20,14 @@ BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with visual n-grams too: the more captions there are to choose from, the more they are worth
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
+
+
+def own_look(decoder: Config) -> LookName:
+    """How a model reads its attention on val, and by default ever after: a hard model by its likeliest place.
+
+    By expectation, a hard model with diffuse α would look as good as one with decided α.
+    """
+    return "likeliest" if decoder.attention == "hard" else "expectation"
 
 
 @torch.no_grad()
@@ -35,10 +43,10 @@ def validation_bleu(
 ) -> list[dict[str, float]]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
 
-    One search serves all of the ``rankings``, γ and ω of `search.ranked`, and each has its scores. A hard model is
-    judged by its likeliest places: by expectation, a diffuse α would look as good as a decided one.
+    One search serves all of the ``rankings``, γ and ω of `search.ranked`, and each has its scores. The decoder looks
+    by its `own_look`.
     """
-    look = look_by_name("likeliest" if decoder.config.attention == "hard" else "expectation")
+    look = look_by_name(own_look(decoder.config))
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
     found: list[list[list[str]]] = [[] for _ in rankings]
@@ -78,10 +86,10 @@ def choose_decoding(
 ) -> Chosen:
     """The beam, length normalisation γ and reranker weight ω that have the best val BLEU-4 (with penalty, ×100).
 
-    ω other than 0 is tried where there are visual n-grams and several captions to rank. A hard model is judged by its
-    likeliest places, as its epochs are, although it looks by expectation unless told.
+    ω other than 0 is tried where there are visual n-grams and several captions to rank. The look is the decoder's
+    `own_look`.
     """
-    chosen = alone = Decoding(max_length=max_length)
+    chosen = alone = Decoding(look=own_look(decoder.config), max_length=max_length)
     best = best_alone = -1.0
     scores = {}
     say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))

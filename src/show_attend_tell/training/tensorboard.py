@@ -9,9 +9,11 @@ import torch
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.search import beam_search
 from show_attend_tell.show.pictures import Exhibit, strip
 from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.selection import own_look
 from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder
 
@@ -39,7 +41,9 @@ class TensorBoard:
             self.writer.add_scalar(name, value, epoch.number)
         with torch.no_grad():
             annotations = self.data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
-        for example, found in zip(self.examples, beam_search(self.trainer.average, annotations), strict=True):
+        look = look_by_name(own_look(self.trainer.average.config))
+        found_by_photo = beam_search(self.trainer.average, annotations, look=look)
+        for example, found in zip(self.examples, found_by_photo, strict=True):
             image = open_photo(example.photo)
             best = found[0]
             if best.alpha is None or not best.words:

@@ -1,32 +1,19 @@
-"""Training: batches of one length, an objective, selection by free-running BLEU-4 on validation photos.
+"""The training loop: batches of one length, an objective, selection by BLEU-4 of free-running captions on val."""
 
-`Trainer` is the loop; `TrainingConfig` all that it depends on. Two folders come out of it: the checkpoint that ships
-(see `show_attend_tell.checkpoint`), rewritten whenever validation improves, and the training state, from which an
-interrupted training goes on exactly where it stopped.
-"""
-
-import dataclasses
-import hashlib
-import json
 import math
-import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell
@@ -36,6 +23,7 @@ from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches
 from show_attend_tell.training.selection import validation_bleu
+from show_attend_tell.training.state import between_batches, save_state
 
 LONG_TRAINING = 1000  # mini-batches
 
@@ -50,7 +38,7 @@ class Epoch(NamedTuple):
 
 
 class Trainer:
-    """One training: the loop, its progress on the screen, and its state on disk."""
+    """One training: the loop and its progress. `state.load_state` lets it go on from where another was interrupted."""
 
     def __init__(
         self,
@@ -59,15 +47,16 @@ class Trainer:
         *,
         device: torch.device,
         initial: dict[str, Tensor] | None = None,
+        show: bool = False,
     ) -> None:
-        """``initial`` are decoder weights to start from instead of random ones."""
+        """``initial`` are decoder weights to start from instead of random ones; ``show`` shows what takes time."""
         torch.manual_seed(config.seed)
         self.config, self.data, self.device = config, data, device
         self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
         elif isinstance(self.decoder, AttentionDecoder) and self.decoder.config.annotation_norm == "scale":
-            self.decoder.annotation_scale.fill_(annotation_scale(data))
+            self.decoder.annotation_scale.fill_(annotation_scale(data, show=show))
         self.average = build(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
         self.objective = config.objective()
@@ -78,11 +67,9 @@ class Trainer:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
         self.optimiser: torch.optim.Optimizer
         if config.optimiser == "adam":
-            self.optimiser = torch.optim.AdamW(groups, weight_decay=config.weight_decay, fused=True)
+            self.optimiser = torch.optim.Adam(groups, fused=True)
         else:  # Graves' centred RMSProp with the authors' program's constants
-            self.optimiser = torch.optim.RMSprop(
-                groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True, weight_decay=config.weight_decay
-            )
+            self.optimiser = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.batches_an_epoch = len(batches(data.captions, config.batch_size, 0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
@@ -110,25 +97,24 @@ class Trainer:
         show: bool = True,
     ) -> None:
         """Train until the last epoch or until patience ends; ``on_epoch`` is told each epoch and whether it was the
-        best yet.
+        best yet. ``state`` is the file for the training's state, None for none.
 
-        Ctrl-C lets the batch end, writes the training state (if ``state`` names a file) and raises KeyboardInterrupt;
-        a second one does not wait.
+        Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt; a second one does not wait.
         """
         with between_batches() as pressed:
 
             def pause() -> None:
                 if pressed():
                     if state is not None:
-                        self.save(state)
+                        save_state(self, state)
                     raise KeyboardInterrupt
 
             while self.epoch < self.config.epochs and self.epoch - self.best_epoch < self.config.patience:
                 began = time.monotonic()
                 watch = self.one_epoch(show, pause)
                 if state is not None and self.epoch == 0:
-                    self.save(state)  # before there is a checkpoint: whatever ends the process from here, this resumes
-                scores = self.validate()
+                    save_state(self, state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                scores = self.validate(show=show)
                 pause()
                 self.epoch, self.batch = self.epoch + 1, 0
                 better = scores["bleu_4"] > self.best
@@ -136,7 +122,7 @@ class Trainer:
                     self.best, self.best_epoch = scores["bleu_4"], self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
                 if state is not None:
-                    self.save(state)
+                    save_state(self, state)
                 pause()
 
     def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
@@ -149,7 +135,7 @@ class Trainer:
         with tqdm(
             total=len(todo),
             initial=self.batch,
-            desc=f"epoch {self.epoch + 1}",
+            desc=f"epoch {self.epoch + 1} of {self.config.epochs}",
             unit="batch",
             disable=not show,
             mininterval=1,
@@ -187,8 +173,8 @@ class Trainer:
         # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
         loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
         if config.clip:
-            for group in self.optimiser.param_groups:
-                nn.utils.clip_grad_norm_(group["params"], config.clip)
+            together = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(together, config.clip)
         self.optimiser.step()
         self.taken += 1
         self.follow()
@@ -244,131 +230,7 @@ class Trainer:
         with torch.no_grad():
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
-    def validate(self) -> dict[str, float]:
+    def validate(self, *, show: bool = False) -> dict[str, float]:
         """BLEU ×100 on the validation photos of the weights that would ship."""
-        config = self.config
-        return validation_bleu(self.average, self.data, beam=config.validation_beam, max_length=config.max_length)[0]
-
-    def save(self, file: Path) -> None:
-        """Write the whole state of the training, atomically, as safetensors: tensors, and a JSON header for the
-        numbers."""
-        tensors = {f"decoder.{name}": value for name, value in self.decoder.state_dict().items()}
-        tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
-        if self.data.encoder is not None:
-            tensors |= {f"encoder.{name}": value for name, value in self.data.encoder.state_dict().items()}
-        for index, entry in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
-        tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
-        if self.device.type == "cuda":  # dropout draws there
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
-        header = {
-            "config": json.dumps(self.identity()),
-            "progress": json.dumps([self.epoch, self.batch, self.taken, self.best, self.best_epoch]),
-        }
-        copies = {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
-        }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace(file, lambda scratch: save_file(copies, scratch, metadata=header))
-
-    def resume(self, file: Path) -> None:
-        """Go on from the state in ``file``; raises `SatError` when it is of another training or damaged."""
-        try:
-            with safe_open(file, framework="pt") as stored:
-                header = stored.metadata() or {}
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            ours = json.loads(json.dumps(self.identity()))
-            ours.pop("visual_ngrams")  # made after the training, whatever it was
-            # of versions without other kinds, without crops, and without a record of an encoder that is fine-tuned
-            before = {"decoder.kind": "attention", "crops": 0, "encoder": ours.get("encoder")}
-            theirs = {**before, **json.loads(header["config"])}
-            different = [
-                f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
-            ]
-            if different:
-                raise SatError(
-                    f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
-                )
-            self.restore(tensors)
-            self.epoch, self.batch, self.taken, self.best, self.best_epoch = json.loads(header["progress"])
-        except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-            raise SatError(
-                f"the training state {file} cannot be read ({error}): start afresh without --resume"
-            ) from error
-
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take over the tensors that `save` wrote."""
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-        self.decoder.load_state_dict(part("decoder."))
-        self.average.load_state_dict(part("average."))
-        if self.data.encoder is not None:
-            self.data.encoder.load_state_dict(part("encoder."))
-        entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
-        for name, value in part("optimiser.").items():
-            index, _, entry = name.partition(".")
-            entries[int(index)][entry] = value
-        self.optimiser.load_state_dict(
-            {"state": dict(entries), "param_groups": self.optimiser.state_dict()["param_groups"]}
-        )
-        for parameter, entry in self.optimiser.state.items():  # the fused step needs the layout of the weights,
-            for name, value in entry.items():  # which an encoder may have in channels_last
-                if value.shape == parameter.shape:
-                    entry[name] = torch.empty_like(parameter).copy_(value)
-        torch.set_rng_state(tensors["random.global"])
-        self.generator.set_state(tensors["random.training"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
-        self.objective.load_state_dict(part("objective."))
-
-    def identity(self) -> dict[str, Any]:
-        """What a resumed training must share with the interrupted one: settings, captions, and annotations (by those
-        of the first photo) or the rate at which the encoder learns."""
-        data = self.data
-        captions = json.dumps([data.vocabulary.to_list(), list(data.captions), list(data.validation)])
-        found = {**self.config_dict(), "captions": hashlib.sha256(captions.encode()).hexdigest()[:12]}
-        if data.encoder is not None:
-            return found | {"encoder_learning_rate": data.encoder_learning_rate, "encoder": data.encoder_record}
-        first = torch.stack([view[[data.captions[0][0]]] for view in data.views])
-        return found | {"annotations": hashlib.sha256(first.numpy().tobytes()).hexdigest()[:12]}
-
-    def config_dict(self) -> dict[str, Any]:
-        """The settings as plain values, flat, "decoder.hidden_size" and the like."""
-        return flat({**dataclasses.asdict(self.config), "decoder": self.config.decoder.to_dict()})
-
-
-def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one, their keys joined by dots."""
-    result: dict[str, Any] = {}
-    for name, value in values.items():
-        result |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return result
-
-
-@contextmanager
-def between_batches() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back, and say whether it was pressed, so that it never cuts a step of the optimiser in two.
-
-    A second Ctrl-C raises KeyboardInterrupt at once. In a thread other than the main one, which Ctrl-C does not reach,
-    nothing changes.
-    """
-    times = 0
-
-    def press(*_: Any) -> None:
-        nonlocal times
-        times += 1
-        if times > 1:
-            raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGINT, press)
-    except ValueError:  # not the main thread
-        yield lambda: False
-        return
-    try:
-        yield lambda: times > 0
-    finally:
-        signal.signal(signal.SIGINT, before)
+        beam, max_length = self.config.validation_beam, self.config.max_length
+        return validation_bleu(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]

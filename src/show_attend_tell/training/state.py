@@ -1,0 +1,148 @@
+"""What an interrupted training goes on from: its state on disk, and Ctrl-C held back until it can be written.
+
+A state is one safetensors file. Its tensors are the weights, their average, the optimiser's and the objective's own
+state, and the states of the random generators. Its header has numbers in JSON: how far the training has come, and what
+a resumed training must have in common with it. Nothing is unpickled.
+
+A state may be resumed on another device than it was written on. On the same device the resumed training ends with the
+same weights, to the bit, as one that was never interrupted.
+"""
+
+import hashlib
+import json
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import replace
+from show_attend_tell.training.config import flat
+
+if TYPE_CHECKING:
+    from show_attend_tell.training.trainer import Trainer
+
+
+def save_state(trainer: "Trainer", file: Path) -> None:
+    """Write the whole state of a training, whole or not at all."""
+    tensors = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
+    tensors |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
+    if trainer.data.encoder is not None:
+        tensors |= {f"encoder.{name}": value for name, value in trainer.data.encoder.state_dict().items()}
+    for index, entry in trainer.optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+    tensors |= {f"objective.{name}": value for name, value in trainer.objective.state_dict().items()}
+    tensors |= {"random.global": torch.get_rng_state(), "random.training": trainer.generator.get_state()}
+    if trainer.device.type == "cuda":  # dropout draws there
+        tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
+    header = {
+        "identity": json.dumps(identity(trainer)),
+        "progress": json.dumps([trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch]),
+    }
+    copies = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace(file, lambda scratch: save_file(copies, scratch, metadata=header))
+
+
+def load_state(trainer: "Trainer", file: Path) -> None:
+    """Let a training go on from the state in ``file``.
+
+    Raises `SatError` when the state is damaged or belongs to a training with other settings or data.
+    """
+    try:
+        with safe_open(file, framework="pt") as stored:
+            header = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        ours, theirs = json.loads(json.dumps(identity(trainer))), json.loads(header["identity"])
+        different = [
+            f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
+        ]
+        if different:
+            raise SatError(
+                f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
+            )
+        restore(trainer, tensors)
+        trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch = json.loads(header["progress"])
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise SatError(
+            f"the training state {file} cannot be read ({error}): delete it to start afresh, or give another --output"
+        ) from error
+
+
+def restore(trainer: "Trainer", tensors: dict[str, Tensor]) -> None:
+    """Take over the tensors that `save_state` wrote, on whatever device."""
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+    trainer.decoder.load_state_dict(part("decoder."))
+    trainer.average.load_state_dict(part("average."))
+    if trainer.data.encoder is not None:
+        trainer.data.encoder.load_state_dict(part("encoder."))
+    entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
+    for name, value in part("optimiser.").items():
+        index, _, entry = name.partition(".")
+        entries[int(index)][entry] = value
+    optimiser = trainer.optimiser
+    optimiser.load_state_dict({"state": dict(entries), "param_groups": optimiser.state_dict()["param_groups"]})
+    for parameter, state in optimiser.state.items():  # the fused step needs the layout of the weights,
+        for name, value in state.items():  # which an encoder may have in channels_last
+            if value.shape == parameter.shape:
+                state[name] = torch.empty_like(parameter).copy_(value)
+    trainer.objective.load_state_dict(part("objective."))
+    torch.set_rng_state(tensors["random.global"])
+    trainer.generator.set_state(tensors["random.training"])
+    if trainer.device.type == "cuda" and "random.cuda" in tensors:  # without: from another device, so the seed's
+        torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)
+
+
+def identity(trainer: "Trainer") -> dict[str, Any]:
+    """What a resumed training must share with the interrupted one: settings, captions, and the encoder.
+
+    Nothing in it depends on the device or on the precision that the device computes in.
+    """
+    data = trainer.data
+    captions = json.dumps([data.vocabulary.to_list(), list(data.captions), list(data.validation)])
+    found = {
+        **trainer.config.to_dict(),
+        "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],
+        "encoder_learning_rate": None if data.encoder is None else data.encoder_learning_rate,
+        **flat({"encoder": data.encoder_record}),
+    }
+    del found["visual_ngrams"]  # they are fitted after the training, and have no part in it
+    return found
+
+
+@contextmanager
+def between_batches() -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C back, and say whether it was pressed, so that it never cuts a step of the optimiser in two.
+
+    A second Ctrl-C raises KeyboardInterrupt at once. In a thread other than the main one, which Ctrl-C does not reach,
+    nothing changes.
+    """
+    times = 0
+
+    def press(*_: Any) -> None:
+        nonlocal times
+        times += 1
+        if times > 1:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not the main thread
+        yield lambda: False
+        return
+    try:
+        yield lambda: times > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
