@@ -262,17 +262,14 @@ def test_without_a_gate_there_is_none(photos: list[Image.Image]) -> None:
     assert caption.gate is None and caption.to_dict()["gate"] is None and caption.picture()
 
 
-def test_a_caption_without_words_still_has_its_evidence(photos: list[Image.Image]) -> None:
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"sampling": Sampling(captions=3)}], ids=str)
+def test_a_caption_is_never_empty(options: dict[str, Any], photos: list[Image.Image]) -> None:
     encoder = small_encoder()
     model = small_checkpoint(encoder)
     with torch.no_grad():
-        model.decoder.output_bias[0] = 99  # the end token
-    caption = Captioner(model, encoder)(photos[0])
-    assert caption.words == [] and caption.complete and str(caption) == ""
-    assert caption.attention is not None and caption.attention.shape == (0, ROWS, COLUMNS)
-    assert caption.gate is not None and caption.gate.shape == (0,)
-    assert json.loads(json.dumps(caption.to_dict()))["attention"] == []
-    assert caption.picture().size
+        model.decoder.output_bias[0] = 99  # the end token is sure to be the likeliest word
+    for caption in Captioner(model, encoder)(photos[:3], **options):
+        assert caption.words and str(caption)
 
 
 def test_a_caption_cut_off_says_so(photos: list[Image.Image]) -> None:

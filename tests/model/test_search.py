@@ -33,7 +33,7 @@ def talkative(spread: float = 0.6, **options: object) -> AttentionDecoder:
     """A decoder whose captions end, some early and some late."""
     decoder = small_decoder(spread=spread, **options)
     with torch.no_grad():
-        decoder.output_bias[END] += 5 * spread
+        decoder.output_bias[END] += 7 * spread
     return decoder
 
 
@@ -72,10 +72,10 @@ def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
         ranked = []
         for words in captions:
             score = log_probability(decoder, annotations[b], words, look)
-            ranked.append((words[-1] != END, -score / len(words) ** gamma, words, score))
-        ranked.sort()  # what ended first, then by log p / length^γ, the end token counted
+            ranked.append((words == [END], words[-1] != END, -score / len(words) ** gamma, words, score))
+        ranked.sort()  # the empty caption last, what ended first, then by log p / length^γ, the end token counted
         assert len(hypotheses) == len(ranked)
-        for hypothesis, (unended, _, words, score) in zip(hypotheses, ranked, strict=True):
+        for hypothesis, (_, unended, _, words, score) in zip(hypotheses, ranked, strict=True):
             assert hypothesis.words == [word for word in words if word != END]
             assert hypothesis.ended == (not unended)
             assert hypothesis.log_probability == pytest.approx(score, abs=1e-5)
@@ -218,12 +218,26 @@ def test_a_finished_path_is_frozen() -> None:
 
 
 def test_length_normalisation_ranks_by_the_mean() -> None:
-    """p is 0.4 in one step or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
-    decoder = chain(4, {-1: {END: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}})
-    for gamma, best, p in ((0.0, [], 0.4), (1.0, [2, 3], 0.324)):
+    """p is 0.4 in two steps or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
+    decoder = chain(5, {-1: {4: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}, 4: {END: 1.0}})
+    for gamma, best, p in ((0.0, [4], 0.4), (1.0, [2, 3], 0.324)):
         first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, length_normalisation=gamma)[0][0]
         assert first.words == best
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
+
+
+def test_an_empty_caption_is_given_only_last() -> None:
+    """Where the end token is the likeliest first word, the best caption is the best of those with words."""
+    decoder = chain(4, {-1: {END: 0.9, 2: 0.06, 3: 0.04}, 2: {END: 1.0}, 3: {END: 1.0}})
+    photo = torch.zeros(1, 1, 1)
+    for beam in (2, 3, 9):
+        found = beam_search(decoder, photo, beam=beam, max_length=4)[0]
+        assert found[0].words == [2] and found[-1].words == [] and found[-1].ended, beam
+    (greedy,) = beam_search(decoder, photo, beam=1, max_length=4)[0]
+    assert greedy.words == [2] and greedy.log_probability == pytest.approx(math.log(0.06), abs=1e-5)
+    for drawn in sample(decoder, photo, seeds=[3], captions=99)[0]:
+        assert drawn.words
+    assert not all(drawn.words for drawn in sample(decoder, photo, seeds=[3], captions=99, allow_empty=True)[0])
 
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:
@@ -317,6 +331,7 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]
         captions=draws,
         max_length=1,
         allow_unknown="unknown" in options,
+        allow_empty=True,
         **named,  # type: ignore[arg-type]
     )[0]
     first = torch.tensor([h.words[0] if h.words else END for h in found])
@@ -332,7 +347,7 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
     """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
     decoder, annotations, draws = small_decoder(vocabulary_size=4, spread=0.4), small_annotations(batch=1), 5_003
     captions = every_caption(4, 3)
-    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3)[0]
+    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3, allow_empty=True)[0]
     p = []
     for words in captions:  # p over the words allowed: without the unknown one, word by word
         with torch.no_grad():

@@ -60,9 +60,10 @@ def beam_search(
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
 
     annotations: (B, L, D), all photos searched at once. Scores are sums of log-probabilities, never renormalised over
-    the words allowed. A finished path is frozen: it keeps its score, and its place until better paths push it out. The
-    search ends when every path of every photo is finished, or after ``max_length`` words, the end token counted; then
-    each photo's paths are `ranked`.
+    the words allowed. A greedy search never begins with the end token, so that its caption is not empty; a wider beam
+    has other captions, and its empty one comes last. A finished path is frozen: it keeps its score, and its place until
+    better paths push it out. The search ends when every path of every photo is finished, or after ``max_length`` words,
+    the end token counted; then each photo's paths are `ranked`.
     Raises `SatError` for a beam or length below one and for a decoder whose probabilities are no numbers.
     """
     if beam < 1 or max_length < 1:
@@ -83,6 +84,8 @@ def beam_search(
         log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)  # (B, P, K)
         if not allow_unknown:
             log_probabilities[..., Vocabulary.UNKNOWN] = NEVER
+        if beam == 1 and not trail:
+            log_probabilities[..., Vocabulary.END] = NEVER
         log_probabilities = torch.where(finished[..., None], frozen, log_probabilities)
         scores, chosen = (scores[..., None] + log_probabilities).flatten(1).topk(beam, dim=-1)
         parents, words = chosen // K, chosen % K
@@ -102,16 +105,18 @@ def beam_search(
 
 
 def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_weight: float = 0.0) -> list[Hypothesis]:
-    """Order the captions of one photo: what ended before what did not, then by log p / length^γ + ω A, the best first.
+    """Order the captions of one photo, the best first: by log p / length^γ + ω A.
+
+    Captions that ended come before those that did not, and an empty caption comes last.
 
     γ is ``length_normalisation``, 0 for none; the end token counts. ω, ``reranker_weight``, weighs the agreement A with
     the photo that a reranker gave each caption, where one did.
     """
 
-    def key(hypothesis: Hypothesis) -> tuple[bool, float]:
+    def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
         length = len(hypothesis.words) + hypothesis.ended
         normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
-        return hypothesis.ended, normalised + reranker_weight * (hypothesis.agreement or 0.0)
+        return bool(hypothesis.words), hypothesis.ended, normalised + reranker_weight * (hypothesis.agreement or 0.0)
 
     return sorted(hypotheses, key=key, reverse=True)
 
@@ -129,12 +134,14 @@ def sample(
     top_p: float = 1.0,
     look: Look = EXPECTATION,
     allow_unknown: bool = False,
+    allow_empty: bool = False,
 ) -> list[list[Hypothesis]]:
     """Captions drawn word by word from p(y_t), ``captions`` a photo, each photo by its own seed.
 
-    ``temperature`` divides the logits, ``top_k`` keeps the k likeliest words (0: all), ``top_p`` the smallest set
-    with that probability. `Hypothesis.log_probability` is the model's own, before these. Raises `SatError` for a
-    temperature not above 0, a top_k below 0 or a top_p outside (0, 1].
+    Without ``allow_empty`` the end token is never drawn first. ``temperature`` divides the logits, ``top_k`` keeps the
+    k likeliest words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability` is the
+    model's own, before these. Raises `SatError` for a temperature not above 0, a top_k below 0 or a top_p outside
+    (0, 1].
     """
     check_sampling(captions, temperature, top_k, top_p)
     if max_length < 1:
@@ -150,7 +157,9 @@ def sample(
     for _ in range(max_length):
         step = decoder.step(decoder.embed(words), state, look)
         log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)
-        weights = narrowed(log_probabilities, temperature, top_k, top_p, allow_unknown)
+        weights = narrowed(
+            log_probabilities, temperature, top_k, top_p, allow_unknown, allow_end=allow_empty or bool(trail)
+        )
         uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
         cumulative = weights.cumsum(-1)
         words = (cumulative <= (uniform * cumulative[..., -1])[..., None]).sum(-1).clamp_max(weights.shape[-1] - 1)
@@ -179,11 +188,15 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
         )
 
 
-def narrowed(log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool) -> Tensor:
+def narrowed(
+    log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool, allow_end: bool = True
+) -> Tensor:
     """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order."""
     logits = log_probabilities / max(temperature, 1e-30)  # what is smaller divides to −∞
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
+    if not allow_end:
+        logits[..., Vocabulary.END] = NEVER
     if 0 < top_k < logits.shape[-1]:
         kept = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, NEVER).scatter(-1, kept.indices, kept.values)
