@@ -249,7 +249,7 @@ def test_the_random_numbers_of_others_stay_as_they_were() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 3.0, 30.0])
 def test_captions_are_ranked_by_their_agreement_too(weight: float) -> None:
-    """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω A."""
+    """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω A, the empty one last."""
     decoder, annotations = small_decoder(vocabulary_size=5, spread=0.8), small_annotations()
     ngrams = expecting({(0, 2): 0.9, (0, 3): 0.2, (0, 4): 0.4, (0, 2, 4): 0.8}, length=2.5)
     plain = beam_search(decoder, annotations, beam=121, max_length=4, length_normalisation=0.6)
@@ -260,7 +260,8 @@ def test_captions_are_ranked_by_their_agreement_too(weight: float) -> None:
             by_hand = ngrams.agreements(ngrams.prior, [hypothesis.words])[0]
             assert hypothesis.agreement == pytest.approx(by_hand)
             length = len(hypothesis.words) + hypothesis.ended
-            keys.append((hypothesis.ended, hypothesis.log_probability / max(1, length) ** 0.6 + weight * by_hand))
+            score = hypothesis.log_probability / max(1, length) ** 0.6 + weight * by_hand
+            keys.append((hypothesis.words != [], hypothesis.ended, score))
         assert keys == sorted(keys, reverse=True)
         assert sorted(h.words for h in hypotheses) == sorted(h.words for h in others)
         assert ([h.words for h in hypotheses] == [h.words for h in others]) == (weight == 0)
