@@ -27,6 +27,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.server import queue as queue_module
 from show_attend_tell.server.limits import Limits
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
+from show_attend_tell.threads import use_threads
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_requests_take_turns(captioner: Captioner, queue: Queue, gate: Gate, mon
 
 
 def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner, queue: Queue, gate: Gate) -> None:
-    narrow, wide = jobs(captioner, *"abcdef", beam=3), jobs(captioner, *"abc", beam=100)
+    narrow, wide = jobs(captioner, *"abcdef", beam=12), jobs(captioner, *"abc", beam=13)
     scored = jobs(captioner, *"ab", captions=("word3 word4",))
     for request in (narrow[:2], wide, narrow[2:], scored):
         queue.submit(request)
@@ -119,6 +120,28 @@ def test_a_photo_is_encoded_once_for_models_of_one_encoder(monkeypatch: pytest.M
         answers = WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:3]), data=asked).json()
     assert gate.encoded == 3
     assert [answer["source"] for answer in answers] == [f"photo{number}.png" for number in (0, 0, 1, 1, 2, 2)]
+
+
+def test_the_models_thread_uses_the_threads_that_were_asked_for(
+    captioner: Captioner, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # put back afterwards
+    search, before, found = captioner.search, torch.get_num_threads(), []
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        found.append(torch.get_num_threads())
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(captioner, "search", noted)
+    try:
+        use_threads(before + 2)
+        (job,) = jobs(captioner, "a")
+        queue.submit([job])
+        job.future.result(timeout=20)
+    finally:
+        torch.set_num_threads(before)
+    assert found == [before + 2]
 
 
 # Who leaves

@@ -1,9 +1,10 @@
 """The queue before the models, and the one thread that owns them.
 
 Requests take turns, one job each, so that a request of one photo does not wait for another request's sixteen.
-Jobs of one kind (one model, one decoding) are searched together where that is faster (`photos_together`): up to eight
-with a narrow beam or on a GPU, one by one with a beam of 100 on a CPU. Photos are encoded one at a time: on a CPU this
-costs nothing, and a photo's annotations do not depend on the photos beside it.
+Jobs of one kind (one model, one decoding) are searched eight at a time where that is faster: with any beam on a GPU,
+and with a beam of up to 12 on a CPU, where it halves the search's time. Wider searches share nothing on a CPU and are
+done one by one (`benchmarks/server.py` measures both). Photos are encoded one by one: on a CPU this costs nothing, and
+a photo's annotations do not depend on the photos beside it.
 """
 
 import threading
@@ -25,7 +26,7 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.model.search import photos_together
 from show_attend_tell.server.limits import Limits
 
-TOGETHER = 8  # photos searched together at most
+TOGETHER = 8  # photos searched together at most, where it is faster
 SPARE = 2.0  # how many times the expected time must be left: other requests join, and the machine may slow down
 
 
@@ -77,7 +78,8 @@ class Job:
     @property
     def most_together(self) -> int:
         """How many jobs of this kind are done together at most."""
-        return 1 if self.captions else min(TOGETHER, photos_together(self.decoding.beam, self.captioner.device))
+        alone = self.captions is not None or photos_together(self.decoding.beam, self.captioner.device) < TOGETHER
+        return 1 if alone else TOGETHER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
