@@ -32,11 +32,11 @@ def small_captioners() -> list[Captioner]:
 class Serving:
     """A server that runs; ``url`` is where."""
 
-    def __init__(self, app: Any, port: int = 0, **options: Any) -> None:
+    def __init__(self, app: Any, port: int = 0) -> None:
         self.listener = socket.create_server(("127.0.0.1", port), backlog=1024)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.server = Server(app, log_level="critical", **options)
+        self.server = Server(app, log_level="critical")
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
 
     def start(self) -> None:
@@ -52,11 +52,9 @@ class Serving:
 
 
 @contextmanager
-def serving(
-    captioners: list[Captioner], *, port: int = 0, uvicorn: dict[str, Any] | None = None, **options: Any
-) -> Iterator[Serving]:
+def serving(captioners: list[Captioner], *, port: int = 0, **options: Any) -> Iterator[Serving]:
     """A server of these models, until the context is left."""
-    running = Serving(make_app(captioners, **options), port, **(uvicorn or {}))
+    running = Serving(make_app(captioners, **options), port)
     running.start()
     try:
         yield running

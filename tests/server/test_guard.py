@@ -1,6 +1,7 @@
 """What stands before the app: who may ask, the headers of every answer, and clients that stall."""
 
 import contextlib
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from serving import (
     waiting,
 )
 
-from show_attend_tell.server.guard import Connection
+from show_attend_tell.server.guard import Connection, Server
 from show_attend_tell.server.limits import Limits
 
 
@@ -193,15 +194,20 @@ def test_shutting_down_finishes_what_is_in_flight(monkeypatch: pytest.MonkeyPatc
         assert [future.result().status_code for future in futures] == [200, 200, 200]
 
 
-def test_what_takes_too_long_at_the_end_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("presses", [1, 2])
+def test_what_takes_too_long_at_the_end_is_told_so(monkeypatch: pytest.MonkeyPatch, presses: int) -> None:
+    """After the grace, or at once when Ctrl-C is pressed again."""
+    monkeypatch.setattr(Server, "grace", 0.2 if presses == 1 else 100)
     captioner = small_captioners()[0]
-    with serving([captioner], uvicorn={"timeout_graceful_shutdown": 0.2}) as running:
+    with serving([captioner]) as running:
         gate = Gate(captioner, monkeypatch)
         futures = [post_aside(running.url, PHOTOS[0])]
         assert gate.reached.wait(10)
         futures += [post_aside(running.url, PHOTOS[1])]
         until(lambda: waiting(running.url) == 1)
-        running.server.should_exit = True
+        for _ in range(presses):
+            running.server.handle_exit(signal.SIGINT, None)
+            threading.Event().wait(0.3)
         for future in futures:
             refused(future.result(), 503, "stopping")
         gate.open.set()

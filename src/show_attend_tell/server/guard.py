@@ -6,6 +6,7 @@ import http
 import ipaddress
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,7 +72,7 @@ class Guard:
             await self.app(as_get, receive, guarded)
         except Problem as problem:
             await problem.answer()(scope, receive, guarded)
-        except asyncio.CancelledError:  # by uvicorn, which waits only so long at its end
+        except asyncio.CancelledError:  # by `Server`, which waits only so long at its end
             if started:
                 raise
             await Problem.stopping().answer()(scope, receive, guarded)
@@ -171,20 +172,37 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn for a guarded app. When it stops, it answers what is in the queue, for ten seconds at most."""
+    """uvicorn for a guarded app.
+
+    When it stops, it answers the requests that it has, for ``grace`` seconds at most; at a second Ctrl-C, it gives
+    them up at once. It always waits for the photo that a model is at work on.
+    """
+
+    grace = 10.0
 
     def __init__(self, app: Guard, **options: Any) -> None:
-        settings: dict[str, Any] = {
-            "http": Connection,
-            "ws": "none",
-            "lifespan": "on",
-            "server_header": False,
-            "log_level": "warning",
-            "timeout_graceful_shutdown": 10,
-        }
+        settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on"}
+        settings |= {"server_header": False, "log_level": "warning"}
         super().__init__(uvicorn.Config(app, **settings | options))
         self.guard = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._give_up)
+        else:
+            super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.guard.close()
+        late = asyncio.get_running_loop().call_later(self.grace, self._give_up)
         await super().shutdown(sockets)
+        late.cancel()
+
+    def _give_up(self) -> None:
+        for task in self.server_state.tasks:
+            task.cancel()  # which the guard answers

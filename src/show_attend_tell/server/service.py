@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LookName
 from show_attend_tell.server.limits import Limits, Problem
@@ -65,16 +66,18 @@ class Service:
             raise
 
     def _warm_up(self) -> None:
-        """Try each model on a grey photo, twice: a first time is slow, and a second tells the queue its pace."""
+        """Try each model on a grey photo: a first time is slow, and the next times tell the queue its pace."""
         grey = Image.new("RGB", (16, 16), "grey")
         for captioner in self.captioners.values():
             pixels = {id(captioner.encoder): captioner.encoder.preprocessing(grey)}
             decoding = captioner.checkpoint.decoding
-            for _ in range(2):
+            greedy = decoding.but(beam=1)
+            tries: list[tuple[Decoding, tuple[str, ...] | None]] = [(greedy, None), (greedy, ("a grey photo",))]
+            for turn in (tries, [*tries, (decoding, None)]):
                 self.queue.pace.forget(captioner.name)
-                for beam, captions in ((1, None), (decoding.beam, None), (1, ("a grey photo",))):
+                for tried, captions in turn:
                     photo = Photo(source=None, size=grey.size, pixels=pixels)
-                    job = Job(captioner=captioner, photo=photo, decoding=decoding.but(beam=beam), captions=captions)
+                    job = Job(captioner=captioner, photo=photo, decoding=tried, captions=captions)
                     self.queue.submit([job])
                     job.future.result()
 
