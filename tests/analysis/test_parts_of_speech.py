@@ -12,6 +12,7 @@ from show_attend_tell.analysis.parts_of_speech import (
     PARTS,
     VERBS,
     part_of_speech,
+    singular,
 )
 
 
@@ -30,8 +31,20 @@ def test_common_words_are_classified(part: str | None, words: str) -> None:
 
 
 def test_a_word_is_on_one_list_only_and_as_captions_are_written() -> None:
-    lists = (COLOURS, FUNCTION_WORDS, VERBS, NOUNS, IRREGULAR_PLURALS)
+    lists = (COLOURS, FUNCTION_WORDS, VERBS, NOUNS, frozenset(IRREGULAR_PLURALS))
     for one, other in itertools.combinations(lists, 2):
         assert not one & other
     assert all(word.isalpha() and word == word.lower() for words in lists for word in words)
     assert {part_of_speech(word) for words in lists for word in words} == set(PARTS)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *[("dog", "dog"), ("dogs", "dog"), ("benches", "bench"), ("puppies", "puppy"), ("scarves", "scarf")],
+        *[("men", "man"), ("children", "child"), ("glasses", "glasses"), ("shorts", "shorts"), ("bus", "bus")],
+        *[("runs", None), ("red", None), ("zyxs", None)],
+    ],
+)
+def test_the_singular_of_a_noun(word: str, expected: str | None) -> None:
+    assert singular(word) == expected

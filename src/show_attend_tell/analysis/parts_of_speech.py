@@ -1,8 +1,8 @@
 """Nouns, colours, verbs and function words of photo captions: short lists, one class a word, no context.
 
-They hold what captions of everyday photos say most, 97 of 100 words of the shipped models' captions. Numbers, and
-adjectives other than colours, are in no class. A word that could be several things ("swing",
-"race", "play") is what it mostly is in such captions. Verbs stand here in all their forms, nouns in the singular.
+The lists hold the words that captions of everyday photos use most: 97 of 100 words of the shipped models' captions.
+Numbers, and adjectives other than colours, are in no class. A word with several uses ("swing", "race", "play") is in
+the class that it mostly has in such captions. Verbs are listed in all their forms, nouns in the singular.
 """
 
 from typing import Literal, get_args
@@ -151,21 +151,38 @@ NOUNS = frozenset(
     """.split()
 )
 
-IRREGULAR_PLURALS = frozenset("calves children feet firemen fishermen geese men mice policemen teeth women".split())
+IRREGULAR_PLURALS = {
+    "calves": "calf",
+    "children": "child",
+    "feet": "foot",
+    "firemen": "fireman",
+    "fishermen": "fisherman",
+    "geese": "goose",
+    "men": "man",
+    "mice": "mouse",
+    "policemen": "policeman",
+    "teeth": "tooth",
+    "women": "woman",
+}
 
 
 def part_of_speech(word: str) -> PartOfSpeech | None:
-    """Tell the class of a lower-case word, or None for a word on no list; nouns are found in their plural too."""
+    """The class of a lower-case word, or None for a word on no list; nouns are found in their plural too."""
     if word in COLOURS:
         return "colour"
     if word in FUNCTION_WORDS:
         return "function"
     if word in VERBS:
         return "verb"
-    singulars = [word]
-    for ending, singular in (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f")):
+    return "noun" if singular(word) is not None else None
+
+
+def singular(word: str) -> str | None:
+    """A noun on the list in its singular: "dog" of "dog" and of "dogs". None for a word that is not a noun there."""
+    if word in IRREGULAR_PLURALS:
+        return IRREGULAR_PLURALS[word]
+    candidates = [word]
+    for ending, replacement in (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f")):
         if word.endswith(ending):
-            singulars.append(word.removesuffix(ending) + singular)
-    if word in IRREGULAR_PLURALS or not NOUNS.isdisjoint(singulars):
-        return "noun"
-    return None
+            candidates.append(word.removesuffix(ending) + replacement)
+    return next((candidate for candidate in candidates if candidate in NOUNS), None)

@@ -52,8 +52,7 @@ def pointing(
     """
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
-    if look is None:
-        look = "likeliest" if captioner.checkpoint.decoder.config.attention == "hard" else "expectation"
+    look = look or usual_look(captioner)
     vocabulary = captioner.checkpoint.vocabulary
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
@@ -97,6 +96,11 @@ def pointing(
             means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
             result[kind] = {"words": len(of_it), **dict(zip(FIGURES, means, strict=True))}
     return result
+
+
+def usual_look(captioner: Captioner) -> LookName:
+    """How a model looks as it was meant to: a hard model at its likeliest place, any other by expectation."""
+    return "likeliest" if captioner.checkpoint.decoder.config.attention == "hard" else "expectation"
 
 
 class Cover:

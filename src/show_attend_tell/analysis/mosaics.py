@@ -1,0 +1,166 @@
+"""Does a model look at what a caption is about? Four photos share one picture, and the caption is of one of them.
+
+A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then a person's
+caption of one of the photos is told to the model word by word. Only nouns that tell the photo apart are counted: those
+that the model knows and that no caption of the other three photos has, in the singular or the plural. How much of α
+falls on the right quarter? A model that looks where the picture is salient, whatever the words are, stays at 25 %.
+
+A noun's own step comes before the model is told the noun, so there the words before must lead it to the photo. At the
+next step it has been told the noun. Both steps are measured, by how many nouns came before.
+
+C words of a caption, end token included · L places in a grid · S side of the encoder's square of pixels.
+"""
+
+import random
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
+from show_attend_tell.analysis.pointing import Cover, usual_look
+from show_attend_tell.analysis.scenes import Box
+from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.photos import Preprocessing, open_photo
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.interface import tell
+from show_attend_tell.scoring.bootstrap import Bootstrap
+
+AT_ONCE = 8  # mosaics that are encoded together
+STEPS = ("word", "next")  # the noun's own step, and the step after it
+BEFORE = ("all", "0", "1", "2 or more")  # nouns of the caption before this one
+
+
+class Mosaic(NamedTuple):
+    """Four photos in one picture, and a caption of one of them."""
+
+    photos: tuple[Example, ...]  # upper left, upper right, lower left, lower right
+    quarter: int  # the photo that the caption is of
+    words: tuple[str, ...]
+
+    def nouns(self, known: Container[str]) -> list[tuple[int, int]]:
+        """The steps of the known nouns that tell the photo apart, and how many known nouns come before each."""
+        others = {
+            singular(word)
+            for number, photo in enumerate(self.photos)
+            for caption in photo.captions
+            for word in caption
+            if number != self.quarter
+        }
+        steps = [step for step, word in enumerate(self.words) if part_of_speech(word) == "noun" and word in known]
+        return [(step, before) for before, step in enumerate(steps) if singular(self.words[step]) not in others]
+
+
+def draw_mosaics(examples: Sequence[Example], number: int, seed: int) -> list[Mosaic]:
+    """That many mosaics of four different photos, by the seed; the order of the examples does not matter."""
+    chance = random.Random(seed)
+    ordered = sorted(examples, key=lambda example: example.name)
+    mosaics = []
+    for _ in range(number):
+        photos, quarter = tuple(chance.sample(ordered, 4)), chance.randrange(4)
+        mosaics.append(Mosaic(photos, quarter, chance.choice(photos[quarter].captions)))
+    return mosaics
+
+
+def draw_picture(mosaic: Mosaic, preprocessing: Preprocessing) -> Tensor:
+    """The pixels of a mosaic (3, S, S): each photo is prepared as usual, at half the side.
+
+    A side of an odd number of pixels leaves its last row and column in the mean colour.
+    """
+    half = replace(preprocessing, size=preprocessing.size // 2)
+    pixels = torch.zeros(3, preprocessing.size, preprocessing.size)  # the mean colour, once normalised
+    for number, photo in enumerate(mosaic.photos):
+        left, top, right, bottom = (int(edge) for edge in quarter_box(number, half.size))
+        pixels[:, top:bottom, left:right] = half(open_photo(photo.photo))
+    return pixels
+
+
+def quarter_box(quarter: int, half: int) -> Box:
+    """Where a quarter is, in pixels of the mosaic, whose photos have ``half`` pixels a side."""
+    top, left = half * (quarter // 2), half * (quarter % 2)
+    return (left, top, left + half, top + half)
+
+
+@torch.inference_mode()
+def point_in_mosaics(
+    captioner: Captioner,
+    examples: Sequence[Example],
+    *,
+    mosaics: int = 500,
+    look: LookName | None = None,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, Any]:
+    """How much of α falls on the photo that a caption is of, in mosaics of four of the examples' photos.
+
+    ``seed`` draws the photos, the caption and its quarter. ``look`` is the way of looking on the way through the
+    caption, by default the soft model's expectation and the hard model's likeliest place; what is measured is α.
+
+    Returns by step (`STEPS`) and by how many nouns came before (`BEFORE`) the number of ``words``, and with their 95 %
+    intervals over mosaics ``share``, α's part in the right quarter, 0 to 1, and ``hit``, the part of the words whose
+    likeliest place has its centre there. ``chance`` is what even attention gives. Raises `SatError` for fewer than four
+    photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
+    """
+    if len(examples) < 4:
+        raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
+    if mosaics < 2:
+        raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how mosaics differ")
+    look = look or usual_look(captioner)
+    square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
+    cover = Cover((0, 0, square.size, square.size), grid)
+    boxes = [quarter_box(number, square.size // 2) for number in range(4)]
+    inside, centred = [cover.share(box) for box in boxes], [cover.centred(box) for box in boxes]
+    drawn = draw_mosaics(examples, mosaics, seed)
+
+    where, before, figures = [], [], []  # of every noun: its mosaic, the nouns before it, share and hit at both steps
+    with tqdm(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
+        for start in range(0, mosaics, AT_ONCE):
+            batch = drawn[start : start + AT_ONCE]
+            pixels = torch.stack([draw_picture(mosaic, square) for mosaic in batch])
+            annotations = captioner.encoder.annotate(pixels.to(captioner.device))
+            for number, mosaic in enumerate(batch, start=start):
+                alpha = _alpha(captioner, annotations[[number - start]], mosaic, look, photo_seed(seed, b"%d" % number))
+                share = alpha @ inside[mosaic.quarter]  # (C,)
+                hit = centred[mosaic.quarter][alpha.argmax(1)]
+                for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
+                    where.append(number)
+                    before.append(min(earlier, 2))
+                    figures.append([share[step], hit[step], share[step + 1], hit[step + 1]])
+            bar.update(len(batch))
+    if not figures:
+        raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
+
+    bootstrap, values = Bootstrap(mosaics, seed), np.array(figures, dtype=np.float64)
+    result: dict[str, Any] = {
+        "model": captioner.name,
+        "look": look,
+        "mosaics": mosaics,
+        "seed": seed,
+        "chance": float(np.mean([part.mean() for part in inside])),
+        **{when: {} for when in STEPS},
+    }
+    for index, title in enumerate(BEFORE):
+        rows = np.flatnonzero((np.array(before) == index - 1) | (title == "all"))
+        if len(rows):
+            means = [bootstrap(column[rows], np.array(where)[rows]).to_dict() for column in values.T]
+            for when, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
+                result[when][title] = {"words": len(rows), "share": share_of, "hit": hit_of}
+    return result
+
+
+def _alpha(captioner: Captioner, annotations: Tensor, mosaic: Mosaic, look: LookName, seed: int) -> NDArray[np.float64]:
+    """α (C, L) at every word of a mosaic's caption, for its annotations (1, L, D)."""
+    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(mosaic.words)], device=captioner.device)
+    chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
+    told = tell(captioner.decoder, annotations, ids, look=chosen)
+    if told.alpha is None:
+        raise SatError(f"{captioner.name} has no attention: there is nothing to measure")
+    alpha: NDArray[np.float64] = told.alpha[0, 0].double().cpu().numpy()
+    return alpha
