@@ -53,7 +53,7 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
         "train data/ --attention soft --output model",
         "features data/",
         "serve",
-        "analyse occlusion --data data/",
+        "analyse gaze --data data/",
         "analyse ranking --data data/",
     ],
 )

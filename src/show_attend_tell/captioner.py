@@ -25,7 +25,7 @@ from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
-from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.attention import Look, LookName, look_by_name
 from show_attend_tell.model.interface import tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, beam_search, check_sampling, photos_together, ranked, sample
 from show_attend_tell.show import page as viewer
@@ -253,22 +253,29 @@ class Captioner:
         return captions
 
     def search(
-        self, annotations: Tensor, decoding: Decoding, *, sampling: "Sampling | None" = None, seeds: list[int]
+        self,
+        annotations: Tensor,
+        decoding: Decoding,
+        *,
+        sampling: "Sampling | None" = None,
+        seeds: list[int],
+        look: Look | None = None,
     ) -> list[list[Hypothesis]]:
         """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
 
+        ``look`` is another look than the decoding's, made for these photos and paths; then all are searched at once.
         Raises `SatError` when the decoding uses a reranker and the model has none.
         """
         self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
         together = photos_together(paths, annotations.device)
-        if len(annotations) > together:
+        if len(annotations) > together and look is None:
             found = []
             for start in range(0, len(annotations), together):
                 part = slice(start, start + together)
                 found += self.search(annotations[part], decoding, sampling=sampling, seeds=seeds[part])
             return found
-        look = look_by_name(
+        look = look or look_by_name(
             decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
         )
         if sampling is not None:

@@ -75,7 +75,7 @@ def test_help_has_examples(words: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
         text = sat(*words, flag).stdout
         assert text.startswith("Usage: ")
-        shown = {(): "caption", ("analyse",): "analyse occlusion"}.get(words)
+        shown = {(): "caption", ("analyse",): "analyse gaze"}.get(words)
         assert f"sat {shown or ' '.join(words)}" in text.split("Options:")[0 if shown else 1]
 
 
@@ -103,7 +103,7 @@ def test_examples_name_options_that_exist(words: tuple[str, ...], command: click
 def test_the_help_shows_ten_commands() -> None:
     groups: list[tuple[tuple[str, ...], str]] = [
         ((), "caption train evaluate score compare report features models serve analyse"),
-        (("analyse",), "occlusion hard-attention pointing ranking retrieval scenes"),
+        (("analyse",), "gaze hard-attention pointing ranking retrieval scenes"),
     ]
     for group, wanted in groups:
         lines = sat(*group, "--help").stdout.split("Commands:\n")[1].splitlines()
@@ -119,8 +119,8 @@ def test_the_help_shows_ten_commands() -> None:
         ("rank --photos 3", "sat analyse ranking"),
         ("retrieve flickr8k/ --geometry squash", "sat analyse retrieval"),
         ("scenes", "sat analyse scenes"),
-        ("evaluate --gaze", "sat analyse occlusion"),
-        ("evaluate --data flickr8k/ --gaze-photos 3", "sat analyse occlusion"),
+        ("evaluate --gaze", "sat analyse gaze"),
+        ("evaluate --data flickr8k/ --gaze-photos 3", "sat analyse gaze"),
     ],
 )
 def test_what_moved_says_where_it_is(before: str, now: str) -> None:
@@ -456,7 +456,7 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
     monkeypatch.chdir(data.parent)
     before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
     for target in (data / "captions.csv", data / "images" / "photo1.png"):
-        for command in ("evaluate", "analyse hard-attention", "analyse ranking", "analyse occlusion"):
+        for command in ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze"):
             line = refused(*command.split(), "--model", model, "--data", data, "--json", target)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
     assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before

@@ -59,7 +59,7 @@ Examples:
     is_eager=True,
     hidden=True,
     expose_value=False,
-    callback=lambda ctx, parameter, given: given and fail("--gaze is now a command: use sat analyse occlusion", 2),
+    callback=lambda ctx, parameter, given: given and fail("--gaze is now a command: use sat analyse gaze", 2),
 )
 @click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
 @weights_option

@@ -2,8 +2,8 @@
 
 import click
 
+from show_attend_tell.cli.analyse.gaze import gaze
 from show_attend_tell.cli.analyse.hard_attention import hard_attention
-from show_attend_tell.cli.analyse.occlusion import occlusion
 from show_attend_tell.cli.analyse.pointing import pointing
 from show_attend_tell.cli.analyse.ranking import ranking
 from show_attend_tell.cli.analyse.retrieval import retrieval
@@ -15,9 +15,9 @@ from show_attend_tell.cli.command import Commands
 def analyse() -> None:
     """Measurements of what attention does, for research.
 
-    Start with: sat analyse occlusion --model flickr8k-soft --data flickr8k/
+    Start with: sat analyse gaze --model flickr8k-soft --data flickr8k/
     """
 
 
-for command in (occlusion, hard_attention, pointing, ranking, retrieval, scenes):
+for command in (gaze, hard_attention, pointing, ranking, retrieval, scenes):
     analyse.add_command(command)

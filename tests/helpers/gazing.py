@@ -1,0 +1,91 @@
+"""Decoders that are known to look, or only to say that they look, and photos in which no place is like another."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from builders import COLUMNS, ROWS, D, small_checkpoint, small_encoder
+from PIL import Image
+from torch import Tensor
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data.datasets import DataReport, Dataset, Example
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import LookName
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step
+
+GRID = (ROWS, COLUMNS)
+L = ROWS * COLUMNS
+WORDS = "dog dogs man boy red blue green runs running sits jumps a the in on zyx abc".split()
+LENGTH = 5  # words of each caption of a `Pointer`
+
+
+class Named(NamedTuple):
+    """What `Pointer` names a word by."""
+
+    context: Tensor  # (..., D)
+    time: Tensor  # (..., 1)
+
+
+class Pointer(Decoder):
+    """Attends to two neighbouring places, others at each step, and names what is there; or only says that it attends.
+
+    A decoder that is not coupled has the same α, but names the mean of all places. α depends on nothing but the step.
+    """
+
+    def __init__(self, *, coupled: bool, gate: bool = True) -> None:
+        super().__init__()
+        self.coupled, self.gate = coupled, gate
+        self.vocabulary_size = len(WORDS) + 2
+        generator = torch.Generator().manual_seed(11)
+        self.names = torch.randn(LENGTH + 9, D, self.vocabulary_size, generator=generator) * (8 if coupled else 24)
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        return State((annotations.float(),), (torch.zeros(len(annotations), paths, 1),))
+
+    def embed(self, words: Tensor) -> Tensor:
+        return words[..., None].float()
+
+    def step(self, embedded: Tensor, state: State, look: Any = EXPECTATION) -> Step:
+        (annotations,), (time,) = state
+        alpha = torch.full((*time.shape[:2], L), 0.1 / (L - 2))
+        first = (7 * time.long() + 1) % L
+        alpha.scatter_(-1, torch.cat([first, (first + 1) % L], dim=-1), 0.45)
+        context = look(alpha, annotations).context
+        if not self.coupled:
+            context = annotations.mean(1, keepdim=True).expand_as(context)
+        beta = (0.9 - 0.1 * time[..., 0]) if self.gate else None
+        return Step(Named(context, time), State((annotations,), (time + 1,)), alpha, beta)
+
+    def read_out(self, output: Named) -> Tensor:
+        context, time = output
+        logits = (context[..., None, :] @ self.names[time[..., 0].long()]).squeeze(-2)  # another question at each step
+        ending = torch.where(time[..., 0] < LENGTH, -1e4, 1e4)
+        return torch.cat([ending[..., None], torch.full_like(time, -1e4), logits[..., 2:]], dim=-1)
+
+
+def noise_data(folder: Path, number: int = 24) -> Dataset:
+    """Photos of noise, one val split."""
+    examples = []
+    for index in range(number):
+        noise = np.random.default_rng(index).integers(0, 256, (10, 6, 3)).astype(np.uint8)
+        path = folder / f"photo{index:02}.png"
+        Image.fromarray(noise).resize((30, 30), Image.Resampling.NEAREST).save(path)
+        examples.append(Example(path.name, path, "val", (("a", "dog", "runs"),), ("a dog runs",)))
+    return Dataset(
+        name="noise", folder=folder, examples=tuple(examples), report=DataReport({"val": number}, {"val": number})
+    )
+
+
+def captioner_of(decoder: Decoder, look: LookName = "expectation") -> Captioner:
+    """A captioner on the small encoder that decodes greedily."""
+    encoder = small_encoder()
+    checkpoint = replace(
+        small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), decoding=Decoding(beam=1, look=look, max_length=9)
+    )
+    captioner = Captioner(checkpoint, encoder, name="pointer")
+    captioner.decoder = decoder  # type: ignore[assignment]
+    return captioner
