@@ -27,7 +27,7 @@ FLOORS = (
 )
 # What a room imports besides the floors below it, stricter than the floors alone.
 ONLY = {
-    "model": {"errors", "model", "data.vocabulary"},  # tensors, and the ids of the end and the unknown word
+    "model": {"errors", "model", "data.vocabulary", "data.settings"},  # tensors; the ids of two words; checked settings
     "show": {"errors", "files", "show"},
     "server": {"captioner", "checkpoint", "data", "errors", "files", "model", "server", "show", "threads"},
 }

@@ -310,12 +310,12 @@ def test_tuned_weights_that_do_not_fit_are_named(
     ("options", "message"),
     [
         ({"beam": 0}, "beam is 0"),
-        ({"max_length": 0}, "longest caption 0"),
-        ({"beam": 2.5}, r"beam is 2\.5 .*whole numbers"),
-        ({"length_normalisation": -0.5}, r"length normalisation is -0\.5: give a number from 0"),
-        ({"length_normalisation": float("nan")}, "length normalisation is nan"),
-        ({"reranker_weight": -1.0}, r"reranker weight is -1\.0: give a number from 0, 0 for none"),
-        ({"look": "away"}, "'away' is not known: choose one of expectation, likeliest, sampled"),
+        ({"max_length": 0}, "max_length is 0: give a whole number from 1"),
+        ({"beam": 2.5}, r"beam is 2\.5: give a whole number from 1"),
+        ({"length_normalisation": -0.5}, r"length_normalisation is -0\.5: give a number from 0"),
+        ({"length_normalisation": float("nan")}, "length_normalisation is nan"),
+        ({"reranker_weight": -1.0}, r"reranker_weight is -1\.0: give a number from 0"),
+        ({"look": "away"}, "look is 'away': choose one of expectation, likeliest, sampled"),
     ],
 )
 def test_decoding_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:

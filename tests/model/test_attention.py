@@ -127,5 +127,5 @@ def test_looks_by_name() -> None:
         look = look_by_name(name, seeds=[1, 2], paths=P, steps=1)
         alpha = torch.softmax(torch.randn(B, P, L), dim=-1)
         assert look(alpha, small_annotations()).context.shape == (B, P, 11)
-    with pytest.raises(SatError, match="'askance' is not known: choose one of expectation, likeliest, sampled"):
+    with pytest.raises(SatError, match="look is 'askance': choose one of expectation, likeliest, sampled"):
         look_by_name("askance")

@@ -282,7 +282,7 @@ def test_what_has_no_kind_is_the_papers_decoder() -> None:
 def test_nonsense_is_refused(kind: str) -> None:
     config, _ = classes(kind)
     for name in OWN_SIZES[kind]:
-        with pytest.raises(SatError, match=f"{name} is 0: give at least 1"):
+        with pytest.raises(SatError, match=f"{name} is 0: give a whole number from 1"):
             config(**{name: 0})
     with pytest.raises(SatError, match=r"dropout is 1\.0"):
         config(dropout=1.0)  # type: ignore[call-arg]

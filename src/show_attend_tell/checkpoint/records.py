@@ -1,18 +1,18 @@
 """What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.data.settings import Amount, Count, settings
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LOOKS, LookName
+from show_attend_tell.model.attention import LookName
 from show_attend_tell.vision.encoder import Encoder
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Decoding:
     """A model's defaults for making captions.
 
@@ -22,23 +22,11 @@ class Decoding:
     Raises `SatError` for a beam or length below one, a look that does not exist and a γ or ω below 0 or infinite.
     """
 
-    beam: int = 5  # captions that the search keeps at each step
+    beam: Count = 5  # captions that the search keeps at each step
     look: LookName = "expectation"
-    length_normalisation: float = 0.0  # γ; 0 is none
-    reranker_weight: float = 0.0  # ω; 0 is none
-    max_length: int = 40  # words, end token included
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(number, int) and number >= 1 for number in (self.beam, self.max_length)):
-            raise SatError(
-                f"beam is {self.beam} and the longest caption {self.max_length}: give whole numbers from 1 for both"
-            )
-        if self.look not in LOOKS:
-            raise SatError(f"look {self.look!r} is not known: choose one of {', '.join(LOOKS)}")
-        if not 0 <= self.length_normalisation < math.inf:
-            raise SatError(f"length normalisation is {self.length_normalisation}: give a number from 0, 0 for none")
-        if not 0 <= self.reranker_weight < math.inf:
-            raise SatError(f"reranker weight is {self.reranker_weight}: give a number from 0, 0 for none")
+    length_normalisation: Amount = 0.0  # γ; 0 is none
+    reranker_weight: Amount = 0.0  # ω; 0 is none
+    max_length: Count = 40  # words, end token included
 
     def but(self, **given: Any) -> "Decoding":
         """This decoding with the given values instead of its own; a value of None changes nothing."""

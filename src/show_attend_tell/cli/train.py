@@ -1,6 +1,5 @@
 """`sat train`: from captioned photos to a checkpoint."""
 
-import ast
 import dataclasses
 import math
 from collections import defaultdict
@@ -163,39 +162,33 @@ SET_ELSEWHERE = {
 def changed(config: Any, changes: Sequence[str]) -> Any:
     """A configuration with settings changed, "decoder.hidden_size=1024" and the like, all at once.
 
-    Raises `SatError` for a value of another kind, and listing the settings that there are for a name that is not one.
+    Raises `SatError` for a name that is not a setting's, listing those that there are, and for a wrong value.
     """
+    from show_attend_tell.data.settings import read_setting
+
     groups: dict[str, dict[str, Any]] = defaultdict(dict)
     for change in changes:
         name, equals, text = change.partition("=")
         if elsewhere := SET_ELSEWHERE.get(name):
-            raise SatError(f"--set {change}: {name} is not set so, but by {elsewhere}")
-        group, _, entry = name.rpartition(".")
+            raise SatError(f"--set {change}: {name} is set by {elsewhere}")
         known = settings(config)
         if not equals or name not in known:
             raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
+        group, _, entry = name.rpartition(".")
         try:
-            value: Any = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
-        except (ValueError, SyntaxError):
-            value = text
-        now = known[name]
-        if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if now is not None and type(value) is not type(now):
-            raise SatError(f"--set {change}: {name} is a {type(now).__name__} (now {now!r}), and {text!r} is not")
-        groups[group][entry] = value
+            groups[group][entry] = read_setting(type(getattr(config, group) if group else config), entry, text)
+        except SatError as error:
+            raise SatError(f"--set {change}: {error}") from None
     plain: dict[str, Any] = groups.pop("", {})
     parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
     return dataclasses.replace(config, **plain, **parts)
 
 
-def settings(config: Any) -> dict[str, Any]:
-    """Every setting by its name, "epochs" or "decoder.hidden_size"."""
-    found: dict[str, Any] = {}
+def settings(config: Any) -> list[str]:
+    """The names of all settings, "epochs" or "decoder.hidden_size"."""
+    found: list[str] = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            found |= {f"{field.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
-        else:
-            found[field.name] = value
+        parts = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        found += [f"{field.name}.{part.name}" for part in parts] or [field.name]
     return found

@@ -155,4 +155,4 @@ def look_by_name(
         return Likeliest()
     if name == "sampled":
         return Sampled.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
-    raise SatError(f"look {name!r} is not known: choose one of {', '.join(LOOKS)}")
+    raise SatError(f"look is {name!r}: choose one of {', '.join(LOOKS)}")

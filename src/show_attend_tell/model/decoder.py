@@ -8,12 +8,12 @@ A photo's paths share its annotations and W_a·a, which are never copied; only t
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
 from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
@@ -23,7 +23,7 @@ from show_attend_tell.model.precision import wide
 DROPOUTS = ("dropout", "annotation_dropout")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class DecoderConfig(Config):
     """What the weights of a file compute, and the dropout that they were trained with.
 
@@ -36,9 +36,9 @@ class DecoderConfig(Config):
     ignored = ("embedding_dropout", "place_dropout", "word_dropout")
     built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
     attention: Literal["soft", "hard"] = "soft"
-    embedding_size: int = 512  # m
-    hidden_size: int = 512  # n
-    attention_size: int = 512  # A
+    embedding_size: Count = 512  # m
+    hidden_size: Count = 512  # n
+    attention_size: Count = 512  # A
     attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
     initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
     gate: bool = True  # β
@@ -48,24 +48,15 @@ class DecoderConfig(Config):
     tied_embeddings: bool = False  # L_o is E
     # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
     annotation_norm: Literal["scale", "layer"] = "scale"
-    annotation_window: int = 1  # places on a side of the window that each annotation is the mean of; 1: no window
-    dropout: float = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
-    annotation_dropout: float = 0.0  # on whole channels, the same ones at every place of a photo
+    annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
+    dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
+    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every place of a photo
 
     def __post_init__(self) -> None:
-        self.check(sizes=("embedding_size", "hidden_size", "attention_size"), dropouts=DROPOUTS)
-        if self.annotation_window < 1 or self.annotation_window % 2 == 0:
+        if self.annotation_window % 2 == 0:
             raise SatError(
                 f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
             )
-        for name, known in (
-            ("attention", ("soft", "hard")),
-            ("attention_depth", (1, 2)),
-            ("initial_depth", (1, 2)),
-            ("annotation_norm", ("scale", "layer")),
-        ):
-            if getattr(self, name) not in known:
-                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(map(str, known))}")
 
     @property
     def title(self) -> str:

@@ -7,13 +7,14 @@ length with the end token.
 `registry` finds a decoder by its name. To write a new one, read `Decoder` below.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look
 from show_attend_tell.model.precision import wide
@@ -57,24 +58,15 @@ class Step(NamedTuple):
     places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Config:
     """What the configurations of all kinds of decoder have: the kind, and the sizes that training fills in."""
 
     kind: ClassVar[str]  # the name by which `registry` finds it
     ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
     built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
-    vocabulary_size: int = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
-    annotation_size: int = 512  # D
-
-    def check(self, *, sizes: Sequence[str], dropouts: Sequence[str]) -> None:
-        """Raise `SatError` for a size below one and for a dropout outside [0, 1)."""
-        for name in ("vocabulary_size", "annotation_size", *sizes):
-            if getattr(self, name) < 1:
-                raise SatError(f"{name} is {getattr(self, name)}: give at least 1")
-        for name in dropouts:
-            if not 0 <= getattr(self, name) < 1:
-                raise SatError(f"{name} is {getattr(self, name)}: give a probability from 0 up to but not including 1")
+    vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
+    annotation_size: Count = 512  # D
 
     @property
     def attention(self) -> str:
@@ -109,7 +101,7 @@ class Config:
                 )
         known = ("kind", *cls.ignored, *cls.built_in)
         values = {name: value for name, value in values.items() if name not in known}
-        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise SatError(
                 f"the decoder's configuration has unknown entries {', '.join(unknown)}: if a newer version wrote it, "

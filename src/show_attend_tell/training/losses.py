@@ -10,12 +10,12 @@ An objective is used in three steps: ``draws = objective.draw(…)``, then `tell
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from show_attend_tell.data.settings import Amount, Count, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look, Mixed
 from show_attend_tell.model.interface import Told
@@ -59,18 +59,7 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
-def check_range(*, label_smoothing: float, entropy_weight: float, **weights: float) -> None:
-    """Raise `SatError` for the first of an objective's numbers that is out of its range."""
-    for name, weight in weights.items():
-        if not 0 <= weight < math.inf:
-            raise SatError(f"{name} is {weight}: give 0 or more")
-    if not math.isfinite(entropy_weight):
-        raise SatError(f"entropy_weight is {entropy_weight}: give a finite number")
-    if not 0 <= label_smoothing < 1:
-        raise SatError(f"label_smoothing is {label_smoothing}: give a share from 0 up to but not including 1")
-
-
-@dataclass(kw_only=True)
+@settings(frozen=False)
 class SoftObjective:
     """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t], summed over the caption, averaged over the batch (eq. 9).
 
@@ -78,18 +67,11 @@ class SoftObjective:
     Raises `SatError` for a number out of its range.
     """
 
-    doubly_stochastic: float = 0.33  # λ; the authors' program's value at batches of 64
+    doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
     entropy_weight: float = 0.0  # λ_e
-    label_smoothing: float = 0.0
+    label_smoothing: ShareBelowOne = 0.0
 
     paths = 1
-
-    def __post_init__(self) -> None:
-        check_range(
-            label_smoothing=self.label_smoothing,
-            entropy_weight=self.entropy_weight,
-            doubly_stochastic=self.doubly_stochastic,
-        )
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
         """Nothing is drawn: every path looks by expectation."""
@@ -187,7 +169,7 @@ def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
 # ---------------------------------------------------------------- the hard objective
 
 
-@dataclass(kw_only=True)
+@settings(frozen=False)
 class HardObjective:
     """The sampled bound's gradient, by the rule after eq. 7:
 
@@ -217,14 +199,14 @@ class HardObjective:
     Raises `SatError` for a number out of its range, and for choices that do not exist or do not go together.
     """
 
-    samples: int = 1  # N
-    reward_weight: float = 1.0  # λ_r
+    samples: Count = 1  # N
+    reward_weight: Amount = 1.0  # λ_r
     entropy_weight: float = 0.0  # λ_e
     coin: Literal["image", "batch", "both"] = "image"
     reward: Literal["sentence", "to_go"] = "sentence"
     baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
-    doubly_stochastic: float = 0.0  # λ: the paper has it in the soft model only
-    label_smoothing: float = 0.0
+    doubly_stochastic: Amount = 0.0  # λ: the paper has it in the soft model only
+    label_smoothing: ShareBelowOne = 0.0
 
     coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
     baselines: ClassVar[Mapping[str, Callable[[], Baseline]]] = {
@@ -234,21 +216,6 @@ class HardObjective:
     }
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise SatError(f"samples is {self.samples}: give at least 1")
-        check_range(
-            label_smoothing=self.label_smoothing,
-            entropy_weight=self.entropy_weight,
-            reward_weight=self.reward_weight,
-            doubly_stochastic=self.doubly_stochastic,
-        )
-        for name, known in (
-            ("coin", tuple(self.coins)),
-            ("reward", ("sentence", "to_go")),
-            ("baseline", tuple(self.baselines)),
-        ):
-            if getattr(self, name) not in known:
-                raise SatError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.baseline == "expected" and self.coin != "both":
             raise SatError(f"baseline is 'expected' and coin is {self.coin!r}: this baseline needs the coin 'both'")
         if self.baseline == "leave_one_out" and self.samples < 2:

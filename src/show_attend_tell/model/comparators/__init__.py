@@ -11,17 +11,18 @@ B batch · P paths of one photo · L places · D annotation size · m word-embed
 vocabulary.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import Config, Decoder
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class ComparatorConfig(Config):
     """What the comparators' configurations share.
 
@@ -29,17 +30,10 @@ class ComparatorConfig(Config):
     """
 
     system = ""  # the name of the system and its source
-    embedding_size: int = 512  # m
-    dropout: float = 0.5  # on the input of the last layer
-    annotation_dropout: float = 0.0  # on the channels of the mean annotation
-    embedding_dropout: float = 0.0  # on the words' embeddings
-
-    def __post_init__(self) -> None:
-        entries = {field.name: getattr(self, field.name) for field in fields(self)}
-        self.check(
-            sizes=[name for name, value in entries.items() if isinstance(value, int)],
-            dropouts=[name for name in entries if name.endswith("dropout")],
-        )
+    embedding_size: Count = 512  # m
+    dropout: ShareBelowOne = 0.5  # on the input of the last layer
+    annotation_dropout: ShareBelowOne = 0.0  # on the channels of the mean annotation
+    embedding_dropout: ShareBelowOne = 0.0  # on the words' embeddings
 
     @property
     def title(self) -> str:
@@ -53,7 +47,7 @@ class ComparatorConfig(Config):
         given = [
             (field.name, getattr(self, field.name))
             for field in fields(self)
-            if field.name not in Config.__dataclass_fields__
+            if field.name not in {field.name for field in fields(Config)}
         ]
         return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given if isinstance(value, int))
 

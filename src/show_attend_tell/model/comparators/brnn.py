@@ -7,24 +7,23 @@
 The bidirectional network that BRNN is named after aligns words with regions, which is another task. It is not here.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 from show_attend_tell.model.precision import wide
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class BrnnConfig(ComparatorConfig):
     """The generator's sizes; the defaults are the original's."""
 
     kind = "brnn"
     system = "BRNN's generator (Karpathy and Li, 2014)"
-    hidden_size: int = 512  # n
+    hidden_size: Count = 512  # n
 
 
 class Brnn(Comparator):

@@ -7,23 +7,22 @@ It has no recurrence and no nonlinearity: it knows only the last N words of the 
 are N start words. ā is the mean annotation here.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class LogBilinearConfig(ComparatorConfig):
     """The log-bilinear model's sizes."""
 
     kind = "log_bilinear"
     system = "The log-bilinear model biased by the photo (Kiros et al., 2014)"
-    context_words: int = 5  # N
+    context_words: Count = 5  # N
 
 
 class LogBilinear(Comparator):

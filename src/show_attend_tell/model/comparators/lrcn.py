@@ -9,24 +9,23 @@
 Most tutorials' captioner without attention is this one. ā is the mean annotation here.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 from show_attend_tell.model.precision import wide
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class LrcnConfig(ComparatorConfig):
     """LRCN's sizes; its LSTM has 512 units, like the other comparators', and 1,000 in the original."""
 
     kind = "lrcn"
     system = "LRCN, one layer (Donahue et al., 2014)"
-    hidden_size: int = 512  # n
+    hidden_size: Count = 512  # n
 
 
 class Lrcn(Comparator):

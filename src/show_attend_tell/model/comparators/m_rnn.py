@@ -9,26 +9,25 @@ the recurrence.
 ā is the mean annotation here.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 from show_attend_tell.model.precision import wide
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class MRnnConfig(ComparatorConfig):
     """m-RNN's sizes; the defaults are the original's, but the first embedding has 128 there."""
 
     kind = "m_rnn"
     system = "m-RNN (Mao et al., 2014)"
-    embedding_size: int = 256  # of E₁
-    hidden_size: int = 256  # of w and r
-    multimodal_size: int = 512  # of m
+    embedding_size: Count = 256  # of E₁
+    hidden_size: Count = 256  # of w and r
+    multimodal_size: Count = 512  # of m
 
 
 class MRnn(Comparator):

@@ -8,24 +8,23 @@ m_t = o ⊙ c_t                             (8; there is no tanh)
 p_{t+1} = softmax(W_o m_t + b_o)          (9, 12)
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.comparators import Comparator, ComparatorConfig, zeros
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 from show_attend_tell.model.precision import wide
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class NicConfig(ComparatorConfig):
     """Google NIC's sizes; the defaults are the original's."""
 
     kind = "nic"
     system = "Google NIC (Vinyals et al., 2014)"
-    hidden_size: int = 512  # n
+    hidden_size: Count = 512  # n
 
 
 class Nic(Comparator):

@@ -1,0 +1,121 @@
+"""Data classes of settings: pydantic checks their values when they are made, and its errors become sentences.
+
+A class of settings is decorated with `settings`. Its fields have the types below, or a `Literal`, or ``bool``:
+
+    @settings
+    class Example:
+        size: Count = 3
+        share: Share = 0.5
+
+``Example(size=0)`` raises `SatError`: "size is 0: give a whole number from 1". Values are not converted, except that
+a whole number may stand for any number. These are data classes, so `dataclasses.replace` makes checked copies.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import wraps
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from show_attend_tell.errors import SatError
+
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
+Amount = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
+
+CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}
+
+Class = TypeVar("Class", bound=type)
+
+
+@overload
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+def settings(cls: Class) -> Class: ...
+@overload
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+def settings(*, frozen: bool) -> Callable[[Class], Class]: ...
+def settings(cls: Any = None, *, frozen: bool = True) -> Any:
+    """Make a class one of settings: a data class, made with keywords, that raises `SatError` for wrong values."""
+
+    def decorate(cls: type) -> type:
+        made: Any = dataclass(cls, frozen=frozen, kw_only=True, config=CHECKED)
+        check = made.__init__
+
+        @wraps(check)
+        def init(self: Any, **values: Any) -> None:
+            try:
+                check(self, **values)
+            except ValidationError as error:
+                raise SatError("; ".join(_sentence(made, each) for each in error.errors())) from None
+
+        made.__init__ = init
+        return made  # type: ignore[no-any-return]
+
+    return decorate if cls is None else decorate(cls)
+
+
+def _sentence(cls: type, error: Any) -> str:
+    """One of pydantic's errors in the words of a user."""
+    name = str(error["loc"][0])
+    types = get_type_hints(cls, include_extras=True)
+    if name not in types:
+        return f"there is no setting {name}: the settings are {', '.join(f.name for f in dataclasses.fields(cls))}"
+    return f"{name} is {error['input']!r}: {remedy(types[name])}"
+
+
+def read_setting(cls: type, name: str, text: str) -> Any:
+    """The value of the setting of that name that a text stands for, "1e-3" or "true" or "none".
+
+    Raises `SatError` for a text that stands for no value that this setting may have.
+    """
+    hint = get_type_hints(cls, include_extras=True)[name]
+    choices = {"none": None} if NoneType in get_args(hint) else {}
+    choices |= {str(choice): choice for choice in get_args(hint) if get_origin(hint) is Literal}
+    if text.lower() in choices:
+        return choices[text.lower()]
+    try:
+        return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False)).validate_strings(text)
+    except ValidationError:
+        raise SatError(f"{name} is {text!r}: {remedy(hint)}") from None
+
+
+def remedy(hint: Any) -> str:
+    """What to give for a setting of that type: "give a whole number from 1" or "choose one of soft, hard"."""
+    if get_origin(hint) is Literal:
+        return f"choose one of {', '.join(map(str, get_args(hint)))}"
+    return f"give {_in_words(hint)}"
+
+
+def _in_words(hint: Any) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_in_words, get_args(hint)))
+    if get_origin(hint) is Annotated:
+        base, *fields = get_args(hint)
+        limits = [limit for field in fields for limit in field.metadata]
+        bounds = [
+            f"{word} {getattr(limit, bound)}"
+            for bound, word in BOUNDS.items()
+            for limit in limits
+            if hasattr(limit, bound)
+        ]
+        return " ".join([_in_words(base), *bounds])
+    words = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none"}
+    return words.get(hint, f"a {getattr(hint, '__name__', hint)}")
