@@ -211,6 +211,8 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
         ({"data": {"beam": ["1", "2"]}}, 422, ["beam"]),
         ({"data": {"model": "nobody"}}, 422, ["nobody", "small-soft, small-hard"]),
         ({"data": {"model": ["small-soft"] * 9}}, 422, ["model"]),
+        ({"data": {"attention": "0"}}, 422, ["attention", "boolean"]),
+        ({"data": {"attention": ["true", "true"]}}, 422, ["attention"]),
         ({"data": {"look": "away"}}, 422, ["look", "expectation"]),
         ({"data": {"url": "http://example.org/a.jpg"}}, 422, ["url", "not permitted"]),
         ({"files": [("photos", (None, "text"))]}, 422, ["as files"]),

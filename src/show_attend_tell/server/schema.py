@@ -14,6 +14,11 @@ def listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def true_or_false(value: Any) -> Any:
+    """A boolean field of a form; what is neither stays as it is, to be refused."""
+    return value == "true" if value in ("true", "false") else value
+
+
 Names = Annotated[list[str], Field(min_length=1, max_length=8)]
 A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `vocabulary.tokenise` leaves something
 Text = Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]
@@ -51,7 +56,11 @@ class CaptionFields(Fields):
         ),
     ] = None
     look: LookField = None
-    attention: Annotated[bool, Field(description="Whether the answer holds α, the attention map of each word.")] = True
+    attention: Annotated[
+        bool,
+        BeforeValidator(true_or_false),
+        Field(strict=True, description="Whether the answer holds α, the attention map of each word."),
+    ] = True
     format: Annotated[
         Literal["json", "png", "html"],
         Field(description="Form of the answer: JSON, a picture (of one photo), or a page to explore the captions in."),
