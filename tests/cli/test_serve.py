@@ -73,6 +73,25 @@ def test_serve_says_where_and_serves_until_interrupted(monkeypatch: pytest.Monke
     assert found.output.endswith("stopped\n")
 
 
+def test_interrupted_while_pytorch_is_imported_it_ends_after_the_import() -> None:
+    program = """
+import signal, sys
+
+class Watch:
+    def find_spec(self, name, *rest):
+        if name == "torch":
+            signal.raise_signal(signal.SIGINT)
+        if name == "show_attend_tell.server.guard":
+            print("still importing", flush=True)
+
+sys.meta_path.insert(0, Watch())
+from show_attend_tell.cli import main
+main(["serve"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "still importing\n", "sat: interrupted\n")
+
+
 @pytest.fixture
 def started(request: pytest.FixtureRequest) -> Any:
     """`sat serve` as a process, whose models take so many seconds to load."""

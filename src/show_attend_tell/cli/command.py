@@ -3,8 +3,11 @@ written whole."""
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -85,6 +88,25 @@ class Moved(click.Command):
             add_help_option=False,
             context_settings={"ignore_unknown_options": True},
         )
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait until what is inside is done, and raise `KeyboardInterrupt` then.
+
+    For the import of PyTorch, which crashes when Ctrl-C comes in the middle of it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C does not reach
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, device_option, weights_option
+from show_attend_tell.cli.command import Teaching, device_option, interrupts_held, weights_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -51,8 +51,9 @@ def serve(
 
     Photos stay in memory and are not logged. Install it with pip install 'show-attend-tell[serve]'.
     """
-    from show_attend_tell.server import Server, make_app
-    from show_attend_tell.server.guard import is_loopback
+    with interrupts_held():
+        from show_attend_tell.server import Server, make_app
+        from show_attend_tell.server.guard import is_loopback
 
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
         raise SatError("the token must be printable ASCII, without spaces around it: give another")
