@@ -25,8 +25,11 @@ from serving import (
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import queue as queue_module
+from show_attend_tell.server import service
 from show_attend_tell.server.limits import Limits
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
+from show_attend_tell.server.reading import Upload
+from show_attend_tell.server.service import prepared
 from show_attend_tell.threads import use_threads
 
 
@@ -184,7 +187,13 @@ def test_a_request_that_takes_too_long_is_told_so_and_not_done(monkeypatch: pyte
 
 
 def test_a_full_queue_says_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    captioner = small_captioners()[0]
+    captioner, decoded = small_captioners()[0], list[str | None]()
+
+    def noted(upload: Upload, *arguments: Any, **options: Any) -> Photo:
+        decoded.append(upload.name)
+        return prepared(upload, *arguments, **options)
+
+    monkeypatch.setattr(service, "prepared", noted)
     with serving([captioner], limits=Limits(waiting_photos=3)) as running:
         gate = Gate(captioner, monkeypatch)
         first = post_aside(running.url, PHOTOS[0])
@@ -195,6 +204,7 @@ def test_a_full_queue_says_when_to_come_back(monkeypatch: pytest.MonkeyPatch) ->
         problem = refused(busy, 503)
         assert problem["limit"] == "waiting_photos" and problem["maximum"] == 3
         assert int(busy.headers["retry-after"]) >= 1
+        assert len(decoded) == 3  # no time went into the photos that are refused
         third = post_aside(running.url, PHOTOS[3])  # for one there is room
         until(lambda: waiting(running.url) == 3)
         gate.open.set()

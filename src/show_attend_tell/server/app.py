@@ -130,8 +130,9 @@ def api(service: Service, token: str | None) -> APIRouter:
             models, several = service.named(asked.model or []), len(visit.body.uploads) > 1
             if asked.format == "png" and several:
                 raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
-            photos = await service.photos(visit, models, show=asked.format != "json")
-            found: list[Caption] = await service.answers(visit, photos, models, beam=asked.beam, look=asked.look)
+            photos, found = await service.answers(
+                visit, models, beam=asked.beam, look=asked.look, show=asked.format != "json"
+            )
             if asked.format == "json":
                 told = [caption.to_dict() for caption in found]
                 return JSONResponse(told if asked.attention else [{**caption, "attention": None} for caption in told])
@@ -154,8 +155,7 @@ def api(service: Service, token: str | None) -> APIRouter:
             words = [tokenise(caption) for caption in asked.captions]
             if [] in words:
                 raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
-            photos = await service.photos(visit, [model], show=False)
-            found = await service.answers(visit, photos, [model], look=asked.look, captions=asked.captions)
+            photos, found = await service.answers(visit, [model], look=asked.look, captions=asked.captions)
         vocabulary = model.checkpoint.vocabulary
         return JSONResponse(
             [

@@ -144,10 +144,11 @@ class Queue:
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._stopped
 
-    def submit(self, jobs: Sequence[Job], seconds: float | None = None) -> Ticket:
-        """Queue all of the jobs for one request, which has that many seconds left (by default what a request has).
+    def check(self, jobs: Sequence[Job], seconds: float | None = None) -> Ticket:
+        """A ticket for a request's jobs, if there is room for them now.
 
-        Raises `Full` when too many jobs would wait, and when this request or one before it would come too late.
+        The request has that many seconds left, by default what any request has. Raises `Full` when too many jobs would
+        wait, and when this request or one before it would come too late.
         """
         left = self.limits.request_seconds if seconds is None else seconds
         with self._changed:
@@ -158,6 +159,12 @@ class Queue:
             late = self._late(ticket)
             if late > 0:
                 raise Full("request_seconds", late)
+        return ticket
+
+    def submit(self, jobs: Sequence[Job], seconds: float | None = None) -> Ticket:
+        """Queue all of the jobs, in their request's turns; raises `Full` as `check` does."""
+        with self._changed:
+            ticket = self.check(jobs, seconds)
             self._tickets.append(ticket)
             self._changed.notify()
         return ticket

@@ -66,17 +66,20 @@ class Service:
             raise
 
     def _warm_up(self) -> None:
-        """Try each model on a grey photo: a first time is slow, and the next times tell the queue its pace."""
-        grey = Image.new("RGB", (16, 16), "grey")
+        """Try each model on noise: a first time is slow, and the next times tell the queue its pace.
+
+        Noise, because its captions are as long as those of the photos that take longest.
+        """
+        noise = Image.effect_noise((64, 64), 100).convert("RGB")
         for captioner in self.captioners.values():
-            pixels = {id(captioner.encoder): captioner.encoder.preprocessing(grey)}
+            pixels = {id(captioner.encoder): captioner.encoder.preprocessing(noise)}
             decoding = captioner.checkpoint.decoding
             greedy = decoding.but(beam=1)
-            tries: list[tuple[Decoding, tuple[str, ...] | None]] = [(greedy, None), (greedy, ("a grey photo",))]
+            tries: list[tuple[Decoding, tuple[str, ...] | None]] = [(greedy, None), (greedy, ("a photo of noise",))]
             for turn in (tries, [*tries, (decoding, None)]):
                 self.queue.pace.forget(captioner.name)
                 for tried, captions in turn:
-                    photo = Photo(source=None, size=grey.size, pixels=pixels)
+                    photo = Photo(source=None, size=noise.size, pixels=pixels)
                     job = Job(captioner=captioner, photo=photo, decoding=tried, captions=captions)
                     self.queue.submit([job])
                     job.future.result()
@@ -118,50 +121,56 @@ class Service:
             detail = f"This took longer than {seconds:g} s: try again, or send fewer photos at once."
             raise Problem.over("request_seconds", seconds, 504, detail) from None
 
-    async def photos(self, visit: Visit[Any], captioners: Sequence[Captioner], *, show: bool) -> list[Photo]:
-        """Decode a request's photos one after the other, keep of each what is needed later, and release the body."""
-        photos = [
-            await self.reader.aside(partial(prepared, upload, self.limits, captioners, show=show))
-            for upload in visit.body.uploads
-        ]
-        visit.body.release()
-        return photos
-
     async def answers(
         self,
         visit: Visit[Any],
-        photos: Sequence[Photo],
         captioners: Sequence[Captioner],
         *,
         beam: int | None = None,
         look: LookName | None = None,
         captions: Sequence[str] | None = None,
-    ) -> list[Any]:
-        """What the models make of the photos, photo by photo; raises `Problem` when there is no room for them."""
-        jobs = [  # model by model, so that the photos of one model can be searched together
-            Job(
-                captioner=captioner,
-                photo=photo,
-                decoding=captioner.checkpoint.decoding.but(beam=beam, look=look),
-                captions=None if captions is None else tuple(captions),
-            )
-            for captioner in captioners
-            for photo in photos
-        ]
-        most = self.limits.waiting_photos
-        if len(jobs) > most:
-            detail = f"{len(jobs)} captions at once: ask for at most {most}."
+        show: bool = False,
+    ) -> tuple[list[Photo], list[Any]]:
+        """A request's photos, and what the models make of them, photo by photo.
+
+        Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` when
+        there is no room in the queue, if possible before the photos are decoded.
+        """
+
+        def jobs(photos: Sequence[Photo]) -> list[Job]:
+            """Model by model, so that the photos of one model can be searched together."""
+            return [
+                Job(
+                    captioner=captioner,
+                    photo=photo,
+                    decoding=captioner.checkpoint.decoding.but(beam=beam, look=look),
+                    captions=None if captions is None else tuple(captions),
+                )
+                for captioner in captioners
+                for photo in photos
+            ]
+
+        uploads, limits = visit.body.uploads, self.limits
+        most, number = limits.waiting_photos, len(uploads) * len(captioners)
+        if number > most:
+            detail = f"{number} captions at once: ask for at most {most}."
             raise Problem.over("waiting_photos", most, 413, detail)
         try:
-            ticket = self.queue.submit(jobs, visit.seconds_left)
+            self.queue.check(jobs([Photo(source=None, size=(0, 0), pixels={}) for _ in uploads]), visit.seconds_left)
+            photos = [
+                await self.reader.aside(partial(prepared, upload, limits, captioners, show=show)) for upload in uploads
+            ]
+            visit.body.release()
+            waiting = jobs(photos)
+            ticket = self.queue.submit(waiting, visit.seconds_left)
         except Full as full:
             detail = "Too many photos are waiting already: try again when Retry-After says."
-            raise Problem.busy(full.limit, getattr(self.limits, full.limit), detail, full.seconds) from None
+            raise Problem.busy(full.limit, getattr(limits, full.limit), detail, full.seconds) from None
         try:
-            found = await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
+            found = await asyncio.gather(*[asyncio.wrap_future(job.future) for job in waiting])
         finally:
             self.queue.withdraw(ticket)
-        return [found[model * len(photos) + photo] for photo in range(len(photos)) for model in range(len(captioners))]
+        return photos, [found[place] for start in range(len(photos)) for place in range(start, number, len(photos))]
 
     def close(self) -> None:
         """Give up the requests whose bodies are still on their way: the server stops."""
