@@ -45,9 +45,9 @@ def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
     for host in ("example.org", "example.org:8000", "127.0.0.1.example.org", "[", "192.168.1.5"):
         refused(WEB.get(f"{server.url}/", headers={"host": host}), 403, "this machine")
     url = f"{server.url}/v1/captions"
-    refused(WEB.post(url, files=form(RED), headers={"origin": "https://example.org"}), 403, "Another site")
+    refused(WEB.post(url, files=form(RED), headers={"origin": "https://example.org"}), 403, "another site")
     for origin in ("null", "http://[", "http://]", "://", "", f"{server.url}.example.org"):
-        refused(WEB.post(url, files=form(RED), headers={"origin": origin}), 403, "Another site")
+        refused(WEB.post(url, files=form(RED), headers={"origin": origin}), 403, "another site")
     assert WEB.post(url, files=form(RED), headers={"origin": server.url}).status_code == 200
 
 

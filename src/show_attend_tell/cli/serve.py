@@ -1,6 +1,7 @@
 """`sat serve`: the models over HTTP, and the web app."""
 
 import contextlib
+import logging
 import os
 import sys
 from typing import Any
@@ -65,6 +66,7 @@ def serve(
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.checkpoint.find import shipped_models
 
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every form that is damaged
     host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != "flickr8k-soft")

@@ -34,12 +34,14 @@ SWAGGER = "/static/swagger-ui"  # where the files of Swagger UI are, which show 
 ABOUT = """Captions of photos. For each word, the answer says where the model looked (α) and how much the word relied
 on the photo (β).
 
-Send photos as files of a form (`multipart/form-data`), under the name `photos`:
+Send photos as files of a form (`multipart/form-data`), under the name `photos`. A body in JSON is not accepted.
 
     curl -F photos=@dog.jpg -F beam=5 -F attention=false {server}/v1/captions
     curl -F photos=@dog.jpg -F format=png -o caption.png {server}/v1/captions
     curl -F photos=@dog.jpg -F "captions=a dog runs" -F "captions=a cat sleeps" {server}/v1/log-probabilities
     curl {server}/v1/models
+
+If the server asks for a token, add `-H "Authorization: Bearer TOKEN"`.
 
 Every refusal is a JSON object (RFC 9457) whose `detail` says what is wrong and what to do.
 

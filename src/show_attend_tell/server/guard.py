@@ -81,11 +81,11 @@ class Guard:
         """Raise `Problem` for a request that may not pass."""
         host = headers.get("host", "")
         if self.token is None and not is_loopback(name(f"//{host}")):
-            detail = "This server is for this machine alone: call it localhost or 127.0.0.1, or start it with a token."
+            detail = "This server answers only this machine: use localhost or 127.0.0.1, or start it with a token."
             raise Problem(403, detail)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            raise Problem(403, "Another site's page may not ask this server.")
+            raise Problem(403, "A page of another site may not use this server.")
         if self.token is not None and path.startswith("/v1/"):
             given = headers.get("authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
@@ -102,8 +102,11 @@ def name(url: str) -> str:
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 connection, which ends when a client stalls: it sends half a request's headers, or does not
-    read its answer. (A stalled body has the time of a request, `Limits.request_seconds`.)"""
+    """uvicorn's HTTP/1.1 connection, with limits for clients that stall.
+
+    It ends when a client sends only half of a request's headers, and when it does not read its answer. A stalled body
+    has the time of its request, `Limits.request_seconds`.
+    """
 
     head_seconds = 10.0  # for a request's headers, from the first byte; for a new connection, from its opening
     unread_seconds = 30.0  # for the client to read more of its answer
@@ -182,7 +185,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Guard, **options: Any) -> None:
         settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on"}
-        settings |= {"server_header": False, "log_level": "warning"}
+        settings |= {"server_header": False, "log_level": "error"}  # faults alone
         super().__init__(uvicorn.Config(app, **settings | options))
         self.guard = app
         self._loop: asyncio.AbstractEventLoop | None = None

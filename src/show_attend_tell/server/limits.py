@@ -7,11 +7,6 @@ from typing import Any
 
 from fastapi.responses import JSONResponse
 
-# Bounds on what a request says; they stand in the OpenAPI document.
-MOST_BEAM = 100
-MOST_CAPTIONS = 20  # scored for each photo of a request
-LONGEST_CAPTION = 400  # characters of a caption to be scored
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

@@ -6,7 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from show_attend_tell.model.attention import LookName
-from show_attend_tell.server.limits import LONGEST_CAPTION, MOST_BEAM, MOST_CAPTIONS, Limits
+from show_attend_tell.server.limits import Limits
+
+MOST_BEAM = 100
+MOST_CAPTIONS = 20  # scored for each photo of a request
+LONGEST_CAPTION = 400  # characters of a caption to be scored
 
 
 def listed(value: Any) -> Any:
