@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import show_attend_tell.analysis.pointing as pointing_module
-from show_attend_tell.analysis.pointing import Cover, pointing
+from show_attend_tell.analysis.pointing import Cover, point_in_scenes
 from show_attend_tell.analysis.scenes import COLOURS, SHAPES, Scene, read_scenes, write_scenes
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -85,7 +85,7 @@ def test_attention_on_the_object_even_and_on_another(
 ) -> None:
     def measured(maps: Any, split: str = "test", right: bool = True) -> dict[str, Any]:
         monkeypatch.setattr(pointing_module, "tell", told_by(maps, folder, split, right))
-        found = pointing(captioner, folder, split=split, show=False)
+        found = point_in_scenes(captioner, folder, split=split, show=False)
         for kind in ("all", "colour", "shape"):
             figures = {name: figure for name, figure in found[kind].items() if name != "words"}
             assert all(figure["low"] <= figure["mean"] <= figure["high"] for figure in figures.values())
@@ -120,11 +120,11 @@ def test_a_hard_model_is_measured_by_its_likeliest_places(folder: Path, captione
     hard = AttentionDecoder(replace(checkpoint.decoder.config, attention="hard"))
     hard.load_state_dict(checkpoint.decoder.state_dict())
     other = Captioner(replace(checkpoint, decoder=hard), captioner.encoder)
-    found = pointing(other, folder, show=False)
+    found = point_in_scenes(other, folder, show=False)
     assert found["look"] == "likeliest"
-    assert found["all"] == pointing(captioner, folder, look="likeliest", show=False)["all"]
-    assert found["all"] != pointing(captioner, folder, show=False)["all"]
-    sampled = [pointing(captioner, folder, look="sampled", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
+    assert found["all"] == point_in_scenes(captioner, folder, look="likeliest", show=False)["all"]
+    assert found["all"] != point_in_scenes(captioner, folder, show=False)["all"]
+    sampled = [point_in_scenes(captioner, folder, look="sampled", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
     assert sampled[0] == sampled[1] != sampled[2]
 
 
@@ -134,25 +134,25 @@ def test_what_cannot_be_measured_is_refused(
     (tmp_path / "images").symlink_to(folder / "images")
     (tmp_path / "captions.csv").write_bytes((folder / "captions.csv").read_bytes())
     with pytest.raises(SatError, match=r"boxes\.json is not there"):
-        pointing(captioner, tmp_path, show=False)
+        point_in_scenes(captioner, tmp_path, show=False)
     (tmp_path / "boxes.json").write_text("{}")
     with pytest.raises(SatError, match=r"nothing of the photo scene00009\.png"):
-        pointing(captioner, tmp_path, show=False)
+        point_in_scenes(captioner, tmp_path, show=False)
     silent = {name: replace(scene, sentences=()).to_dict() for name, scene in read_scenes(folder).items()}
     (tmp_path / "boxes.json").write_text(json.dumps(silent))
     with pytest.raises(SatError, match="no word of the split 'val' names an object"):
-        pointing(captioner, tmp_path, split="val", show=False)
+        point_in_scenes(captioner, tmp_path, split="val", show=False)
     smaller = {name: {**scene.to_dict(), "size": (128, 128)} for name, scene in read_scenes(folder).items()}
     (tmp_path / "boxes.json").write_text(json.dumps(smaller))
     with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
-        pointing(captioner, tmp_path, show=False)
+        point_in_scenes(captioner, tmp_path, show=False)
     monkeypatch.setattr(
         pointing_module,
         "tell",
         lambda *args, **kwargs: Told(torch.zeros(1, 1, 2, 3), None, None, None),
     )
     with pytest.raises(SatError, match="has no attention"):
-        pointing(captioner, folder, show=False)
+        point_in_scenes(captioner, folder, show=False)
 
 
 def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit
 
 
 @torch.inference_mode()
-def pointing(
+def point_in_scenes(
     captioner: Captioner,
     folder: str | os.PathLike[str],
     *,
@@ -35,9 +35,9 @@ def pointing(
 ) -> dict[str, Any]:
     """How much of a model's attention falls on the object that each colour and shape word names.
 
-    Every sentence of the split is told to the model with its true history, α of each naming word laid on the photo,
-    and its part inside the named object's box added up. ``look`` is the way of looking on the way, by default the
-    soft model's expectation and the hard model's likeliest place; what is measured is α itself.
+    Every sentence of the split is told to the model word by word. For each word that names an object, α is laid on the
+    photo, and its part inside the object's box is added up. ``look`` is how the model looks at every step, by default
+    `usual_look`; what is measured is α itself.
 
     Returns, for ``all`` naming words and by kind, ``colour`` and ``shape``, the number of ``words`` and, of each figure
     below, the ``mean`` over them with ``low`` and ``high``, its 95 % interval by bootstrapping photos:
@@ -84,7 +84,7 @@ def pointing(
                 if number is not None:
                     kinds.append("colour" if sentence.words[step] == scene.objects[number].colour else "shape")
                     photos.append(photo)
-                    figures.append((*cover.measure(alpha[step], scene, number), float(right[step])))
+                    figures.append((*cover.figures(alpha[step], scene, number), float(right[step])))
     if not figures:
         raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
     values, where, of_kind = np.array(figures), np.array(photos), np.array(kinds)
@@ -122,7 +122,7 @@ class Cover:
         down, across = (self.rows[:-1] + self.rows[1:]) / 2, (self.columns[:-1] + self.columns[1:]) / 2
         return np.outer((top <= down) & (down < bottom), (left <= across) & (across < right)).ravel()
 
-    def measure(self, alpha: NDArray[Any], scene: Scene, number: int) -> tuple[float, ...]:
+    def figures(self, alpha: NDArray[Any], scene: Scene, number: int) -> tuple[float, ...]:
         """Share, chance, elsewhere, its chance, hit and its chance, of one word's α (L,) and the object it names."""
         box = scene.objects[number].box
         inside, centred = self.share(box), self.centred(box)

@@ -1,8 +1,9 @@
 """Judging captions that people wrote: which caption belongs to which photo, and how good is it?
 
-A captioner can rank captions by their log p given a photo. Two questions are asked of that: does a photo find its own
-captions among all others, and a caption its photo (Kiros 2014b's task); and does the model agree with experts who
-rated captions of other photos (Hodosh et al. 2013)?
+A captioner can rank captions by their log p given a photo. Two questions are asked:
+
+- Does a photo find its own captions among all others, and a caption its photo (the task of Kiros 2014b)?
+- Does log p rise with the ratings that experts gave to captions of other photos (Hodosh et al. 2013)?
 
 B photos · P paths, here different beginnings of captions · N captions · K vocabulary.
 """
@@ -28,8 +29,8 @@ from show_attend_tell.model.precision import wide
 from show_attend_tell.scoring.metrics import check_scorers, score
 from show_attend_tell.vision.sources import cached
 
-AT_ONCE = 128  # captions of one tree, so at most as many paths: more is no faster on a CPU and takes memory
-Scores = NDArray[np.float64]
+AT_ONCE = 128  # captions of one tree, so at most as many paths: more take memory and are not faster on a CPU
+Array = NDArray[np.float64]
 
 # ---------------------------------------------------------------- log p of many captions for each photo
 
@@ -45,10 +46,10 @@ class Level(NamedTuple):
 
 
 def grow(captions: Sequence[Sequence[int]]) -> list[list[Level]]:
-    """The captions (ids, each ending with the end token) as trees of their beginnings, some hundred in each.
+    """The captions (ids, each ending with the end token) as trees of their beginnings, some hundred captions in each.
 
-    A decoder's state depends on the words so far, so a beginning that several captions share is computed once: for
-    Flickr8k's 5,000 test captions that leaves two steps in three.
+    A decoder's state depends on the words so far, so a beginning that several captions share is computed once. For the
+    5,000 test captions of Flickr8k two steps in three remain.
     """
     order = sorted(range(len(captions)), key=lambda i: list(captions[i]))  # neighbours share the longest beginnings
     trees = []
@@ -102,22 +103,25 @@ def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], capti
 # ---------------------------------------------------------------- retrieval
 
 
-def less_mean(scores: Scores, among: int | None = None) -> Scores:
-    """Each score less the mean of the same caption's over the other photos, for scores (photos, captions): what the
-    photo adds to how likely the caption is anyway. The mean is over the first ``among`` photos, two or more, or all."""
+def less_mean(scores: Array, among: int | None = None) -> Array:
+    """Each value less the mean of the same caption's values for the other photos, of values (photos, captions).
+
+    What is left is what the photo adds to how likely the caption is anyway. The mean is over the first ``among``
+    photos, two or more, or over all.
+    """
     among = len(scores) if among is None else among
     inside = (np.arange(len(scores)) < among)[:, None]
-    others: Scores = (scores[:among].sum(0) - np.where(inside, scores, 0.0)) / (among - inside)
+    others: Array = (scores[:among].sum(0) - np.where(inside, scores, 0.0)) / (among - inside)
     return scores - others
 
 
-def retrieval(scores: Scores, owners: NDArray[np.int64]) -> dict[str, dict[str, float]]:
-    """How well scores (photos, captions) find the captions of a photo and the photo of a caption.
+def retrieval(scores: Array, owners: NDArray[np.int64]) -> dict[str, dict[str, float]]:
+    """How well values (photos, captions) find the captions of a photo and the photo of a caption.
 
-    ``owners`` (captions,) is each caption's own photo, as a row. ``image_to_caption`` ranks all captions for each photo
-    by the best of its own, the photo's other captions aside; ``caption_to_image`` ranks all photos for each caption.
-    ``recall_1``, ``recall_5`` and ``recall_10`` are the shares ×100 whose rank is at most that; ``median_rank`` 1 is
-    best. What scores as high as the right one counts as ranked before it.
+    ``owners`` (captions,) is each caption's own photo, as a row number. ``image_to_caption`` has the rank of each
+    photo's best own caption among the other photos' captions; ``caption_to_image`` the rank of each caption's photo
+    among all photos. ``recall_1``, ``recall_5`` and ``recall_10`` are the shares ×100 whose rank is at most that;
+    ``median_rank`` 1 is best. A value equal to the right one's counts as ranked before it.
     """
     own = owners[None] == np.arange(len(scores))[:, None]
     best = np.where(own, scores, -np.inf).max(1, keepdims=True)
@@ -182,11 +186,11 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     return found
 
 
-def kendall_tau_c(scores: Scores, ratings: NDArray[np.int64]) -> float:
+def kendall_tau_c(scores: Array, ratings: NDArray[np.int64]) -> float:
     """Stuart's τ_c = 2m (P − Q) / (n² (m − 1)) of n scores with n ratings, −1 to 1.
 
-    P pairs are ordered alike by both and Q oppositely, those tied in either count for neither; m is the smaller number
-    of different values. Raises `SatError` where all scores or all ratings are equal.
+    P pairs are in the same order by both, and Q in the opposite order; pairs with equal values in either count for
+    neither. m is the smaller number of different values. Raises `SatError` where all scores or all ratings are equal.
     """
     values = np.unique(ratings)
     m = min(len(values), len(np.unique(scores)))
@@ -200,7 +204,7 @@ def kendall_tau_c(scores: Scores, ratings: NDArray[np.int64]) -> float:
     return 2 * m * balance / (len(scores) ** 2 * (m - 1))
 
 
-def reference_metrics(judgements: Sequence[Judgement], examples: Sequence[Example]) -> dict[str, Scores]:
+def reference_metrics(judgements: Sequence[Judgement], examples: Sequence[Example]) -> dict[str, Array]:
     """The scores of each judged caption by the usual metrics, against its photo's own captions."""
     of = {example.name: [" ".join(words) for words in example.captions] for example in examples}
     keys = [f"{judged.photo} {judged.source}#{judged.number}" for judged in judgements]
@@ -227,17 +231,25 @@ def rank(
     """Rank the captions of a split for its photos and the photos for its captions, and compare with the experts.
 
     Each caption's log p is computed for each photo, by the expected context (also a hard model's), in bfloat16 where
-    that is native. Three scores are made of it: ``log_p``, end token included; ``per_word``, divided by the words,
-    end token included; ``less_mean``, see `less_mean`. The last two order the photos of one caption as the first
-    does, so that they change ``image_to_caption`` alone. ``captions`` is how many of each photo's captions are ranked,
-    the first ones, and ``photos`` how many of the split's photos, the first ones too, or all; the means of
-    ``less_mean`` are over these. The experts' pairs are always all there.
+    that is native. Captions and photos are ranked by three values:
 
-    ``retrieval`` has `retrieval` by score. With ``experts``, a file as `read_experts` reads it, ``experts`` has
-    Kendall's τ_c ×100 (`kendall_tau_c`) of each score with all ratings, three a pair, pairs of a photo with its own
-    caption dropped; beside them, as ``metrics``, what the usual metrics reach on the same pairs against the photo's
-    own captions; and the ``pairs`` with all their scores. Raises `SatError` for fewer than two photos and as
-    `read_experts`.
+    - ``log_p``, end token included;
+    - ``per_word``: log p divided by the number of words, end token included;
+    - ``less_mean``, see `less_mean`.
+
+    The last two put the photos of one caption in the same order as the first, so they change ``image_to_caption``
+    alone. The first ``captions`` captions of each of the first ``photos`` photos are ranked (by default of all photos),
+    and the means of ``less_mean`` are over these photos. The experts' pairs are always all used.
+
+    The result's ``retrieval`` has `retrieval` by value. With ``experts``, a file as `read_experts` reads it, the
+    result's ``experts`` has
+
+    - ``tau_c``: Kendall's τ_c ×100 (`kendall_tau_c`) of each value with all ratings, three a pair; pairs of a photo
+      with its own caption are dropped;
+    - ``metrics``: the same of the usual metrics' scores of these captions against the photo's own captions;
+    - ``pairs``: each pair with its values and scores.
+
+    Raises `SatError` for fewer than two photos and as `read_experts`.
     """
     examples = dataset.split(split)
     among = examples[:photos]
@@ -253,9 +265,9 @@ def rank(
         judgements = [judged for judged in found if judged.photo != judged.source]
         own = len(found) - len(judgements)
         if not judgements:
-            raise SatError(f"{experts}: each photo is rated with its own captions only, which says nothing")
+            raise SatError(f"{experts}: each photo is rated with its own captions only: give ratings of other captions")
         if len({rating for judged in judgements for rating in judged.ratings}) < 2:
-            raise SatError(f"{experts}: all ratings are the same, and nothing can agree with them more or less")
+            raise SatError(f"{experts}: all ratings are the same, so there is nothing to correlate with: give others")
 
     chosen = [(e.name, number) for e in among for number in range(min(captions, len(e.captions)))]
     ranked = len(chosen)
@@ -267,22 +279,22 @@ def rank(
 
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     fast = native_bf16(captioner.device)
-    # beyond the photos to rank among, the experts' pairs alone have a score
+    # photos that are not ranked have a value for the experts' pairs alone
     log_p = np.full((len(examples), len(chosen)), np.nan)
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
     trees = grow(words)
 
-    def scored(example: Example, trees: list[list[Level]], captions: int) -> Scores:
+    def log_p_of(example: Example, trees: list[list[Level]], captions: int) -> Array:
         photo = annotations[[example.name]].to(captioner.device)
-        found: Scores = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
+        found: Array = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
         return found
 
     with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
         for number, example in enumerate(tqdm(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)):
-            log_p[number] = scored(example, trees, len(chosen))
+            log_p[number] = log_p_of(example, trees, len(chosen))
         for number, example in enumerate(examples[len(among) :], start=len(among)):
             if columns := [cell[1] for cell in cells if cell[0] == number]:
-                log_p[number, columns] = scored(example, grow([words[one] for one in columns]), len(columns))
+                log_p[number, columns] = log_p_of(example, grow([words[one] for one in columns]), len(columns))
 
     scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p, len(among))}
     owners = np.array([row[name] for name, _ in chosen[:ranked]])
@@ -301,7 +313,7 @@ def rank(
         metrics = reference_metrics(judgements, examples)
         ratings = np.array([judged.ratings for judged in judgements])
 
-        def correlation(values: Scores) -> float | None:
+        def correlation(values: Array) -> float | None:
             if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
                 return None
             return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())

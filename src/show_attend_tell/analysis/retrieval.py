@@ -3,8 +3,8 @@
 After Devlin et al., *Exploring Nearest Neighbor Approaches for Image Captioning* (2015), in the spirit of the paper's
 related work (Kuznetsova et al. 2012, Ordonez et al. 2011). Similar photos are those whose mean annotations have the
 largest cosine, after taking the training photos' mean away, or after whitening too. Captions agree by CIDEr's
-similarity: the cosine of their n-grams' tf-idf weights, averaged over n = 1 to 4. How many photos count, and whether
-they are whitened, is chosen by BLEU-4 on validation photos.
+similarity: the cosine of their n-grams' tf-idf weights, averaged over n = 1 to 4. Validation BLEU-4 chooses how many
+photos count, and whether they are whitened.
 
 N training photos · D annotation size · k neighbours.
 """
@@ -111,9 +111,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Caption a whole split by retrieval from the train split, with what is best on val, and score it.
 
-    Returns what `scoring.run.evaluate` does; each of the ``results`` has the training photo that its caption was
-    ``borrowed_from``, and ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of all that
-    was tried. Raises `SatError` for a data set without train or val photos, for an unknown split, and for train,
+    Returns what `scoring.run.evaluate` does. Each of the ``results`` has the training photo that its caption was
+    ``borrowed_from``. ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of everything
+    that was tried. Raises `SatError` for a data set without train or val photos, for an unknown split, and for train,
     whose photos are the nearest to themselves.
     """
     if split == "train":

@@ -1,19 +1,19 @@
-"""Files of captions and of references: those of any system, to be scored, and our own evaluations, to be compared.
+"""Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
 
 Captions to score (`read_captions`) are
 
 1. COCO results: a JSON list of `{"image_id": NUMBER or file name, "caption": TEXT}`;
 2. an evaluation, as `sat evaluate --json` and `sat score --json` write it;
-3. any file that does not end in `.json`: a caption a line, in the order of the references.
+3. any file that does not end in `.json`: one caption a line, in the order of the references.
 
 References (`read_references`) are
 
 1. Karpathy's split file, of which one split counts;
 2. a file of COCO's captions, such as `captions_val2014.json`;
-3. one or several files that do not end in `.json`: a photo a line, each file one reference of each photo, in the
-   same order. An empty line is no reference.
+3. one or several files that do not end in `.json`: one photo a line, in the same order; each file holds one reference
+   of each photo. An empty line is not a reference.
 
-COCO's numbers name a photo by its `id`, in Karpathy's file by `cocoid` or, where there is none, by `imgid`; lines
+Where a photo is named by a number, this is COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines
 are named by their number, from 1. Of the JSON files at most five references a photo count, as in the paper.
 """
 
@@ -36,9 +36,9 @@ class References:
     name: str  # of the data set, or the first file's
     source: Path  # the file to name in messages
     texts: dict[str, list[str]]  # by photo, in the file's order
-    numbers: dict[str, str] = field(default_factory=dict)  # what else a photo is called, and its name
+    numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
     split: str | None = None
-    training: list[tuple[str, ...]] | None = None  # the words of the training captions, where the file has them
+    training: list[tuple[str, ...]] | None = None  # the words of the training captions, if the file has them
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Evaluation:
 def read_references(files: Sequence[Path], *, split: str = "test", tokens: Tokens = "split") -> References:
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
-    With the tokens "split" the references are in the split file's form: its own tokens, or raw text made so
-    (`vocabulary.tokenise`); with "ptb" they are raw. Raises `SatError` for a file of no known form, a damaged one, one
-    without references, an unknown split, and files of lines of different lengths.
+    With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
+    way (`vocabulary.tokenise`). With "ptb" they are raw. Raises `SatError` for a file of an unknown form, a damaged
+    file, one without references, an unknown split, and files of lines of different lengths.
     """
     if not files:
         raise SatError("there are no references: name a file")
@@ -104,9 +104,9 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
 def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in their order in the file.
 
-    With the tokens "split" captions are put into the split file's form (`vocabulary.tokenise`), which leaves those that
-    are in it as they are. Raises `SatError`, naming the first offender, for a file of no known form, an empty or
-    damaged one, a photo that has no references or two captions, and another number of lines than of photos.
+    With the tokens "split" captions are put into the split file's form (`vocabulary.tokenise`), which does not change
+    captions that have it already. Raises `SatError`, naming the first offender, for a file of an unknown form, an empty
+    or damaged file, a photo that has no references or two captions, and a number of lines that is not that of photos.
     """
     listed: list[tuple[str, str, str]] = []  # where, photo, caption
     if file.suffix == ".json":
@@ -151,7 +151,7 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
 def read_evaluation(file: Path) -> Evaluation:
     """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
 
-    Raises `SatError` for a file that is no evaluation, a damaged one, or one without captions or references.
+    Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
     """
     content = read_object(file, "results")
     tokens = text_of(content, "tokens", str(file))

@@ -56,8 +56,8 @@ def differences(
     """Compare two systems on the same photos by the paired bootstrap, on every metric that all trainings have.
 
     Each system is a list of S trainings' statistics (`metrics.score`), all of the same N photos in one order.
-    ``photos`` are the numbers of those that count, all by default; CIDEr's weights of words stay those of all. BLEU and
-    METEOR of a resample are those of the corpus that it is, CIDEr, ROUGE-L and SPICE the means of its photos' own.
+    ``photos`` are the row numbers of the photos that count, all by default; CIDEr's weights of words stay those of all
+    photos. BLEU and METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
     """
     trainings = [[_chosen(statistics, photos) for statistics in system] for system in (first, system)]
     size = len(trainings[0][0].cider)
@@ -97,7 +97,7 @@ def _chosen(statistics: Statistics, photos: Sequence[int] | None) -> Statistics:
 
 
 def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array) -> dict[str, Array]:
-    """Every metric (R,) that all trainings have, their mean by ``shares`` (R, S), of photos by ``weights`` (R, N)."""
+    """Each metric (R,) that all trainings have: its mean by ``shares`` (R, S), of photos by ``weights`` (R, N)."""
     scores = [statistics.scores(weights) for statistics in trainings]
     return {
         metric: sum((shares[:, index] * each[metric] for index, each in enumerate(scores)), np.zeros(len(weights)))
@@ -117,7 +117,7 @@ class Comparison:
     tokens: str
     resamples: int
     seed: int
-    missing: dict[str, str]  # metrics that some system could not be given, and why
+    missing: dict[str, str]  # metrics that could not be computed for some system, and why
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -144,13 +144,13 @@ class Comparison:
         }
 
     def notes(self) -> list[str]:
-        """What to know to read the figures, a sentence or two a line."""
+        """How the figures were made and what they leave out, a sentence or two a line."""
         lines = [
             f"{count(self.photos, 'photo')}, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
             f"{self.resamples:,} resamples, seed {self.seed}."
         ]
         if self.photos == 1:
-            lines.append("One photo: there are no others to draw, so the intervals say nothing.")
+            lines.append("There is one photo only, so the intervals say nothing.")
         if single := [name for name, number in self.trainings.items() if number == 1]:
             lines.append(
                 f"One training of {', '.join(single)}: the intervals do not say how far another seed would move it."
@@ -200,12 +200,12 @@ def compare(
 ) -> Comparison:
     """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
 
-    The captions are scored again, METEOR and SPICE only where Java is there. ``photos`` are the names of those that
-    count, all by default. Raises `SatError` for fewer than two systems, for evaluations of other photos, tokens or
-    references than the first's, naming what differs, and for ``photos`` that none has.
+    The captions are scored again, by METEOR and SPICE only where Java is installed. ``photos`` are the names of the
+    photos that count, all by default. Raises `SatError` for fewer than two systems, for evaluations whose photos,
+    tokens or references are not the first's, naming what differs, and for ``photos`` that are in none.
     """
     if len(systems) < 2 or not all(systems.values()):
-        raise SatError("there is nothing to compare: give two systems or more, each with an evaluation")
+        raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")
     if resamples < 1:
         raise SatError(f"resamples is {resamples}: give at least 1")
     evaluations = [evaluation for each in systems.values() for evaluation in each]
@@ -249,8 +249,8 @@ def compare(
 def _check_alike(first: Evaluation, other: Evaluation) -> None:
     if first.tokens != other.tokens:
         raise SatError(
-            f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens: their scores are not "
-            "of one scale; evaluate with the same --tokens"
+            f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens, so their scores "
+            "cannot be compared: evaluate both with the same --tokens"
         )
     for one, two in ((first, other), (other, first)):
         for photo in one.captions:

@@ -1,10 +1,11 @@
 """The metrics that run on Java: METEOR, SPICE and the Penn Treebank tokeniser, as pycocoevalcap 1.2 carries them.
 
-pycocoevalcap's own classes for them are not used: they do not look whether Java and the jars are there (its tokeniser
-then returns empty captions, which makes every score 0), and wait for ever for a program that died or went silent. Here
-the same programs get the same settings and the same conversation, after a look, and with a time limit.
+The programs are pycocoevalcap's, with the same settings and the same input. Its Python classes for them are not used:
 
-N captions, each with its references, texts whose words are parted by single spaces.
+- they do not check that Java and the jars are there; the tokeniser then returns empty captions, and every score is 0;
+- they wait for ever for a program that died or does not answer.
+
+N captions, each with its references; the words of a text are separated by single spaces.
 """
 
 import contextlib
@@ -26,18 +27,18 @@ from show_attend_tell.errors import SatError
 
 Array = NDArray[np.float64]
 
-# Java that prints "0,5" for a half in some countries, or reads the captions in another encoding, would give
-# wrong scores without a word.
+# In some countries Java prints a half as "0,5", and it may read captions in another encoding: wrong scores without a
+# warning.
 _JAVA = ["java", "-Duser.language=en", "-Duser.country=US", "-Dfile.encoding=UTF-8"]
 
-# SPICE looks into Java's own classes, which Java 16 and later refuse unless they are told; Java 8 does not know the
-# word and is told not to mind.
+# SPICE looks into Java's own classes. Java 16 and later refuse that without these options; Java 8 does not know them
+# and has to ignore them.
 _OPENED = ["-XX:+IgnoreUnrecognizedVMOptions"] + [
     f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "math", "net", "text", "util")
 ]
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 
-# For one answer of a Java program. METEOR's first takes five seconds on a free core, and cores are not always free.
+# Seconds to wait for one answer of a Java program. METEOR's first takes five on a free core.
 _PATIENCE = 300.0
 
 
@@ -76,7 +77,7 @@ def java_program(module: ModuleType, jar: str) -> Path:
 def ptb_tokenise(texts: Sequence[str]) -> list[str]:
     """Cut raw captions with pycocoevalcap's own tokeniser program and drop what it counts as punctuation.
 
-    Raises `SatError` where that cannot be done: scores of another tokenisation must not take its place.
+    Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
     """
     module = scorer_module("tokenizer.ptbtokenizer")
     try:
@@ -118,13 +119,13 @@ def meteor(
         encoding="utf-8",
     )
     stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None  # what PIPE means, said to the type checker
+    assert stdin is not None  # because of PIPE, which the type checker does not know
     assert stdout is not None
     silent = threading.Event()
 
     def give_up() -> None:
         silent.set()
-        process.kill()  # which ends what waits for it, reading or writing
+        process.kill()  # ends every read and write that waits for it
 
     @contextlib.contextmanager
     def patiently() -> Iterator[None]:
@@ -139,7 +140,7 @@ def meteor(
         lines, statistics = [], []
         pairs = tqdm(zip(captions, references, strict=True), "METEOR", len(captions), unit="caption", disable=not show)
         for caption, texts in pairs:
-            # "|||" parts the fields; a caption that holds it would shift them.
+            # "|||" separates the fields; in a caption it would shift them.
             fields = [text.replace("|||", "") for text in (*texts, caption)]
             with patiently():
                 stdin.write(" ||| ".join(("SCORE", *fields)) + "\n")
@@ -165,8 +166,10 @@ def meteor(
 
 
 def _summable(statistics: Array) -> Array:
-    """METEOR's statistics (N, 23) without the one chunk that a caption is which matches a reference whole: METEOR does
-    not count it, neither alone nor in a sum."""
+    """METEOR's statistics (N, 23), with no chunk for a caption that matches a whole reference in one chunk.
+
+    METEOR does not count that chunk, neither for the caption alone nor in a sum.
+    """
     matched = statistics[:, 4:20].reshape(-1, 4, 4).sum(1)
     own, references, chunks = matched[:, 0] + matched[:, 2], matched[:, 1] + matched[:, 3], statistics[:, 20]
     chunks[(own == statistics[:, 0]) & (references == statistics[:, 1]) & (chunks == 1)] = 0  # a view: in place
@@ -199,10 +202,10 @@ def meteor_of(statistics: Array) -> Array:
 
 
 def spice(captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations; that of the corpus is the
-    mean (Anderson et al. 2016).
+    """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
 
-    Raises `JavaError`, also where its parser's models are not there: they are large, so they are not fetched unasked.
+    The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are large,
+    so they are not fetched unasked.
     """
     module = scorer_module("spice.spice")
     jar = java_program(module, module.SPICE_JAR)
@@ -212,14 +215,14 @@ def spice(captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[
             "python -m pycocoevalcap.spice.get_stanford_models"
         )
     with tempfile.TemporaryDirectory() as folder:
-        told, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
+        given, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
         entries = [
             {"image_id": str(index), "test": caption, "refs": list(texts)}
             for index, (caption, texts) in enumerate(zip(captions, references, strict=True))
         ]
-        told.write_text(json.dumps(entries), encoding="utf-8")
-        # Without its cache, which needs a library that not every machine can load and changes no score.
-        command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(told), "-out", str(found), "-subset", "-silent"]
+        given.write_text(json.dumps(entries), encoding="utf-8")
+        # Without SPICE's cache: it needs a library that not every machine can load, and it changes no score.
+        command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found), "-subset", "-silent"]
         try:
             subprocess.run(
                 command,

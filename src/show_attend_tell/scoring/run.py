@@ -34,12 +34,13 @@ def evaluate(
 ) -> dict[str, Any]:
     """Caption a whole split, each photo once, and score it.
 
-    Returns the metrics ×100, how they were made, and the captions themselves under ``results``: the ``photo``'s name,
-    its ``file``, the caption (with ``attention`` all that `Caption.to_dict` says of it, some 30 kB a photo; otherwise
-    the sentence, its words, log p and whether it is complete), its references and its own scores. ``tokens`` names
-    the convention: "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenisation of the raw
-    captions. Places that are sampled are seeded by ``seed`` and the photo's name. Raises `SatError` for an unknown
-    split.
+    Returns the metrics ×100, how they were made, and the captions under ``results``. A caption's entry has the
+    ``photo``'s name, its ``file``, the sentence, its words, log p, whether it is complete, its references and its own
+    scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
+
+    ``tokens`` names the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB
+    tokenisation of the raw captions. Sampled places are drawn by ``seed`` and the photo's name. Raises `SatError` for
+    an unknown split.
     """
     check_scorers()
     examples = dataset.split(split)

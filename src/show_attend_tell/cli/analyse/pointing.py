@@ -63,7 +63,7 @@ def pointing(
     picture is four photos, and a caption of one of them is told to the model: how much attention falls on that photo?
     """
     from show_attend_tell.analysis.mosaics import point_in_mosaics
-    from show_attend_tell.analysis.pointing import pointing as point_in_scenes
+    from show_attend_tell.analysis.pointing import point_in_scenes
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import read_dataset
 
