@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Sequence
@@ -98,10 +99,20 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     assert captioner.checkpoint.training["settings"]["decoder.hidden_size"] == SIZES["hidden_size"]
     # the report comes first, then the size of it, then the epochs
     assert said[0] == "train: 10 photos, 20 captions" and "20 captions of 10 photos" in "\n".join(said)
-    assert [line.split(":")[0] for line in said if line.startswith("epoch")] == ["epoch 1", "epoch 2", "epoch 3"]
+    epochs = [line for line in said if line.startswith("epoch")]
+    assert [line.split(":")[0] for line in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
+    assert [bool(re.search(r" s; at most \d+ (s|min) left$", line)) for line in epochs] == [True, True, False]
     log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == [1, 2, 3]
     assert {"bleu_4", "loss", "entropy", "beta", "seconds"} <= log[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (99.4, "99 s"), (100, "2 min"), (750, "12 min"), (5900, "98 min"), (6300, "1.8 h")],
+)
+def test_a_duration_in_words(seconds: float, words: str) -> None:
+    assert run_module.duration(seconds) == words
 
 
 def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:

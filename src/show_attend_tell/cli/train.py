@@ -58,7 +58,11 @@ Examples:
     help="Another value for any setting of the preset; an unknown NAME lists the settings.",
 )
 @click.option("--start-from", metavar="MODEL", help="Model whose decoder the training starts from.")
-@click.option("--resume", is_flag=True, help="Continuation of the interrupted training in --output.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continuation of the interrupted training in --output, or its start where there is none yet.",
+)
 @with_encoder
 @click.option(
     "--fine-tune-encoder",
@@ -101,39 +105,24 @@ def train(
     device: str,
 ) -> None:
     """Train a captioner on a folder of captioned photos."""
-    from show_attend_tell.checkpoint.checkpoint import Checkpoint
-    from show_attend_tell.checkpoint.find import find_model
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
-    from show_attend_tell.training.presets import comparator_preset, preset
-    from show_attend_tell.vision.encoder import load_encoder
     from show_attend_tell.vision.feature_cache import default_cache
 
-    if attention is not None and comparator is None:
-        config = preset(preset_name, attention)
-    elif comparator is not None and attention is None:
-        config = comparator_preset(preset_name, comparator)
-    else:
-        raise click.UsageError("Give one of --attention (soft or hard) and --comparator (nic, lrcn, ...).")
-    config = changed(config, changes)
-    given: dict[str, Any] = {"epochs": epochs, "seed": seed}
-    config = dataclasses.replace(config, **{name: value for name, value in given.items() if value is not None})
+    given = {"epochs": epochs, "seed": seed}
+    changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
+    config = changed(preset_of(preset_name, attention, comparator), changes)
     if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
-        raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a rate, 1e-5 say")
-    dataset = read_dataset(data, restval=restval)
-    chosen = pick_device(device)
-    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
-    if encoder == "small" and fine_tune_encoder is None and (start is None or start.tuned_encoder is None):
-        raise SatError("--encoder small is random until it is trained: add --fine-tune-encoder RATE, 1e-3 say")
-    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
-    if start is not None and start.tuned_encoder is not None and start.encoder.name == network.name:
-        network.body.load_state_dict(start.tuned_encoder)  # with which its decoder learnt
+        raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a learning rate, 1e-5 for example")
     try:
+        dataset = read_dataset(data, restval=restval)
+        chosen = pick_device(device)
+        start, network = start_and_encoder(start_from, encoder, encoder_weights, geometry, fine_tune_encoder)
         run.train(
             dataset,
             config,
-            network,
+            network.to(chosen),
             output,
             cache=cache or default_cache(),
             device=chosen,
@@ -150,6 +139,36 @@ def train(
         fail(f"interrupted. To go on from here: {again}", 130)
     split = "test" if dataset.report.photos["test"] else "val"
     click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split {split}")
+
+
+def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
+    """The settings that training begins with; raises a usage error unless one of attention and comparator is given."""
+    from show_attend_tell.training.presets import comparator_preset, preset
+
+    if attention is not None and comparator is None:
+        return preset(name, attention)
+    if comparator is not None and attention is None:
+        return comparator_preset(name, comparator)
+    raise click.UsageError("Give one of --attention (soft or hard) and --comparator (nic, lrcn, ...).")
+
+
+def start_and_encoder(
+    start_from: str | None, encoder: str, weights: str | None, geometry: Any, fine_tune: float | None
+) -> tuple[Any, Any]:
+    """The model to start from, if one is named, and the encoder, with the weights that this model's decoder learnt
+    with."""
+    from show_attend_tell.checkpoint.checkpoint import Checkpoint
+    from show_attend_tell.checkpoint.find import find_model
+    from show_attend_tell.vision.encoder import load_encoder
+
+    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
+    tuned = None if start is None else start.tuned_encoder
+    if encoder == "small" and fine_tune is None and tuned is None:
+        raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
+    network = load_encoder(encoder, weights=weights, geometry=geometry)
+    if start is not None and tuned is not None and start.encoder.name == network.name:
+        network.body.load_state_dict(tuned)
+    return start, network
 
 
 SET_ELSEWHERE = {

@@ -13,9 +13,10 @@ from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 @settings
 class TrainingConfig:
-    """Everything that a training depends on besides its data; defaults are the paper's (sec. 4.3), or its program's.
+    """Everything that a training depends on besides its data.
 
-    Raises `SatError` for a number out of its range and for a choice that does not exist.
+    Defaults are the paper's (sec. 4.3), and the authors' program's where the paper is silent. Raises `SatError` for a
+    number out of its range and for a choice that does not exist.
     """
 
     decoder: Config = field(default_factory=DecoderConfig)
@@ -26,7 +27,7 @@ class TrainingConfig:
     vocabulary_size: Count = 10_000
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     crops: CountOrNone = 0  # also show so many random crops of it, each as often as the whole photo
-    visual_ngrams: bool = False  # after training, fit what ranks a search's captions by their agreement with the photo
+    visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
 
     epochs: Count = 50  # at most: patience may end it earlier
     batch_size: Count = 64
@@ -35,10 +36,12 @@ class TrainingConfig:
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
-    averaging: ShareBelowOne = 0.0  # decay, a batch, of the moving average of the weights, which ships; 0: none
+    averaging: ShareBelowOne = 0.0  # decay a batch of the moving average of the weights, which is saved; 0: no average
     scheduled_sampling: Share = 0.0  # share of the previous words that are the decoder's own
-    scheduled_sampling_end: Share | None = None  # it moves evenly from its first value to this one over the training
-    entropy_weight_end: float | None = None  # λ_e moves evenly from its first value to this one over the training
+    scheduled_sampling_end: Share | None = (
+        None  # the share moves evenly to this value over the training; None: it stays
+    )
+    entropy_weight_end: float | None = None  # λ_e moves evenly to this value over the training; None: it stays
 
     validation_beam: Count = 1
     max_length: Count = 40
@@ -51,7 +54,10 @@ class TrainingConfig:
         return ["flipped"] * self.flipped + [f"crop-{number}" for number in range(1, self.crops + 1)]
 
     def objective(self) -> SoftObjective | HardObjective:
-        """The hard model's objective or, for every other kind, the soft one's, whose terms of α want an α to act."""
+        """The hard objective for hard attention, and the soft one for every other decoder.
+
+        Without attention, only the soft objective's log p remains.
+        """
         return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
 
     def to_dict(self) -> dict[str, Any]:

@@ -42,10 +42,10 @@ def prepare(
     fine_tune: float | None = None,
     show: bool = True,
 ) -> TrainingData:
-    """Vocabulary, captions and annotations for a training; raises `SatError` without train or val photos.
+    """Vocabulary, captions and annotations for a training.
 
-    ``vocabulary`` is that of the model to start from, None to make one of the training captions; ``fine_tune`` is the
-    encoder's own learning rate, None to keep it frozen.
+    ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``fine_tune`` is the
+    encoder's own learning rate, None to keep it frozen. Raises `SatError` for data without train or val photos.
     """
     train, validation = dataset.split("train"), dataset.split("val")
     vocabulary = vocabulary or Vocabulary.build(
@@ -97,6 +97,10 @@ def annotation_scale(data: TrainingData, photos: int = 500, *, show: bool = Fals
     """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // photos)]
-    bar = tqdm(chosen, desc="scale of the annotations", unit="photo", disable=not show, leave=False)
-    squares = [data.views[0][[name]].float().square().mean() for name in bar]
-    return float(1 / torch.stack(squares).mean().sqrt())
+    squares = []
+    with tqdm(total=len(chosen), desc="scale of the annotations", unit="photo", disable=not show, leave=False) as bar:
+        for start in range(0, len(chosen), 8):
+            annotations = data.views[0][chosen[start : start + 8]]
+            squares.append(annotations.float().square().mean((1, 2)).cpu())
+            bar.update(len(annotations))
+    return float(1 / torch.cat(squares).mean().sqrt())

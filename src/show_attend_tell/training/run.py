@@ -74,47 +74,27 @@ def train(
     data = prepare(dataset, config, encoder, cache, vocabulary=vocabulary, fine_tune=fine_tune, show=show)
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
-    resuming = resume and state.exists()
-    initial = None
-    if start_from is not None and not resuming:
-        initial = initial_weights(start_from.decoder, config.decoder, data, say=say, show=show)
-    trainer = Trainer(config, data, device=device, initial=initial, show=show)
-    if resuming:
-        load_state(trainer, state)
-        say(f"resumed after {count(trainer.epoch, 'epoch')} and {count(trainer.batch, 'batch')}")
-    elif resume:
-        say(f"there is nothing to resume in {output} yet, so the training starts")
+    if resume and state.exists():
+        trainer = resumed(config, data, state, device=device, say=say)
+    else:
+        if resume:
+            say(f"there is nothing to resume in {output} yet, so the training starts")
+        trainer = started(config, data, start_from, device=device, say=say, show=show)
     say_what_is_learnt(trainer, data, own_vocabulary=vocabulary is None, say=say)
 
-    tuned = fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None)
-
-    def checkpoint(epoch: Epoch) -> Checkpoint:
-        return Checkpoint(
-            decoder=trainer.average,
-            vocabulary=data.vocabulary,
-            encoder=EncoderRecord.of(encoder),
-            decoding=Decoding(beam=config.validation_beam, look=own_look(config.decoder), max_length=config.max_length),
-            training={
-                "data": dataset.name,
-                **(notes or {}),
-                "seed": config.seed,
-                "epochs": epoch.number,
-                "settings": config.to_dict(),
-            },
-            tuned_encoder=encoder.body.state_dict() if tuned else None,
-        )
-
-    board = TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder) if tensorboard else None
-
-    def on_epoch(epoch: Epoch, better: bool) -> None:
-        write_log(output / "training" / "log.jsonl", epoch)
-        say_epoch(epoch, better, say)
-        if better:
-            checkpoint(epoch).save(output, bits=bits)
-        if board is not None:
-            board.epoch(epoch)
-
-    trainer.run(on_epoch=on_epoch, state=state, show=show)
+    reports = Reports(
+        output=output,
+        trainer=trainer,
+        encoder=encoder,
+        tuned=fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None),
+        notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
+        bits=bits,
+        board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
+        if tensorboard
+        else None,
+        say=say,
+    )
+    trainer.run(on_epoch=reports.epoch, state=state, show=show)
 
     best = Checkpoint.load(output)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
@@ -122,7 +102,7 @@ def train(
     best.decoder.to(device)
     decide_decoding(best, config, data, say=say, show=show)
     best.save(output, bits=bits)
-    say(f"{output} decodes with {best.decoding.summary()}. Training took {time.monotonic() - began:.0f} s")
+    say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
     return best
 
 
@@ -177,6 +157,30 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
 # The start
 
 
+def started(
+    config: TrainingConfig,
+    data: TrainingData,
+    start_from: Checkpoint | None,
+    *,
+    device: torch.device,
+    say: Say,
+    show: bool,
+) -> Trainer:
+    """A training from its beginning, with random weights or those of the model to start from."""
+    initial = None
+    if start_from is not None:
+        initial = initial_weights(start_from.decoder, config.decoder, data, say=say, show=show)
+    return Trainer(config, data, device=device, initial=initial, show=show)
+
+
+def resumed(config: TrainingConfig, data: TrainingData, state: Path, *, device: torch.device, say: Say) -> Trainer:
+    """A training from where it was interrupted."""
+    trainer = Trainer(config, data, device=device)
+    load_state(trainer, state)
+    say(f"resumed after {count(trainer.epoch, 'epoch')} and {count(trainer.batch, 'batch')}")
+    return trainer
+
+
 def loses_gate(start: Decoder, decoder: Config) -> bool:
     """Whether the model to start from has the gate β and the training has not."""
     return getattr(start.config, "gate", False) and not getattr(decoder, "gate", False)
@@ -227,11 +231,51 @@ def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: 
     )
 
 
-def say_epoch(epoch: Epoch, better: bool, say: Say) -> None:
-    """Say what an epoch reached."""
-    watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
-    best = " (best)" if better else ""
-    say(f"epoch {epoch.number}: val BLEU-4 {epoch.scores['bleu_4']:.2f}{best}, {watched}, {epoch.seconds:.0f} s")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reports:
+    """What each epoch leaves: a line on the screen and one in the log, and the checkpoint if it is the best so far."""
+
+    output: Path
+    trainer: Trainer
+    encoder: Encoder
+    tuned: bool  # the encoder's weights are not those that its name stands for, so they are stored too
+    notes: dict[str, Any]  # for the model card
+    bits: Bits
+    board: TensorBoard | None
+    say: Say
+
+    def epoch(self, epoch: Epoch, better: bool) -> None:
+        """Report an epoch."""
+        write_log(self.output / "training" / "log.jsonl", epoch)
+        watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
+        left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
+        self.say(
+            f"epoch {epoch.number}: val BLEU-4 {epoch.scores['bleu_4']:.2f}{' (best)' if better else ''}, {watched}, "
+            f"{duration(epoch.seconds)}{f'; at most {duration(left)} left' if left else ''}"
+        )
+        if better:
+            self.checkpoint(epoch).save(self.output, bits=self.bits)
+        if self.board is not None:
+            self.board.epoch(epoch)
+
+    def checkpoint(self, epoch: Epoch) -> Checkpoint:
+        """The model as it is now, with decoding defaults that hold until the training ends."""
+        config = self.trainer.config
+        return Checkpoint(
+            decoder=self.trainer.average,
+            vocabulary=self.trainer.data.vocabulary,
+            encoder=EncoderRecord.of(self.encoder),
+            decoding=Decoding(beam=config.validation_beam, look=own_look(config.decoder), max_length=config.max_length),
+            training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
+            tuned_encoder=self.encoder.body.state_dict() if self.tuned else None,
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time in words: 45 s, 12 min, 3.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def write_log(file: Path, epoch: Epoch) -> None:

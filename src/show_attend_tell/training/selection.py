@@ -1,4 +1,4 @@
-"""Choosing on val: the epoch by BLEU-4 of free-running captions, and after training the decoding."""
+"""What val chooses: the best epoch, by BLEU-4 of the captions that the model makes, and the decoding after training."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData
 
-# Tried on validation after training, each with each; the best become the checkpoint's default.
+# Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)
-WIDE = (40, 100)  # with visual n-grams too: the more captions there are to choose from, the more they are worth
+WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
 
 
 def own_look(decoder: Config) -> LookName:
-    """How a model reads its attention on val, and by default ever after: a hard model by its likeliest place.
+    """How a model reads its attention on val and, unless told otherwise, later: a hard model by its likeliest place.
 
-    By expectation, a hard model with diffuse α would look as good as one with decided α.
+    Read by expectation, a hard model with diffuse α would score as well as one with decided α.
     """
     return "likeliest" if decoder.attention == "hard" else "expectation"
 

@@ -29,10 +29,10 @@ LONG_TRAINING = 1000  # mini-batches
 
 
 class Epoch(NamedTuple):
-    """What an epoch came to."""
+    """What an epoch reached."""
 
     number: int
-    scores: dict[str, float]  # validation BLEU ×100, greedy or with the validation beam
+    scores: dict[str, float]  # validation BLEU ×100, by the validation beam
     watch: dict[str, float]  # means over the epoch's batches
     seconds: float
 
@@ -96,10 +96,11 @@ class Trainer:
         state: Path | None = None,
         show: bool = True,
     ) -> None:
-        """Train until the last epoch or until patience ends; ``on_epoch`` is told each epoch and whether it was the
-        best yet. ``state`` is the file for the training's state, None for none.
+        """Train until the last epoch or until patience ends.
 
-        Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt; a second one does not wait.
+        ``on_epoch`` is called with each epoch and whether it is the best so far. ``state`` is the file for the state of
+        the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
+        second Ctrl-C does not wait.
         """
         with between_batches() as pressed:
 
@@ -126,8 +127,10 @@ class Trainer:
                 pause()
 
     def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
-        """The rest of the epoch's batches; returns the means of what the objective watches. ``pause`` is called after
-        each batch."""
+        """Train on the rest of the epoch's batches, and return the means of what the objective watches.
+
+        ``pause`` is called after each batch.
+        """
         self.decoder.train()
         todo = batches(self.data.captions, self.config.batch_size, self.config.seed * 1_000_003 + self.epoch)
         totals: dict[str, float] = defaultdict(float)
@@ -196,11 +199,11 @@ class Trainer:
 
     @torch.no_grad()
     def history(self, annotations: Tensor, captions: Tensor) -> Tensor:
-        """The captions (B, C) as the decoder is told that it has said them: scheduled sampling.
+        """The previous words that the decoder is given, for captions (B, C): scheduled sampling.
 
-        A share of the words is drawn from the decoder's own distribution, as at test time all are (Bengio et al. 2015,
-        "Scheduled Sampling"). They are drawn by one pass over the true history, and not
-        word by word, which would cost a search; never the end token, after which nothing is said.
+        A share of them is drawn from the decoder's own distribution, as all of them are at test time (Bengio et al.
+        2015, "Scheduled Sampling"). They are drawn in one pass over the true captions: word by word, it would cost as
+        much as a search. The end token is never drawn, since no word comes after it.
         """
         first, last = self.config.scheduled_sampling, self.config.scheduled_sampling_end
         share = first if last is None else first + (last - first) * self.progress()
@@ -212,7 +215,7 @@ class Trainer:
         return torch.where(torch.rand(captions.shape, device=captions.device) < share, own, captions)
 
     def adjust(self) -> None:
-        """Set the learning rate and the entropy weight for where the training has come to."""
+        """Set the learning rate and the entropy weight for the next batch."""
         factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
         if self.config.schedule == "cosine":
             factor *= 0.5 * (1 + math.cos(math.pi * self.progress()))
@@ -223,7 +226,7 @@ class Trainer:
             self.objective.entropy_weight = start + (self.config.entropy_weight_end - start) * self.progress()
 
     def follow(self) -> None:
-        """Move the weights that ship: equal to the decoder's, or their moving average."""
+        """Update the weights that are saved: the decoder's own, or their moving average."""
         decay = min(self.config.averaging, (1 + self.taken) / (10 + self.taken))
         ours: list[Tensor] = list(self.average.parameters())
         theirs: list[Tensor] = list(self.decoder.parameters())
@@ -231,6 +234,6 @@ class Trainer:
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
-        """BLEU ×100 on the validation photos of the weights that would ship."""
+        """BLEU ×100, on the validation photos, of the weights that would be saved."""
         beam, max_length = self.config.validation_beam, self.config.max_length
         return validation_bleu(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]

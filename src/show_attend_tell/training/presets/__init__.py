@@ -1,8 +1,7 @@
-"""Settings to train with, one module each; the module's docstring says how it departs from the paper and what it
-reached.
+"""Settings to train with, one module for each data set.
 
-Each module has ``SOFT`` and ``HARD``, a `TrainingConfig` for each kind of attention; `comparators` has those of the
-systems that attention is compared with.
+A module's docstring says how it departs from the paper and what it reached. Each module has ``SOFT`` and ``HARD``, a
+`TrainingConfig` for each kind of attention. `comparators` has those of the systems that attention is compared with.
 """
 
 from show_attend_tell.errors import SatError

@@ -1,5 +1,6 @@
-"""COCO: the `flickr8k` settings with the LSTM of 1,800 units that the authors used for COCO, and without
-cropped photos: there are enough whole ones.
+"""COCO: the settings of `flickr8k`, with an LSTM of 1,800 units, as the authors had for COCO.
+
+Hard attention trains without cropped photos, since COCO has enough whole ones.
 
 Reached: not yet run here.
 """

@@ -1,5 +1,6 @@
-"""Flickr30k: the `flickr8k` settings with an LSTM of 1,024 units, and without cropped photos: there are enough
-whole ones.
+"""Flickr30k: the settings of `flickr8k`, with an LSTM of 1,024 units.
+
+Hard attention trains without cropped photos, since Flickr30k has enough whole ones.
 
 Reached: not yet run here.
 """

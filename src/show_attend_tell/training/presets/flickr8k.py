@@ -1,17 +1,30 @@
-"""Flickr8k, as the shipped models were trained; `docs/training.md` has the runs, the figures and what else was tried.
+"""Flickr8k, as the shipped models were trained.
 
-Departures from the paper: attention of 256; the deep output has a tanh and shares its matrix with the embeddings;
-annotations are layer-normalised; dropout also of channels; label smoothing; mirrored photos; words seen five times or
-more; Adam at 1e-3 with a cosine schedule; averaged weights; λ = 0; a search's captions are ranked by visual n-grams
-too. Hard: an annotation is the mean over a window of 5×5 places; photos are cropped at random too; every caption has
-one expected and one sampled path instead of a coin, the expected path's log p is the baseline, rewards are to go, λ_e
-is below zero and sinks, so that α sharpens, and 0.3 of the previous words are the model's own.
+Both kinds of attention depart from the paper in this:
 
-Reached (val BLEU-4 with brevity penalty, three seeds): soft 19.5 to 20.3 by the best beam after 6 epochs, 13 minutes on
-one core where nothing else runs; 21.1 to 21.3, with the best length normalisation too, after a second stage of 3
-epochs, `--start-from` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``, which ships. Hard, from
-that second stage, in 5 epochs: 19.9 to 20.4 by the likeliest places. Ranked by visual n-grams too, those that ship:
-soft 24.3, hard 23.6 by the likeliest places.
+- attention of 256, and annotations normalised by layer;
+- a deep output with a tanh, whose matrix is the embeddings';
+- dropout of channels too, label smoothing, mirrored photos;
+- only words that are seen five times or more;
+- Adam at 1e-3 with a cosine schedule, averaged weights, λ = 0;
+- visual n-grams as a reranker.
+
+Hard attention departs in this too:
+
+- an annotation is the mean over a window of 5×5 places;
+- random crops of the photos;
+- every caption has one expected and one sampled path, where the paper tosses a coin. The expected path's log p is the
+  baseline, and rewards are to go;
+- λ_e is below zero and sinks, which makes α sharper;
+- 0.3 of the previous words are the model's own.
+
+Reached on val (BLEU-4 with brevity penalty, three seeds):
+
+- soft, 6 epochs, 13 minutes on one core where nothing else runs: 19.5 to 20.3 by the best beam;
+- soft, 3 more epochs, ``--start-from`` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``: 21.1 to
+  21.3 by the best beam and length normalisation. The shipped model is one of these;
+- hard, 5 epochs, ``--start-from`` the second soft stage: 19.9 to 20.4 by the likeliest places;
+- with the reranker, the shipped models: soft 24.3, hard 23.6 by the likeliest places.
 """
 
 from dataclasses import replace

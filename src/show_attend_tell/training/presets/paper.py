@@ -1,9 +1,12 @@
-"""The paper's settings (sec. 4.3), with the authors' program's wherever the paper is silent.
+"""The paper's settings (sec. 4.3), with the authors' program's where the paper is silent.
 
-Flickr8k's optimiser, RMSProp. Departures: batches take every caption once an epoch instead of drawing lengths for
-ever, weights start uniform in ±1/√(inputs) (`AttentionDecoder.initialise`), and the constants of the reward (λ_r = 1)
-and of the soft penalty (λ = 0.33) are a reading, since the paper gives none. Selection is by validation BLEU-4 with
-brevity penalty, greedy.
+The optimiser is Flickr8k's, RMSProp. Departures:
+
+- batches take every caption once an epoch, instead of drawing lengths for ever;
+- weights start uniform in ±1/√(inputs) (`AttentionDecoder.initialise`);
+- the paper gives neither the constant of the reward nor that of the soft penalty. λ_r = 1 and λ = 0.33 are chosen here.
+
+Selection is by val BLEU-4 with brevity penalty, by greedy search.
 
 Reached: not yet run here in full.
 """

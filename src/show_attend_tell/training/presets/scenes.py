@@ -1,13 +1,17 @@
-"""Generated scenes (`show_attend_tell.scenes`), with the encoder `small` trained along from the first batch; the
-commands are in ``sat analyse scenes --help``.
+"""Generated scenes (`analysis.scenes`): the encoder `small` is trained together with the decoder from the first batch.
 
-Departures from the paper: small sizes and batches, no dropout, no gate, annotations layer-normalised, Adam with a
-cosine schedule, λ = 0. Hard attention starts from the soft model: from random weights the reward taught it first, and
-quickly, to look at any one object, and little of which. Rewards are to go, their baseline the caption's other sample.
+``sat analyse scenes --help`` has the commands. Departures from the paper: small sizes and batches, no dropout, no gate,
+annotations normalised by layer, Adam with a cosine schedule, λ = 0. Hard attention starts from the soft model: from
+random weights it learnt quickly to look at some object, and hardly which one. Rewards are to go, and their baseline is
+the caption's other sample.
 
-Reached, on 2,000 photos, test, all words that name an object, seeds 1, 2 and 3: soft, 63, 60 and 52 % of α on the named
-object, the likeliest place inside its box for 81, 83 and 70 % of the words; hard, 76, 71 and 60 %, 90, 85 and 73 %.
-Even attention gives 6.5 % and 6.8 %.
+Reached, on 2,000 photos, on test, for all words that name an object, seeds 1, 2 and 3:
+
+| | α on the named object | the likeliest place is inside its box |
+| --- | --- | --- |
+| soft | 63, 60, 52 % | 81, 83, 70 % |
+| hard | 76, 71, 60 % | 90, 85, 73 % |
+| even attention | 6.5 % | 6.8 % |
 """
 
 from dataclasses import replace
