@@ -443,7 +443,9 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     )
     model.scores["val"] = first
     assert f"\n- test; val: {one}\n" in card_of(model, "beach")
-    assert "- BLEU-4 on val with brevity penalty, by the likeliest places: beam 3, γ 0: 17.5\n" in card
+    assert (
+        "- Best BLEU-4 on val of each beam (with brevity penalty, by the likeliest places): beam 3, γ 0: 17.5\n" in card
+    )
 
 
 def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> None:
@@ -451,7 +453,7 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     model.save(tmp_path / "beach")
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# beach\n") and "soft-attention" in card and encoder.digest in card
-    assert "squashed" in card and "beam 3" in card and "data: shapes" in card and "seed: 5" in card
+    assert "squashed" in card and "beam 3" in card and "- Data: shapes\n" in card and "- Seed: 5\n" in card
     assert "frozen;" in card and "Not evaluated yet" in card
     model.scores = {
         "val": {
@@ -464,5 +466,5 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     model.save(tmp_path / "beach")
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert "| val, with brevity penalty | 59.0 | 58.0 | 57.0 | 56.0 | – | 44.4 | 55.5 |" in card
-    assert "| val, without | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
+    assert "| val, without it | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
     assert "Scores are ×100." in card and "vgg19" not in card and "small, fine-tuned;" in card

@@ -60,19 +60,23 @@ def model_lines(checkpoint: "Checkpoint") -> list[str]:
 def training_lines(checkpoint: "Checkpoint") -> list[str]:
     """How the model was trained; the settings are in config.json alone."""
     by = ", by the likeliest places" if checkpoint.decoder.config.attention == "hard" else ""
-    titles = {"validation_bleu_4": f"BLEU-4 on val with brevity penalty{by}"}
-    return [
-        f"- {titles.get(name, name.replace('_', ' '))}: {in_words(value)}"
-        for name, value in checkpoint.training.items()
-        if name != "settings"
-    ]
-
-
-def in_words(value: Any) -> str:
-    """A value as the card gives it: the entries of a dictionary one after the other."""
-    if isinstance(value, dict):
-        return "; ".join(f"{name.replace('_', ' ')}: {entry}" for name, entry in value.items())
-    return str(value)
+    lines = []
+    for name, value in checkpoint.training.items():
+        if name == "validation_bleu_4":
+            title = f"Best BLEU-4 on val of each beam (with brevity penalty{by})"
+            value = "; ".join(f"{decoding}: {score}" for decoding, score in value.items())
+        elif name == "without_reranker":
+            title = "Best on val without the reranker"
+            value = (
+                f"beam {value['beam']}, length normalisation {value['length_normalisation']:g} (BLEU-4 "
+                f"{value['validation_bleu_4']})"
+            )
+        else:
+            title = name.replace("_", " ").capitalize()
+            value = f"`{value}`" if name.startswith("stage_") else value
+        if name != "settings":
+            lines.append(f"- {title}: {value}")
+    return lines
 
 
 def use(attention: str) -> str:
@@ -96,7 +100,7 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
     lines = ["| split | " + " | ".join(SHOWN.values()) + " |", "| --- |" + " ---: |" * len(SHOWN)]
     made: dict[str, list[str]] = {}  # what was scored, by how it was made
     for split, found in scores.items():
-        for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+        for kind, suffix in (("with brevity penalty", ""), ("without it", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
         numbers = ("beam", "length_normalisation", "reranker_weight")

@@ -134,7 +134,7 @@ class VisualNgrams(nn.Module):
         ]
 
     def __str__(self) -> str:
-        return f"{len(self.numbers):,} of one to {LONGEST} words, by {len(self.offset)} directions"
+        return f"{len(self.numbers):,} of 1 to {LONGEST} words, by {len(self.offset)} directions"
 
     @staticmethod
     @torch.no_grad()
