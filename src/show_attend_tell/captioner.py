@@ -28,8 +28,7 @@ from show_attend_tell.files import replace
 from show_attend_tell.model.attention import Look, LookName, look_by_name
 from show_attend_tell.model.interface import tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, beam_search, check_sampling, photos_together, ranked, sample
-from show_attend_tell.show import page as viewer
-from show_attend_tell.show import pictures as visualize
+from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 from show_attend_tell.vision.encoder import Encoder
 
@@ -83,12 +82,12 @@ class Caption:
         Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
         cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        told = [viewer.with_image(caption.to_dict(), caption.photo) for caption in (self, *beside)]
-        return viewer.page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
+        told = [page.with_image(caption.to_dict(), caption.photo) for caption in (self, *beside)]
+        return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
         """How Jupyter shows a caption; without its photo it has only its text."""
-        return None if self.photo is None else viewer.frame(self.html())
+        return None if self.photo is None else page.frame(self.html())
 
     def picture(
         self,
@@ -106,7 +105,7 @@ class Caption:
         for a caption without its photo or of a model without attention.
         """
         style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
-        return visualize.strip([caption._exhibit() for caption in (self, *beside)], style)
+        return pictures.strip([caption._exhibit() for caption in (self, *beside)], style)
 
     def save(
         self,
@@ -125,15 +124,15 @@ class Caption:
         """
         file = Path(file)
         form = file.suffix.lower().removeprefix(".")
-        if form not in (*visualize.FORMATS, "html"):
-            raise SatError(f"{file}: name a file that ends in .{', .'.join(visualize.FORMATS)} or .html")
+        if form not in (*pictures.FORMATS, "html"):
+            raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
         if form == "html":
             text = self.html(beside=beside)
             replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
             exhibits = [caption._exhibit() for caption in (self, *beside)]
             style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
-            replace(file, lambda scratch: visualize.save(scratch, exhibits, style, form=form))
+            replace(file, lambda scratch: pictures.save(scratch, exhibits, style, form=form))
 
     def _exhibit(self) -> Exhibit:
         if self.photo is None or self.seen is None or self.attention is None:

@@ -155,7 +155,7 @@ def test_models_and_health(web: httpx.Client) -> None:
     assert web.get("/healthz").json() == {"status": "ok", "waiting": 0}
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/static/viewer.js", "/healthz", "/v1/models"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/static/captions.js", "/healthz", "/v1/models"])
 def test_head_is_answered_as_get_is_without_the_body(web: httpx.Client, path: str) -> None:
     found, whole = web.head(path), web.get(path)
     assert found.status_code == 200 and found.content == b"" and whole.content
@@ -180,7 +180,7 @@ def test_the_pages_load_from_here_alone(web: httpx.Client) -> None:
         for asset in assets:
             assert_safe(web.get(asset).raise_for_status())
         assert not re.search(r"<script>|<style>|\sstyle=|\son\w+=", page.text)
-    assert web.get("/static/viewer.js").headers["content-type"].startswith("text/javascript")
+    assert web.get("/static/captions.js").headers["content-type"].startswith("text/javascript")
     for path in ("/nowhere", "/static/../app.py", "/static/swagger-ui/../core.py", "/static/swagger-ui/no.js"):
         refused(web.get(path), 404)
 

@@ -69,7 +69,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.locator("#model option")).to_have_text(["small-soft", "small-hard", "both, side by side"])
     page.set_input_files("#choose", photos[:2])
     expect(page.locator(".result h2")).to_have_text(["photo1.png", "photo0.png"])  # the newest first
-    expect(page.locator(".sat-viewer")).to_have_count(2)
+    expect(page.locator(".sat-captions")).to_have_count(2)
     expected = small_captioners()[0](shape_photo(*SCENES[1])).words
     first = page.locator(".result").first
     expect(first.locator(".sat-word > span:first-child")).to_have_text(expected)
@@ -152,7 +152,7 @@ def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Servi
     page.evaluate(give, "dropped")
     page.evaluate(give, "pasted")
     expect(page.locator(".result h2")).to_have_text(["pasted.png", "dropped.png"])
-    expect(page.locator(".sat-viewer")).to_have_count(2)
+    expect(page.locator(".sat-captions")).to_have_count(2)
     assert "dragging" not in (page.locator("body").get_attribute("class") or "")
 
 
@@ -163,7 +163,7 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
     bad.write_bytes(b"<svg onload=alert(1)>")
     page = open_page(server.url)
     page.set_input_files("#choose", [photos[0], bad, photos[1]])
-    expect(page.locator(".sat-viewer")).to_have_count(2)
+    expect(page.locator(".sat-captions")).to_have_count(2)
     told = page.locator(".result", has_text="notes <b>.jpg")
     expect(told.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
     expect(told.get_by_role("button", name="Try again")).to_have_count(0)
@@ -205,13 +205,13 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], 
     with serving(small_captioners()) as running:
         page = open_page(running.url)
         page.set_input_files("#choose", photos[0])
-        expect(page.locator(".sat-viewer")).to_have_count(1)
+        expect(page.locator(".sat-captions")).to_have_count(1)
     page.set_input_files("#choose", photos[1])
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
     expect(page.locator(".result").first.locator(".state")).to_contain_text("Waiting for the server")
-    expect(page.locator(".sat-viewer")).to_have_count(1)  # what is there stays
+    expect(page.locator(".sat-captions")).to_have_count(1)  # what is there stays
     with serving(small_captioners(), port=running.port):
-        expect(page.locator(".sat-viewer")).to_have_count(2)
+        expect(page.locator(".sat-captions")).to_have_count(2)
         expect(page.get_by_role("alert")).to_be_hidden()
 
 
@@ -225,7 +225,7 @@ def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[
         page.get_by_role("button", name="Go on").click()
         expect(page.locator("#asked")).to_be_hidden()
         page.set_input_files("#choose", photos[:2])
-        expect(page.locator(".sat-viewer")).to_have_count(2)
+        expect(page.locator(".sat-captions")).to_have_count(2)
 
 
 def test_the_manual_can_be_tried_out_and_asks_no_other_host(

@@ -1,4 +1,4 @@
-"""The viewer and the report: what the pages hold, and, in Chromium, that people can find their way by any means."""
+"""The pages of captions and of reports: what they hold, and in Chromium, whether people find their way in them."""
 
 import base64
 import contextlib
@@ -19,11 +19,11 @@ from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.analysis.report import packed, report
+from show_attend_tell.analysis.report import report
 from show_attend_tell.captioner import Caption
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
-from show_attend_tell.show import page as viewer
+from show_attend_tell.show import page as pages
 from show_attend_tell.show.pictures import attention_map
 
 ROWS, COLUMNS = 3, 5
@@ -67,9 +67,11 @@ def hard(**changes: Any) -> Caption:
 # The page, without a browser
 
 
-def test_the_viewer_is_small() -> None:
-    assert sum(file.stat().st_size for file in viewer.HERE.iterdir() if file.suffix in (".css", ".js", ".html")) < 1e5
-    assert set(viewer.assets()) == {"viewer.css", "viewer.js"}
+def test_the_page_is_small_and_has_one_script_and_one_stylesheet() -> None:
+    assert sum(file.stat().st_size for file in pages.HERE.iterdir() if file.suffix in (".css", ".js", ".html")) < 1e5
+    assert set(pages.assets()) == {"page.css", "captions.js"}
+    page = caption().html()
+    assert len(re.findall("<script>", page)) == len(re.findall("<style>", page)) == 1
 
 
 def data_of(page: str) -> Any:
@@ -81,26 +83,30 @@ def data_of(page: str) -> Any:
 def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
     page = caption().html(beside=[hard()], cards={"soft": "# soft"})
     data = data_of(page)
-    assert len(data["images"]) == 1 and [told["image"] for told in data["captions"]] == [0, 0]
-    assert [told["source"] for told in data["captions"]] == ["dog.jpg", "dog.jpg"]
-    assert data["captions"][0]["words"] == ["a", "small", "dog"] and data["cards"] == {"soft": "# soft"}
+    (photo,) = data["photos"]
+    assert photo["name"] == "dog.jpg" and [one["settings"]["model"] for one in photo["captions"]] == ["soft", "hard"]
+    assert photo["captions"][0]["words"] == ["a", "small", "dog"] and data["cards"] == {"soft": "# soft"}
+    assert page.count("data:image/jpeg") == 1
     assert "folder/" not in page and not re.search(r'(src|href)="(?!data:)', page)
 
 
 def test_what_a_photo_is_called_cannot_become_markup() -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, source=f"{EVIL}\udcff")
-    page = viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL})
+    page = pages.captions_page(
+        [pages.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL}
+    )
     assert page.count("<img") == 0 and page.count("</script>") == 2
     page.encode()
 
 
 def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
     wide = caption(photo=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
-    told = viewer.with_image(wide.to_dict(), wide.photo)
+    told = pages.with_image(wide.to_dict(), wide.photo)
     assert told["size"] == [2003, 1001] and told["seen"] == [0.0, 0.0, 2003.0, 1001.0]
     assert opened(told["image"]).size == (1000, 500)
+    assert opened(pages.with_image(wide.to_dict(), wide.photo, side=pages.longest(1000))["image"]).size == (400, 200)
     noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 300, 3)).astype(np.uint8))
-    assert len(viewer.data_uri(noise, 100)) > len(viewer.data_uri(noise, 100, most=4000))
+    assert len(pages.data_uri(noise, 100)) > len(pages.data_uri(noise, 100, most=4000))
 
 
 def opened(uri: str) -> Image.Image:
@@ -123,16 +129,16 @@ def test_jupyter_shows_the_page_in_a_frame_that_reaches_nothing() -> None:
 def test_packed_attention_keeps_every_map_to_its_own_peak() -> None:
     maps = attention((0, 3), (2, 1))
     maps[1] = np.linspace(0.01, 0.12, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
-    found = packed("here", maps.tolist(), 2)
+    found = pages.packed("here", maps.tolist(), 2)
     assert found is not None and (found["rows"], found["columns"]) == (ROWS, COLUMNS)
     levels = np.frombuffer(base64.b64decode(found["data"]), np.uint8).reshape(2, ROWS, COLUMNS)
     back = levels / 255 * np.array(found["peaks"])[:, None, None]
     assert np.abs(back - maps).max(axis=(1, 2)) == pytest.approx([0, 0], abs=0.003)
     assert np.abs(back - maps)[1].max() < 0.0005  # finer where the peak is lower
-    assert packed("here", None, 2) is None
+    assert pages.packed("here", None, 2) is None
     for wrong in (maps[0].tolist(), maps[:1].tolist(), [[["x"]]], "maps"):
         with pytest.raises(SatError, match="here: 'attention' must be a map for each of 2 words"):
-            packed("here", wrong, 2)
+            pages.packed("here", wrong, 2)
 
 
 # The report, without a browser
@@ -183,12 +189,15 @@ def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
     data = data_of(made.page)
     assert data["cards"] == {"soft": "# soft"}
     marked = [
-        [told["words"][index] for index in told["unsupported"]] for (told,) in (p["told"] for p in data["photos"])
+        [one["words"][index] for index in one["unsupported"]] for (one,) in (p["captions"] for p in data["photos"])
     ]
     assert marked == [[], ["red"], ["cat"], ["small", "cat", "sits", "red", "mat"]]
     assert (made.photos, made.missing, made.attention) == (4, [], True)
     assert opened(data["photos"][0]["image"]).size == (35, 21) and data["photos"][0]["size"] == [35, 21]
-    assert data["photos"][3]["told"][0]["cider"] == 197 and data["models"][0]["scores"]["bleu_4_no_brevity"] == 56
+    assert (
+        data["photos"][3]["captions"][0]["cider"] == 197
+        and data["report"]["models"][0]["scores"]["bleu_4_no_brevity"] == 56
+    )
 
 
 def test_photos_in_a_report_are_at_most_10_kb(tmp_path: Path) -> None:
@@ -285,7 +294,7 @@ def test_sat_caption_writes_one_page_of_all_captions(tmp_path: Path, monkeypatch
     result = CliRunner().invoke(main, [*command, "--html", str(page)])
     assert result.exit_code == 0 and f"looked: {page}" in result.output, result.output
     data = data_of(page.read_text(encoding="utf-8"))
-    assert {told["source"] for told in data["captions"]} == {"0.png", "1.png"} and len(data["images"]) == 2
+    assert {photo["name"] for photo in data["photos"]} == {"0.png", "1.png"}
     assert data["title"] == "2 photos" and data["cards"]["beach"].startswith("# beach")
     result = CliRunner().invoke(main, [*command, "--html", str(tmp_path / "absent" / "page.html")])
     assert result.exit_code == 1 and "is not a folder" in result.stderr
@@ -298,7 +307,7 @@ if chromium := shutil.which("chromium") or shutil.which("chromium-browser") or s
     with contextlib.suppress(ImportError):
         from playwright import sync_api
 in_chromium = pytest.mark.skipif(
-    sync_api is None, reason="the viewer is tested in Chromium by Playwright, and one of them is not here"
+    sync_api is None, reason="the pages are tested in Chromium by Playwright, and one of them is not here"
 )
 
 
@@ -382,7 +391,7 @@ def dark(colour: list[int]) -> bool:
 def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
     alpha = np.random.default_rng(7).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
     found = visit(caption().html()).evaluate(
-        "([alpha, rows, columns]) => [...SatViewer.smooth(alpha, rows, columns)]",
+        "([alpha, rows, columns]) => [...SatCaptions.smooth(alpha, rows, columns)]",
         [alpha.ravel().tolist(), ROWS, COLUMNS],
     )
     expected = attention_map(alpha, (112, 112), (0, 0, 112, 112))
@@ -490,23 +499,32 @@ def test_what_a_crop_never_saw_is_hatched_and_never_lit(visit: Any) -> None:
 
 @in_chromium
 def test_other_captions_and_the_card_are_there(visit: Any) -> None:
-    text = "A *model* of `words`, [here](https://example.org).\n\n- one\n- two"
-    card = f"# soft\n\n{text}\n\n| B-1 | B-4 |\n| --- | --- |\n| 63.2 | 21.2 |"
+    card = "# soft\n\nA *model* of `words`, <b>here</b>.\n\n| B-1 | B-4 |\n| --- | --- |\n| 63.2 | 21.2 |"
     page = visit(caption(complete=False).html(cards={"soft": card}))
     page.get_by_text("The beam’s other captions").click()
     beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
     assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
     page.get_by_text("The model’s card").click()
-    assert page.locator(".sat-card td").all_inner_texts() == ["63.2", "21.2"]
-    assert page.locator(".sat-card li").all_inner_texts() == ["one", "two"]
-    assert page.locator(".sat-card p").inner_text() == "A model of words, here."
+    assert page.locator("pre.sat-card").inner_text() == card  # as it is written
     assert "cut at the longest length" in page.locator(".sat-words").inner_text()
+
+
+@in_chromium
+def test_the_scale_is_explained_in_words_that_need_no_other_page(visit: Any) -> None:
+    page = visit(caption().html())
+    scale = page.locator(".sat-scale")
+    word(page, "a").click()
+    times = attention_map(attention((0, 0))[0], (112, 112), (0, 0, 112, 112)).max() * ROWS * COLUMNS
+    assert scale.inner_text() == f"dark: looked little · white: looked most, {times:.0f} times the average"
+    page.get_by_role("radio", name="Heat").check()
+    page.get_by_label("Stretch each word").check()
+    assert scale.inner_text() == "violet: looked little · yellow: looked most, on a scale of this word’s own"
 
 
 @in_chromium
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
-    page = visit(viewer.page([viewer.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
+    page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
     assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
     assert page.locator("img").count() == 1  # the photo
 
@@ -559,12 +577,12 @@ def test_the_light_moves_from_word_to_word_unless_motion_is_unwanted(visit: Any)
 
 
 @in_chromium
-def test_a_viewer_can_be_taken_down(visit: Any) -> None:
+def test_captions_can_be_taken_down(visit: Any) -> None:
     page = visit(caption().html())
     left = page.evaluate(
         """() => {
             const room = document.createElement("div");
-            const shown = SatViewer.mount(room, [{words: ["a"], caption: "a", settings: {}, image: null}]);
+            const shown = SatCaptions.mount(room, [{words: ["a"], caption: "a", settings: {}, image: null}]);
             const before = room.children.length;
             shown.destroy();
             return [before, room.children.length];
@@ -619,20 +637,20 @@ def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any,
     page.get_by_label("Words from").fill("5")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
     page.get_by_label("Words from").fill("")
-    page.get_by_role("searchbox", name="Says").fill("Dog runs")
+    page.get_by_role("searchbox", name="Search").fill("Dog runs")
     page.get_by_label("only words that no reference has").uncheck()
     page.get_by_role("combobox", name="Order").select_option("best first")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[0], CAPTIONS[1]]
     page.get_by_label("only where the models differ").check()
     assert sentences(page, ".sat-gallery") == [CAPTIONS[1]]
-    page.get_by_role("searchbox", name="Says").fill("")
+    page.get_by_role("searchbox", name="Search").fill("")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[1], CAPTIONS[3]]
     page.get_by_label("CIDEr to").fill("198")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
 
 
 @in_chromium
-def test_a_photo_of_the_report_opens_in_the_viewer(visit: Any, tmp_path: Path) -> None:
+def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None:
     files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
     page = visit(report(files, show=False).page)
     page.locator(".sat-gallery .sat-tile").first.click()
@@ -658,12 +676,112 @@ def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: 
     assert "No attention was kept" in page.get_by_role("dialog").inner_text()
 
 
+# Many captions, in a browser
+
+
+@pytest.fixture(scope="module")
+def thousand() -> str:
+    """A page of a thousand captions: the n-th is of photo n.jpg, with log p −n / 100."""
+    small = Image.new("RGB", (35, 21), (120, 120, 120))
+    captions = []
+    for number in range(1000):
+        words = ["a", "cat" if number % 100 == 7 else "dog", *["runs"] * (number % 3)]
+        one = caption(
+            words=words,
+            attention=attention(*[(0, 4)] * len(words)),
+            gate=None,
+            log_probability=-number / 100,
+            alternatives=[],
+            source=f"holiday/{number}.jpg",
+            photo=small,
+            seen=(0.0, 0.0, 35.0, 21.0),
+        )
+        captions.append(pages.with_image(one.to_dict(), one.photo))
+    return pages.captions_page(captions, title="1,000 photos", cards={"soft": "# soft"})
+
+
+CARDS = ".sat-tile, .sat-caption"
+
+
 @in_chromium
-def test_a_thousand_photos_are_held_only_near_the_window(visit: Any, tmp_path: Path) -> None:
-    page = visit(report([evaluation(tmp_path, "soft", [f"a dog {n}" for n in range(1000)])], show=False).page)
-    assert page.locator(".sat-gallery .sat-tile").count() == 1000
+def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousand: str) -> None:
+    page = visit(thousand)
     becomes(lambda: page.locator(".sat-tile img[src]").count() > 0)
-    assert page.locator(".sat-tile img[src]").count() < 60
-    page.locator(".sat-gallery .sat-tile").last.scroll_into_view_if_needed()
-    becomes(lambda: page.locator(".sat-gallery .sat-tile").last.locator("img[src]").count() == 1)
-    assert page.locator(".sat-tile img[src]").count() < 120
+    assert 10 < page.locator(CARDS).count() <= 120 and page.locator("canvas").count() == 0
+    assert page.get_by_role("status").inner_text() == "All 1,000 photos."
+    for _ in range(3):
+        drawn = page.locator(CARDS).count()
+        page.locator(".sat-tile").last.scroll_into_view_if_needed()
+        becomes(lambda drawn=drawn: page.locator(CARDS).count() > drawn)  # type: ignore[misc]
+    assert page.locator(CARDS).count() < 1000
+    assert page.locator(".sat-tile img[src]").count() < 120  # only those near the window hold their photo
+
+
+@in_chromium
+def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any, thousand: str) -> None:
+    page = visit(thousand)
+    remarks = page.locator(".sat-tile small")
+    assert remarks.first.inner_text() == "0.jpg · log p 0.00"
+    search = page.get_by_role("searchbox", name="Search")
+    search.fill("Cat")
+    assert page.get_by_role("status").inner_text() == "10 photos of 1,000." and page.locator(CARDS).count() == 10
+    order = page.get_by_role("combobox", name="Order")
+    order.select_option("lowest log p first")
+    assert [text.split(".")[0] for text in remarks.all_inner_texts()] == [str(907 - 100 * n) for n in range(10)]
+    order.select_option("highest log p first")
+    assert remarks.first.inner_text() == "7.jpg · log p −0.07"
+    search.fill("cat runs")
+    assert page.locator(CARDS).count() == 7  # of 7, 107, … 907, those with a number that 3 does not divide
+    search.fill("907")
+    assert sentences(page, ".sat-gallery") == ["a cat runs"] and remarks.all_inner_texts() == ["907.jpg · log p −9.07"]
+    search.fill("zebra")
+    assert page.locator(CARDS).count() == 0 and page.get_by_role("status").inner_text() == "0 photos of 1,000."
+    search.fill("")
+    order.select_option("longest first")
+    assert sentences(page, ".sat-gallery")[0] == "a dog runs runs"
+    assert page.get_by_role("status").inner_text() == "All 1,000 photos."
+
+
+@in_chromium
+def test_a_photo_of_the_index_opens_in_full_and_leads_to_the_next(visit: Any, thousand: str) -> None:
+    page = visit(thousand)
+    page.get_by_role("combobox", name="Order").select_option("lowest log p first")
+    page.locator(".sat-tile").first.click()
+    dialog = page.get_by_role("dialog")
+    assert "999.jpg" in dialog.inner_text() and "1 of 1000" in dialog.inner_text()
+    assert "What people said" not in dialog.inner_text()
+    word(page, "dog").click()
+    assert bright(veil(page, 0.9, 1 / 6)) and dark(veil(page, 0.1, 5 / 6))
+    dialog.get_by_label("Next photo").click()
+    assert "998.jpg" in dialog.inner_text() and page.locator(".sat-caption").count() == 1
+
+
+@in_chromium
+def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many(visit: Any) -> None:
+    photos = [Image.new("RGB", (35, 21), (number, 90, 90)) for number in range(12)]
+
+    def page_of(number: int) -> str:
+        both = [
+            one(source=f"{n}.jpg", photo=photos[n], words=["a", "dog", str(n % 2)] if one is caption else list("adb"))
+            for n in range(number)
+            for one in (caption, hard)
+        ]
+        return pages.captions_page([pages.with_image(one.to_dict(), one.photo) for one in both], title="photos")
+
+    few = visit(page_of(pages.FEW))
+    assert few.locator(".sat-caption").count() == 2 * pages.FEW and few.locator(".sat-tile, form").count() == 0
+    many = visit(page_of(12))
+    assert many.locator(".sat-tile").count() == 12 and many.locator(".sat-caption").count() == 0
+    assert many.locator(".sat-tile small").all_inner_texts()[:2] == ["soft · log p −3.25", "hard · log p −3.25"]
+    many.get_by_role("searchbox", name="Search").fill("1")
+    assert many.locator(".sat-tile").count() == 6 + 1  # said in six captions; 10.jpg and 11.jpg begin with it
+    many.get_by_role("combobox", name="Model").select_option("hard")
+    assert many.locator(".sat-tile").count() == 2 + 1
+
+
+@in_chromium
+def test_a_report_of_a_thousand_photos_draws_few(visit: Any, tmp_path: Path) -> None:
+    page = visit(report([evaluation(tmp_path, "soft", [f"a dog {n}" for n in range(1000)])], show=False).page)
+    assert 10 < page.locator(".sat-gallery .sat-tile").count() <= 120
+    becomes(lambda: page.locator(".sat-tile img[src]").count() > 0)
+    assert page.get_by_role("status").inner_text() == "All 1,000 photos."

@@ -3,7 +3,6 @@
 T words shown · R rows and C columns of places.
 """
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, read_object, shown, some
-from show_attend_tell.scoring.caption_files import read_evaluation
-from show_attend_tell.show.page import data_uri, document
+from show_attend_tell.files import read_object, shown, some
+from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
+from show_attend_tell.show.page import data_uri, document, packed
 
-SIDE = 224  # pixels of a photo's longer side in a report that holds its photos
-BYTES = 7_500  # of its JPEG, which a data: URI makes 10 kB of
+SIDE = 224  # pixels of a photo's longer side
+BYTES = 7_500  # of a photo's JPEG, which a data: URI makes 10 kB of
 
 CORPUS = [
     *(f"bleu_{n}{suffix}" for suffix in ("", "_no_brevity") for n in (1, 2, 3, 4)),
@@ -44,70 +43,67 @@ class Report:
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
     """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
 
-    With `sat evaluate --attention` it shows where each word looked. ``cards`` are models' cards by model name, of which
-    the page has those it needs. It holds a small copy of each photo. Raises `SatError` for a damaged evaluation, and
-    for two that are not of the same photos or not scored on the same tokens.
+    After `sat evaluate --attention` it shows where each word looked. ``cards`` are the texts of models' cards by model
+    name; the page holds those that it needs. The page holds a small copy of each photo. Raises `SatError` for a damaged
+    evaluation, and for two that are not of the same photos or were not scored on the same tokens.
     """
-    told = [read_evaluation(file) for file in files]
+    evaluations = [read_evaluation(file) for file in files]
     content = [read_object(file, "results") for file in files]
-    for other in told[1:]:
-        named = (*told[0].captions, *other.captions)
-        strangers = [photo for photo in named if photo not in told[0].captions or photo not in other.captions]
-        if strangers:
-            raise SatError(
-                f"{other.file} and {told[0].file} are not of the same photos: only one has {some(strangers)}"
-            )
-        if other.tokens != told[0].tokens:
-            raise SatError(
-                f"{other.file} was scored on {other.tokens} tokens and {told[0].file} on {told[0].tokens} tokens: "
-                "evaluate one again, with --tokens"
-            )
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        _check_alike(first, other)
+    models = _models(files, content)
     entries = [
         {entry["photo"]: (f"{file}: results[{index}]", entry) for index, entry in enumerate(found["results"])}
         for file, found in zip(files, content, strict=True)
     ]
     photos, missing = [], []
-    for name, references in tqdm(told[0].references.items(), desc="photos", unit="photo", disable=not show):
-        both = [found[name] for found in entries]
-        file = next((entry["file"] for _, entry in both if isinstance(entry.get("file"), str)), None)
+    for name, references in tqdm(first.references.items(), desc="photos", unit="photo", disable=not show):
+        found = [of_model[name] for of_model in entries]
+        file = next((entry["file"] for _, entry in found if isinstance(entry.get("file"), str)), None)
         image, size = _photo(file)
         if image is None:
             missing.append(name)
         known = {word for text in references for word in tokenise(text)} | FUNCTION_WORDS
-        photos.append(
-            {
-                "name": name,
-                "image": image,
-                "size": size,
-                "references": references,
-                "told": [_told(where, entry, known) for where, entry in both],
-            }
-        )
-    data = {
-        "title": " ".join(str(content[0][key]) for key in ("data", "split") if content[0].get(key)) or files[0].stem,
-        "tokens": told[0].tokens,
-        "models": _models(files, content),
-        "photos": photos,
-        "cards": {
-            name: card for name, card in (cards or {}).items() if name in {str(found.get("model")) for found in content}
-        },
-    }
-    return Report(
-        page=document(f"Report: {data['title']}", data, script="report.js", style="report.css"),
-        photos=len(photos),
-        missing=missing,
-        attention=any(entry["attention"] for photo in photos for entry in photo["told"]),
+        captions = [
+            _caption(where, entry, known, {"model": model["name"], "beam": model["beam"], "look": model["look"]})
+            for (where, entry), model in zip(found, models, strict=True)
+        ]
+        photos.append({"name": name, "image": image, "size": size, "references": references, "captions": captions})
+    title = " ".join(str(content[0][key]) for key in ("data", "split") if content[0].get(key)) or files[0].stem
+    known_cards = cards or {}
+    page = document(
+        f"Report: {title}",
+        photos,
+        cards={model["name"]: known_cards[model["model"]] for model in models if model["model"] in known_cards},
+        report={"tokens": first.tokens, "models": models},
     )
+    attention = any("attention" in caption for photo in photos for caption in photo["captions"])
+    return Report(page=page, photos=len(photos), missing=missing, attention=attention)
+
+
+def _check_alike(first: Evaluation, other: Evaluation) -> None:
+    """Raise `SatError` for two evaluations that are not of the same photos or were not scored on the same tokens."""
+    named = (*first.captions, *other.captions)
+    strangers = [photo for photo in named if photo not in first.captions or photo not in other.captions]
+    if strangers:
+        raise SatError(f"{other.file} and {first.file} are not of the same photos: only one has {some(strangers)}")
+    if other.tokens != first.tokens:
+        raise SatError(
+            f"{other.file} was scored on {other.tokens} tokens and {first.file} on {first.tokens} tokens: "
+            "evaluate one again, with --tokens"
+        )
 
 
 def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The models of the evaluations, each with a name of its own."""
     names = [str(found.get("model") or file.stem) for file, found in zip(files, content, strict=True)]
     if len(set(names)) < len(names):  # one model, decoded in two ways
         names = [f"{name} ({file.stem})" for name, file in zip(names, files, strict=True)]
     return [
         {
             "name": name,
-            "model": found.get("model"),
+            "model": str(found.get("model")),
             "beam": found.get("beam"),
             "look": found.get("look"),
             "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
@@ -128,19 +124,22 @@ def _photo(file: str | None) -> tuple[str | None, list[int] | None]:
     return data_uri(photo, SIDE, most=BYTES), list(photo.size)
 
 
-def _told(where: str, entry: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """What the report keeps of a caption; ``known`` are the words that are no mistake, having been said by people."""
+def _caption(where: str, entry: Mapping[str, Any], known: set[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report keeps of a caption; ``known`` are the words that people said of the photo, and function words."""
     words = entry["caption"].split()
+    attention = packed(where, entry.get("attention"), len(words))
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
         raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
     return {
+        "caption": " ".join(words),
         "words": words,
+        "settings": dict(settings),
         "unsupported": [index for index, word in enumerate(words) if not known.issuperset(tokenise(word))],
         "complete": entry.get("complete"),
         "log_probability": _rounded(where, entry, "log_probability", 3),
         **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
-        "attention": packed(where, entry.get("attention"), len(words)),
+        **({} if attention is None else {"attention": attention}),
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "places": _numbers(where, entry, "places", (len(words), 2)),
         "seen": _numbers(where, entry, "seen", (4,), 3),
@@ -151,31 +150,6 @@ def _told(where: str, entry: Mapping[str, Any], known: set[str]) -> dict[str, An
             }
             for number, other in enumerate(others)
         ],
-    }
-
-
-def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
-    """α (T, R, C) in 8 bits a place, in 255ths of each word's own peak; None for a caption that has none.
-
-    Raises `SatError`, saying ``where``, for what is not one map for each word.
-    """
-    if not attention:
-        return None
-    try:
-        alpha = np.asarray(attention, dtype=np.float64)
-    except (TypeError, ValueError):
-        alpha = np.empty(0)
-    if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
-        raise SatError(
-            f"{where}: 'attention' must be a map for each of {count(words, 'word')}, and is {shown(attention)}"
-        )
-    peaks = alpha.max(axis=(1, 2))
-    levels = (255 * alpha / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
-    return {
-        "rows": alpha.shape[1],
-        "columns": alpha.shape[2],
-        "peaks": [round(float(peak), 5) for peak in peaks],
-        "data": base64.b64encode(levels.tobytes()).decode(),
     }
 
 

@@ -115,7 +115,7 @@ def caption(
     from show_attend_tell.captioner import Captioner, Sampling
     from show_attend_tell.checkpoint.card import card
     from show_attend_tell.data.photos import find_photos
-    from show_attend_tell.show import page as viewer
+    from show_attend_tell.show import page
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
@@ -166,7 +166,9 @@ def caption(
                 first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
                 pictures += 1
             captions += [told.to_dict() for told in found] if json_file else []
-            shown += [viewer.with_image(told.to_dict(), told.photo) for told in found] if html_file else []
+            if html_file:
+                side = page.longest(len(files))
+                shown += [page.with_image(told.to_dict(), told.photo, side=side) for told in found]
     if json_file:
         text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
         gave(json_file, text)
@@ -178,7 +180,7 @@ def caption(
     if html_file and shown:
         title = files[0].name if len(files) == 1 else f"{len(files) - failed} photos"
         cards = {captioner.name: card(captioner.checkpoint, captioner.name) for captioner in captioners}
-        write_text(Path(html_file), viewer.page(shown, title=title, cards=cards))
+        write_text(Path(html_file), page.captions_page(shown, title=title, cards=cards))
         click.echo(f"a page of where each word looked: {html_file}", err=json_file == "-")
     if failed and len(files) > 1:
         fail(f"{failed} of {len(files)} photos could not be captioned, as said above", 1)

@@ -25,7 +25,7 @@ from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Photo
 from show_attend_tell.server.service import Service
-from show_attend_tell.show import page as viewer
+from show_attend_tell.show import page
 
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -238,8 +238,8 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
     cards = {model.name: card(model.checkpoint, model.name) for model in models}
     title = captions[0].source or "Show, Attend and Tell"
     return HTMLResponse(
-        viewer.page(
-            [viewer.with_image(caption.to_dict(), caption.photo) for caption in captions], title=title, cards=cards
+        page.captions_page(
+            [page.with_image(caption.to_dict(), caption.photo) for caption in captions], title=title, cards=cards
         )
     )
 
@@ -247,7 +247,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
 def pages(app: FastAPI) -> APIRouter:
     """What people look at: the web app, and the manual of the API."""
     router = APIRouter(include_in_schema=False)
-    sent = viewer.assets() | {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
+    sent = page.assets() | {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
 
     @router.get("/")
     async def index() -> Response:

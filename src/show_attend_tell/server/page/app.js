@@ -1,11 +1,11 @@
-/* The web app: photos come in, are sent to the server one by one, and each answer is given to the viewer. */
+/* The web app: photos come in, are sent to the server one by one, and each answer is drawn. */
 (() => {
   "use strict";
 
   const AT_ONCE = 4; // photos that are sent at a time
   const PREVIEW = 1600; // pixels of the longer side of what is shown
   const AGAIN = 2000; // milliseconds between looks whether a server that went away is back
-  const make = SatViewer.make;
+  const make = SatCaptions.make;
   const element = (id) => document.getElementById(id);
   const results = element("results"), model = element("model"), beam = element("beam");
   const photos = []; // those on the page, the newest first
@@ -133,7 +133,7 @@
       photo.size = [bitmap.width, bitmap.height];
       photo.image = URL.createObjectURL(blob);
       bitmap.close();
-      if (!photo.viewer) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
+      if (!photo.shown) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
     } catch {
       photo.image = null; // not a photo, which the server will say, or of a kind that it knows and the browser does not
     }
@@ -142,7 +142,7 @@
   function remove(photo) {
     photo.controller?.abort();
     photo.waiting = false;
-    photo.viewer?.destroy();
+    photo.shown?.destroy();
     if (photo.image) URL.revokeObjectURL(photo.image);
     const at = photos.indexOf(photo);
     photos.splice(at, 1);
@@ -181,7 +181,7 @@
         awaitServer();
       } else {
         done(photo);
-        if (!photo.viewer) photo.body.replaceChildren();
+        if (!photo.shown) photo.body.replaceChildren();
         fail(photo, error);
       }
     }
@@ -233,7 +233,7 @@
     await photo.ready;
     signal.throwIfAborted();
     photo.answer = answer;
-    photo.viewer?.destroy();
+    photo.shown?.destroy();
     photo.body.replaceChildren();
     const captions = answer.map((one) => ({
       ...one,
@@ -241,7 +241,7 @@
       size: photo.size ?? one.seen.slice(2),
       note: photo.image ? undefined : "this browser cannot show this kind of photo",
     }));
-    photo.viewer = SatViewer.mount(photo.body, captions, { cards });
+    photo.shown = SatCaptions.mount(photo.body, captions, { cards });
     photo.saves.hidden = false;
     say(photo, "");
     announce(answer.map((one) => `${photo.name}, by ${one.settings.model}: ${one.caption}`).join(". "));
@@ -321,6 +321,6 @@
     document.body.classList.remove("dragging");
     add(event.dataTransfer.files);
   });
-  document.querySelector(".sat-header").append(SatViewer.themeButton());
+  document.querySelector(".sat-header").append(SatCaptions.themeButton());
   const started = start();
 })();

@@ -1,7 +1,10 @@
-"""One viewer, in three hosts: the page of a caption, the report of an evaluation, the web app.
+"""Pages that show captions, each word with where the model looked: of a few photos, of many, or of an evaluation.
 
-The viewer itself is viewer.js and viewer.css; no framework, nothing fetched from a network. This module puts it and its
-data into one HTML file.
+- `captions.js` draws the captions of a photo; the web app uses it too.
+- `page.js` makes the page around them: an index to search and to sort, or the report of an evaluation.
+- `page.css` is the stylesheet of both.
+
+A page holds everything that it needs. This module puts the scripts, the stylesheet and the captions into one file.
 """
 
 import base64
@@ -14,48 +17,54 @@ from pathlib import Path, PurePath
 from string import Template
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, shown
 
 HERE = Path(__file__).parent
-LONGEST = 1000  # pixels of a photo's longer side in a page
+FEW = 10  # photos that a page shows in full
 
 
 def assets() -> dict[str, str]:
-    """The viewer's stylesheet and script by file name, for a server to send."""
-    return {name: (HERE / name).read_text(encoding="utf-8") for name in ("viewer.css", "viewer.js")}
+    """The stylesheet and the script that draw captions, by file name, for a server to send."""
+    return {name: (HERE / name).read_text(encoding="utf-8") for name in ("page.css", "captions.js")}
 
 
-def with_image(told: Mapping[str, Any], photo: Image.Image | None) -> dict[str, Any]:
-    """A caption as the viewer takes it: what `Caption.to_dict` says of it, with its photo.
+def longest(photos: int) -> int:
+    """How many pixels the longer side of a photo may have on a page of so many photos."""
+    return 1000 if photos <= FEW else 400
 
-    ``image`` is a data: URI of a JPEG of at most 1,000 pixels a side, ``size`` the photo's own [width, height], in
-    whose pixels ``seen`` is. Raises `SatError` for a caption without a photo.
+
+def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: int = longest(1)) -> dict[str, Any]:
+    """A caption as `captions_page` takes it: what `Caption.to_dict` says of it, with its photo.
+
+    ``image`` is a data: URI of a JPEG with at most ``side`` pixels a side. ``size`` is the photo's own [width, height];
+    ``seen`` is in its pixels. Raises `SatError` for a caption without a photo.
     """
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
-    return {**told, "image": data_uri(photo, LONGEST), "size": list(photo.size)}
+    attention = packed(f"the caption {caption['caption']!r}", caption["attention"], len(caption["words"]))
+    return {**caption, "attention": attention, "image": data_uri(photo, side), "size": list(photo.size)}
 
 
-def page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: Mapping[str, str] | None = None) -> str:
-    """One HTML page that shows captions and holds everything it needs; captions of one image stand side by side.
+def captions_page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: Mapping[str, str] | None = None) -> str:
+    """A page of captions in one HTML file; captions of one photo stand side by side.
 
-    ``captions`` are those of `with_image`, and ``cards`` the Markdown of models' cards by model name. Of a photo's path
-    the page keeps the name only.
+    ``captions`` are those of `with_image`, and ``cards`` the texts of the models' cards by model name. The page shows
+    up to `FEW` photos in full. More than that become an index that draws the photos near the window only. Of a photo's
+    path the page keeps the name only.
     """
-    images = list(dict.fromkeys(caption["image"] for caption in captions))  # each once, however many models spoke of it
-    where = {image: number for number, image in enumerate(images)}
-    told = [
-        {
-            **caption,
-            "image": where[caption["image"]],
-            "source": None if caption["source"] is None else PurePath(caption["source"]).name,
-        }
-        for caption in captions
-    ]
-    data = {"title": title, "images": images, "captions": told, "cards": dict(cards or {})}
-    return document(title, data, script="page.js")
+    photos: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for caption in captions:
+        key = caption["image"], caption["source"]
+        if key not in photos:
+            name = f"photo {len(photos) + 1}" if caption["source"] is None else PurePath(caption["source"]).name
+            photos[key] = {"name": name, "image": caption["image"], "size": caption["size"], "captions": []}
+        told = {name: value for name, value in caption.items() if name not in ("image", "size", "source")}
+        photos[key]["captions"].append(told)
+    return document(title, list(photos.values()), cards=cards)
 
 
 def frame(text: str) -> str:
@@ -66,26 +75,38 @@ def frame(text: str) -> str:
     )
 
 
-def document(title: str, data: Mapping[str, Any], *, script: str, style: str = "") -> str:
-    """A page of the viewer, its data and a script of this folder that brings the two together.
+def document(
+    title: str,
+    photos: Sequence[Mapping[str, Any]],
+    *,
+    cards: Mapping[str, str] | None = None,
+    report: Mapping[str, Any] | None = None,
+) -> str:
+    """The page of photos, or the report of an evaluation; page.js says what ``photos`` and ``report`` are.
 
-    The page's own policy allows these very scripts and styles, images that the page holds, and nothing else. ``style``
-    names a further stylesheet of this folder.
+    The page's own policy allows its script and its stylesheet, images that it holds, and nothing else.
     """
     found = assets()
-    scripts = found["viewer.js"] + (HERE / script).read_text(encoding="utf-8")
-    styles = found["viewer.css"] + ((HERE / style).read_text(encoding="utf-8") if style else "")
+    script = found["captions.js"] + (HERE / "page.js").read_text(encoding="utf-8")
+    style = found["page.css"]
+    data = {
+        "title": title,
+        "photos": photos,
+        "full": report is None and len(photos) <= FEW,
+        "cards": dict(cards or {}),
+        "report": report,
+    }
     policy = (
-        f"default-src 'none'; script-src {fingerprint(scripts)}; style-src {fingerprint(styles)}; img-src data:; "
+        f"default-src 'none'; script-src {fingerprint(script)}; style-src {fingerprint(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         policy=policy,
         title=html.escape(title.encode("utf-8", "replace").decode()),  # a file's name may hold what UTF-8 cannot
-        style=styles,
+        style=style,
         # in ASCII, and without "<", nothing in it can end the element that holds it
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        script=scripts,
+        script=script,
     )
 
 
@@ -97,7 +118,7 @@ def fingerprint(text: str) -> str:
 def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> str:
     """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels.
 
-    With ``most``, of at most that many bytes: coarser, and then smaller, until it is.
+    With ``most``, the JPEG has at most that many bytes: it is made coarser, then smaller, until it fits.
     """
     small = photo.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
@@ -107,3 +128,28 @@ def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> st
         if most is None or file.tell() <= most:
             return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
     return data_uri(small, max(1, longest * 3 // 4), most=most)
+
+
+def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
+    """α (T, R, C) in 8 bits a place, in 255ths of each word's own peak; None for a caption that has none.
+
+    Raises `SatError`, saying ``where``, for what is not one map for each word.
+    """
+    if not attention:
+        return None
+    try:
+        alpha = np.asarray(attention, dtype=np.float64)
+    except (TypeError, ValueError):
+        alpha = np.empty(0)
+    if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
+        raise SatError(
+            f"{where}: 'attention' must be a map for each of {count(words, 'word')}, and is {shown(attention)}"
+        )
+    peaks = alpha.max(axis=(1, 2))
+    levels = (255 * alpha / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
+    return {
+        "rows": alpha.shape[1],
+        "columns": alpha.shape[2],
+        "peaks": [round(float(peak), 5) for peak in peaks],
+        "data": base64.b64encode(levels.tobytes()).decode(),
+    }

@@ -1,14 +1,15 @@
-/* The viewer: a photo, its caption, and for each word where the model looked (α) and how much it relied on looking (β).
+/* Captions, each with its photo: for every word, where the model looked (α) and how much it relied on the photo (β).
 
-   SatViewer.mount(element, captions, {cards}) draws captions and answers {destroy()}. A caption is what
-   Caption.to_dict() gives, plus image (a data: or blob: URL, or null) and size ([width, height] of the photo that
-   `seen` is measured in); note, if given, is said beside its scores. Captions of one image stand side by side. cards
-   are the models' cards, as Markdown by model name. Text from outside is only ever made into text nodes. */
+   SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
+   Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
+   the photo, in whose pixels `seen` is). A caption may have a note, which stands beside its log p. Captions of one image
+   stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
+   text nodes. */
 (() => {
   "use strict";
 
   const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
-  const FLAT = 4; // the brightest is at least this many times the even share, so that a flat map looks flat
+  const FLAT = 4; // the brightest is at least this many times the average, so that a flat map looks flat
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const HEAT = [
@@ -129,7 +130,6 @@
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
     const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas);
-    photo.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     const readout = make("p", { class: "sat-readout" });
     const scale = maps && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
@@ -160,6 +160,7 @@
       make("div", { class: "sat-text" },
         make("p", { class: "sat-model" }, model), sentence, readout, scale, facts(), others(), card()),
     );
+    element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-cut" }, "no word"));
 
     /** What a word's attention says, in words. */
@@ -181,15 +182,15 @@
     }
 
     function facts() {
-      const settings = caption.settings || {}, told = [];
-      if (caption.note) told.push(caption.note);
-      if (caption.log_probability != null) told.push(`log p ${number(caption.log_probability)}`);
-      if (caption.agreement != null) told.push(`agreement ${caption.agreement.toFixed(2)}`);
-      if (settings.beam) told.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
-      else if (settings.sampling) told.push("words drawn at random");
-      if (settings.look && maps) told.push(settings.look === "expectation" ? "looks by expectation" : `looks at the ${settings.look} place`);
-      if (cropped) told.push("hatched: never seen by the model");
-      return make("p", { class: "sat-facts" }, told.join(" · "));
+      const settings = caption.settings || {}, found = [];
+      if (caption.note) found.push(caption.note);
+      if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
+      if (caption.agreement != null) found.push(`agreement ${caption.agreement.toFixed(2)}`);
+      if (settings.beam) found.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
+      else if (settings.sampling) found.push("words drawn at random");
+      if (settings.look && maps) found.push(settings.look === "expectation" ? "looks by expectation" : `looks at the ${settings.look} place`);
+      if (cropped) found.push("striped: never seen by the model");
+      return make("p", { class: "sat-facts" }, found.join(" · "));
     }
 
     function others() {
@@ -209,7 +210,7 @@
       const text = cards && Object.hasOwn(cards, model) ? cards[model] : null;
       if (!text) return null;
       return make("details", { class: "sat-more" }, make("summary", {}, "The model’s card"),
-        make("div", { class: "sat-card" }, markdown(text)));
+        make("pre", { class: "sat-card" }, text));
     }
 
     function travel(event) {
@@ -235,14 +236,15 @@
     function show(index) {
       current = index;
       buttons.forEach((button, other) => button.classList.toggle("sat-on", other === index));
-      readout.replaceChildren(...said());
+      readout.replaceChildren(...reading());
       redraw(true);
     }
 
-    function said() {
+    function reading() {
       if (current !== null) return [make("b", {}, words[current]), ` ${story(current)}`];
       if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
-      return [`Point at a word, tap it, or use the arrow keys.${gate ? " The bar under a word is its β: how much it relied on looking." : ""}`];
+      const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
+      return [`Point at a word, tap it, or use the arrow keys. α is a place’s share of the looking.${bar}`];
     }
 
     /** The strength, 0 to 1, of every cell for the current word. */
@@ -277,9 +279,9 @@
 
     function say() {
       if (!smoothed) return;
-      scale.lastChild.textContent = view.stretch
-        ? "brightest: each word’s own peak"
-        : `brightest: α ${white.toFixed(3)}, smoothed; even attention is ${even.toFixed(4)}`;
+      const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"];
+      const full = view.stretch ? "on a scale of this word’s own" : `${times(white / even)} the average`;
+      scale.lastChild.textContent = `${least}: looked little · ${most}: looked most, ${full}`;
     }
 
     const colours = new OffscreenCanvas(CELLS, CELLS);
@@ -324,6 +326,7 @@
 
   const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
   const number = (value) => value.toFixed(2).replace("-", "−");
+  const times = (ratio) => `${ratio < 9.95 ? ratio.toFixed(1).replace(/\.0$/, "") : ratio.toFixed(0)} times`;
 
   /** Fade and hatch what the encoder never saw. */
   function hatch(context, wide, high, [left, top, right, bottom], ratio) {
@@ -345,44 +348,6 @@
     context.restore();
   }
 
-  // A model's card
-
-  /** The elements of the little Markdown that cards are written in: headings, lists, tables, paragraphs. */
-  function markdown(text) {
-    return text.trim().split(/\n\s*\n/).flatMap((block) => {
-      const lines = block.split("\n"), heading = /^(#+) (.*)$/.exec(lines[0]);
-      if (heading) {
-        const rest = lines.slice(1).join("\n");
-        const element = make(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(heading[2]));
-        return rest.trim() ? [element, ...markdown(rest)] : [element];
-      }
-      if (lines.every((line) => line.startsWith("|"))) {
-        const cells = (line, tag) => make("tr", {},
-          line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => make(tag, {}, inline(cell.trim()))));
-        return [make("div", { class: "sat-wide" }, make("table", {}, make("thead", {}, cells(lines[0], "th")),
-          make("tbody", {}, lines.slice(2).map((line) => cells(line, "td")))))];
-      }
-      if (lines.every((line) => /^- |^  /.test(line)))
-        return [make("ul", {}, block.split(/\n(?=- )/).map((item) => make("li", {}, inline(item.replace(/^- /, "")))))];
-      return [make("p", {}, inline(block))];
-    });
-  }
-
-  function inline(text) {
-    const parts = [], marks = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|\[([^\]]+)\]\((https?:[^)\s]+)\)/g;
-    let end = 0;
-    for (const found of text.matchAll(marks)) {
-      const [all, code, strong, soft, label, target] = found;
-      parts.push(text.slice(end, found.index));
-      if (code) parts.push(make("code", {}, code));
-      else if (strong) parts.push(make("strong", {}, strong));
-      else if (soft) parts.push(make("em", {}, soft));
-      else parts.push(make("a", { href: target, rel: "noreferrer" }, label));
-      end = found.index + all.length;
-    }
-    return [...parts, text.slice(end)];
-  }
-
   // All together
 
   function mount(element, captions, { cards = {} } = {}) {
@@ -402,7 +367,7 @@
         choice("Light", false), choice("Heat", true)),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Stretch each word")));
-    const root = make("div", { class: "sat-viewer" }, tools || null);
+    const root = make("div", { class: "sat-captions" }, tools || null);
     for (const group of photos.values()) {
       const found = group.map((caption) => panel(caption, view, cards));
       panels.push(...found);
@@ -430,5 +395,5 @@
     }, "◐");
   }
 
-  globalThis.SatViewer = { mount, make, smooth, themeButton };
+  globalThis.SatCaptions = { mount, make, smooth, themeButton };
 })();
