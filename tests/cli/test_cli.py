@@ -211,7 +211,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     text = picture.read_text(encoding="utf-8")
     title = text.split("</title>")[0]
     assert picture.name == "photo1.svg" and all(caption["caption"] in title for caption in captions)
-    assert "yellow is α" in text and 'fill="#121316"' in text
+    assert "yellow: looked most" in text and 'fill="#121316"' in text
     alone = sat("caption", photo, "--model", hard, "--look", "likeliest").stdout.splitlines()[0]
     assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
 

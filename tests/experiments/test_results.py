@@ -1,0 +1,80 @@
+"""What ships and the documents say what the evaluations in experiments/results/ say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import results
+import tables
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.find import SHIPPED
+
+MODELS = ("flickr8k-soft", "flickr8k-hard")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: Path) -> None:
+    """Loaded and described again they are the same, byte for byte, and so are their cards."""
+    folder = tmp_path / name
+    folder.mkdir()
+    Checkpoint.load(SHIPPED / name).describe(folder)
+    for file in ("config.json", "README.md"):
+        assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file
+
+
+def test_hard_attention_ships_hard() -> None:
+    decoding = Checkpoint.load(SHIPPED / "flickr8k-hard").decoding
+    assert decoding.look == "likeliest"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cards_have_the_scores_of_the_evaluations(name: str) -> None:
+    card = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
+    kept = results.read(f"{name}-test")
+    assert {key: kept[key] for key in card if key in kept} == card
+
+
+# The evaluations that are kept, and the tables
+
+
+def test_the_tables_of_the_documents_are_those_of_the_evaluations() -> None:
+    found = []
+    for document in tables.documents():
+        text = document.read_text(encoding="utf-8")
+        assert tables.with_tables(text) == text, f"{document}: python experiments/tables.py writes its tables anew"
+        found += [(document.name, name) for _, name, _ in tables.BLOCK.findall(text)]
+        assert text.count("<!-- table ") == len(tables.BLOCK.findall(text)), document
+    assert ("README.md", "scores") in found
+    assert any(name == "evaluations" for _, name in found)
+
+
+def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> None:
+    size = sum(file.stat().st_size for file in results.RESULTS.iterdir())
+    assert size <= 5_000_000
+    for name in results.names():
+        found = results.read(name)
+        assert set(found["results"][0]) <= set(results.OF_A_PHOTO)
+        assert found["captions"] == len(found["results"]) == 1000
+        assert all("/" not in entry["photo"] for entry in found["results"])
+        assert found["command"] == results.command(found)
+    listed = re.findall(r"^\| (\S+) \|.*`(sat .*)` \|$", (results.RESULTS / "README.md").read_text(), re.MULTILINE)
+    assert listed == [(name, results.read(name)["command"]) for name in results.names()]
+
+
+def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path: Path) -> None:
+    entry = {"photo": "a.jpg", "file": "/home/me/a.jpg", "caption": "a dog", "references": ["a cat"], "cider": 1.23456}
+    figures = {"agreement": 96.0, "model": "m", "data": "d", "split": "val", "beam": 3, "look": "sampled"}
+    figures |= {"length_normalisation": 0.5, "meteor": None, "meteor_missing": "no Java", "cider": 1.23456}
+    for name in ("one", "two"):
+        results.keep({**figures, "results": [entry]}, name, tmp_path)
+    found = results.read("one", tmp_path)
+    assert found["reranker_weight"] == 96.0 and found["cider"] == 1.23456 and "meteor_missing" not in found
+    assert found["results"] == [{"photo": "a.jpg", "caption": "a dog", "cider": 1.23}]
+    assert found["command"] == (
+        "sat evaluate --model m --data d/ --split val --beam 3 --look sampled --length-normalisation 0.5 "
+        "--reranker-weight 96"
+    )
+    one, two = (tmp_path / f"{name}.json.gz" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()  # whenever it was written
