@@ -1,8 +1,11 @@
 """What a user holds: any photo, one or several, gives the same caption, with honest evidence for it."""
 
 import dataclasses
+import gc
+import inspect
 import io
 import json
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,13 @@ import torch
 from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
 from PIL import Image
 
+import show_attend_tell.captioner as captioner_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.model.search as search_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LOOKS
 
@@ -118,8 +123,142 @@ def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list
     with pytest.raises(SatError, match="not a int"):
         captioner([3])
     for nothing in (3, None):
-        with pytest.raises(SatError, match=f"{nothing} is no photo: give a path"):
+        with pytest.raises(SatError, match=f"{nothing} is not a photo: give a path"):
             captioner(nothing)
+
+
+@pytest.fixture
+def files(photos: list[Image.Image], tmp_path: Path) -> list[Path]:
+    """The fixture's photos in files, the fourth of which is damaged."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number, photo in enumerate(photos):
+        photo.save(folder / f"{number}.png")
+    (folder / "3.png").write_text("no photo")
+    return [folder / f"{number}.png" for number in range(len(photos))]
+
+
+def test_a_bad_photo_is_skipped_if_asked(captioner: Captioner, files: list[Path]) -> None:
+    with pytest.raises(SatError, match=r"3\.png: not a photo"):
+        captioner(files)
+    with pytest.warns(UserWarning, match=r"1 of 11 photos skipped: .*3\.png: not a photo"):
+        found = captioner(files, errors="skip")
+    assert [caption is None for caption in found] == [number == 3 for number in range(11)]
+    with pytest.warns(UserWarning, match="1 of 3 photos skipped"):
+        some = captioner((file for file in files[2:5]), errors="skip", batch_size=2)
+    for ours, expected in ((some[0], found[2]), (some[2], found[4])):
+        assert ours is not None and expected is not None
+        same(ours, expected, 1e-5)
+
+
+def test_one_photo_at_a_time_is_held_in_memory(
+    captioner: Captioner, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Any] = []
+    most = 0
+
+    def opened(photo: Any) -> Image.Image:
+        nonlocal most
+        image = open_photo(photo)
+        held.append(weakref.ref(image))
+        most = max(most, sum(one() is not None for one in held))
+        return image
+
+    del files[3]
+    monkeypatch.setattr(captioner_module, "open_photo", opened)
+    captions = captioner(files)
+    gc.collect()
+    assert len(held) == len(captions) == 10 and most == 1
+    assert not any(one() is not None for one in held)
+    photo = captions[5].photo
+    assert photo is not None and photo.tobytes() == open_photo(files[5]).tobytes()
+
+
+def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(
+    captioner: Captioner, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files[0].parent)
+    caption = captioner("0.png")
+    monkeypatch.chdir(tmp_path)
+    assert caption.source == "0.png" and caption.size == (50, 30)
+    before = caption.picture().tobytes()
+    caption.save("looked.html")
+    assert caption._repr_html_() is not None
+    files[0].unlink()
+    for ask in (lambda: caption.photo, caption.picture, caption.html, lambda: caption.save("looked.png")):
+        with pytest.raises(SatError, match=r"0\.png: no such file"):
+            ask()
+    assert caption._repr_html_() is None and str(caption)  # Jupyter then shows the text
+    assert before and not Path("looked.png").exists()
+
+
+def test_of_a_photo_from_memory_a_caption_keeps_a_small_copy(
+    captioner: Captioner, photos: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = photos[0].resize((1250, 750), Image.Resampling.NEAREST)
+    caption = captioner(large)
+    assert caption.size == (1250, 750) and caption.seen == (0, 0, 1250, 750) and large.size == (1250, 750)
+    assert caption.photo is not None and caption.photo.size == (1000, 600)
+    assert caption.to_dict()["size"] == [1250, 750]
+    monkeypatch.setattr(captioner_module, "KEPT", 5000)
+    whole = captioner(large)
+    assert whole.photo is not None and whole.photo.size == (1250, 750)
+    drawn, expected = (np.asarray(each.picture(), dtype=float) for each in (caption, whole))
+    assert drawn.shape == expected.shape and np.abs(drawn - expected).mean() < 2  # the maps lie where they did
+
+
+def test_progress_is_shown_for_more_than_a_few_photos(
+    captioner: Captioner, photos: list[Image.Image], capsys: pytest.CaptureFixture[str]
+) -> None:
+    captioner(photos[:3])
+    captioner(photos, progress=False)
+    assert capsys.readouterr() == ("", "")
+    captioner(photos)
+    shown = capsys.readouterr()
+    assert shown.out == "" and "11 of 11 photos" in shown.err
+    captioner(photos[:3], progress=True)
+    assert "3 of 3 photos" in capsys.readouterr().err
+
+
+def test_an_editor_can_complete_the_options() -> None:
+    parameters = inspect.signature(Captioner.__call__).parameters
+    assert not [name for name, one in parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]
+    expected = {"beam", "look", "length_normalisation", "reranker_weight", "sampling", "seed", "batch_size", "errors"}
+    assert expected <= parameters.keys()
+
+
+WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
+    lambda captioner, caption, photo: captioner([3]),
+    lambda captioner, caption, photo: captioner(photo, beam="3"),
+    lambda captioner, caption, photo: captioner(photo, beam=2.5),
+    lambda captioner, caption, photo: captioner(photo, look=3),
+    lambda captioner, caption, photo: captioner(photo, length_normalisation="1"),
+    lambda captioner, caption, photo: captioner(photo, reranker_weight=[1]),
+    lambda captioner, caption, photo: captioner(photo, sampling={"temperature": 1}),
+    lambda captioner, caption, photo: captioner(photo, sampling=Sampling(temperature="hot")),  # type: ignore[arg-type]
+    lambda captioner, caption, photo: captioner(photo, sampling=Sampling(top_k=1.5)),  # type: ignore[arg-type]
+    lambda captioner, caption, photo: captioner(photo, seed="one"),
+    lambda captioner, caption, photo: captioner(photo, batch_size="8"),
+    lambda captioner, caption, photo: captioner(photo, errors="ignore"),
+    lambda captioner, caption, photo: captioner.log_probability(photo, 3),
+    lambda captioner, caption, photo: captioner.log_probability(3, "word3"),
+    lambda captioner, caption, photo: captioner.log_probability(photo, "word3", seed="one"),
+    lambda captioner, caption, photo: captioner.save(3),
+    lambda captioner, caption, photo: Captioner.from_pretrained(3),  # type: ignore[arg-type]
+    lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3),  # type: ignore[arg-type]
+    lambda captioner, caption, photo: caption.save(3),
+    lambda captioner, caption, photo: caption.picture(beside=caption),
+    lambda captioner, caption, photo: caption.html(beside=["a dog"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_a_wrong_type_is_a_mistake_that_is_told(
+    number: int, captioner: Captioner, photos: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    with pytest.raises(SatError, match=r": |not a"):
+        WRONG[number](captioner, captioner(photos[0]), photos[0])
 
 
 # Batches change nothing
@@ -146,11 +285,11 @@ def test_batched_equals_one_by_one(
     encoder = small_encoder()
     captioner = Captioner(small_checkpoint(encoder, attention=attention, gate=attention == "soft"), encoder)
     alone = [captioner(photo, **options) for photo in photos]
-    together = captioner.caption(photos, batch_size=len(photos), **options)
-    some = captioner.caption(photos[::-1], batch_size=3, **options)[::-1]
-    among_others = captioner.caption([photos[4], photos[9], photos[0]], **options)
+    together = captioner(photos, batch_size=len(photos), **options)
+    some = captioner(photos[::-1], batch_size=3, **options)[::-1]
+    among_others = captioner([photos[4], photos[9], photos[0]], **options)
     monkeypatch.setattr(search_module, "CPU_PATHS", 12)
-    parted = captioner.caption(photos, batch_size=len(photos), **options)
+    parted = captioner(photos, batch_size=len(photos), **options)
     for found in (together, some, parted):
         for ours, expected in zip(found, alone, strict=True):
             same(ours, expected, 1e-5)
@@ -289,7 +428,7 @@ def test_to_dict_is_complete_and_plain(
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
-    fields = {field.name for field in dataclasses.fields(Caption)} - {"photo"}
+    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept"}
     assert values.keys() == fields | {"caption"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     assert values["source"] == str(tmp_path / "photo.png") and values["seen"] == [0, 0, 50, 30]
@@ -316,7 +455,7 @@ def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list
     framed = captioner(photos[0], look="likeliest").picture()
     assert framed.tobytes() != picture.tobytes()
     with pytest.raises(SatError, match="no photo or no attention"):
-        dataclasses.replace(caption, photo=None).picture()
+        dataclasses.replace(caption, kept=None).picture()
     with pytest.raises(SatError, match="no photo or no attention"):
         dataclasses.replace(caption, attention=None).picture()
 
@@ -381,11 +520,11 @@ def test_a_saved_captioner_is_the_same_captioner(
     [
         ({"beam": 0}, "beam is 0"),
         ({"look": "away"}, "look is 'away'"),
-        ({"sampling": {"temperature": 0}}, "temperature 0"),
-        ({"sampling": {"top_k": -1}}, "top_k -1"),
-        ({"sampling": {"top_p": 1.5}}, "top_p 1.5"),
-        ({"sampling": {"captions": 0}}, "captions"),
-        ({"batch_size": 0}, "batch_size is 0"),
+        ({"sampling": {"temperature": 0}}, "temperature is 0: give a number above 0"),
+        ({"sampling": {"top_k": -1}}, "top_k is -1: give a whole number from 0"),
+        ({"sampling": {"top_p": 1.5}}, "top_p is 1.5: give a number above 0"),
+        ({"sampling": {"captions": 0}}, "captions is 0"),
+        ({"batch_size": 0}, "batch_size is 0: give a whole number of at least 1"),
     ],
     ids=str,
 )

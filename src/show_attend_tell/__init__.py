@@ -9,12 +9,13 @@ If PyTorch is not imported yet, importing this package sets ``OMP_WAIT_POLICY=pa
 while they wait (see `show_attend_tell.threads`). An environment that says how threads wait is left as it is.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from show_attend_tell import threads
 from show_attend_tell.errors import SatError
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing typing takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from show_attend_tell.captioner import Caption, Captioner, Sampling
 
 threads.wait_asleep()
@@ -23,7 +24,7 @@ __version__ = "0.1.0"
 __all__ = ["Caption", "Captioner", "Sampling", "SatError"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """The captioner's names, imported at first use: `sat --help` need not wait for PyTorch."""
     if name in __all__:
         from show_attend_tell import captioner

@@ -6,33 +6,40 @@ T words, end token excluded · L places in a grid of rows and columns.
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Annotated, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import Field
 from torch import Tensor
+from tqdm import tqdm
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, join
 from show_attend_tell.checkpoint.find import find_model, model_name
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.photos import Photo, is_photo, open_photo
+from show_attend_tell.data.settings import Count, CountOrNone, Rate, settings
 from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import count, replace, shown, some
 from show_attend_tell.model.attention import Look, LookName, look_by_name
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, beam_search, check_sampling, photos_together, ranked, sample
+from show_attend_tell.model.search import Hypothesis, beam_search, photos_together, ranked, sample
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 from show_attend_tell.vision.encoder import Encoder
 
-Photo = str | os.PathLike[str] | Image.Image | NDArray[Any]
+KEPT = 1000  # pixels of the longer side of a photo that a caption holds
+FEW = 8  # photos that are captioned without showing the progress
+PROGRESS = "{n_fmt} of {total_fmt} photos |{bar:30}| {elapsed} gone, {remaining} left"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,11 +56,21 @@ class Caption:
     settings: dict[str, Any]  # model, beam or sampling, look, seed
     agreement: float | None = None  # with the photo's visual n-grams, 0 to about 1; None where nothing ranks
     source: str | None = None  # the photo's path, when it came from one
-    photo: Image.Image | None = field(default=None, repr=False)
+    size: tuple[int, int] | None = None  # the photo's width and height in pixels
     seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
+    kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
         return " ".join(self.words)
+
+    @property
+    def photo(self) -> Image.Image | None:
+        """The photo, upright and in RGB, or None for a caption without one.
+
+        A photo that came from a file is read from it again each time, so that many captions take little memory. Of any
+        other photo this is a copy, with at most 1,000 pixels a side. Raises `SatError` for a file that is gone.
+        """
+        return open_photo(self.kept) if isinstance(self.kept, Path) else self.kept
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the photo itself."""
@@ -72,6 +89,7 @@ class Caption:
             "places": None if self.places is None else self.places.tolist(),
             "agreement": self.agreement,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
+            "size": None if self.size is None else list(self.size),
             "seen": None if self.seen is None else list(self.seen),
             "settings": self.settings,
         }
@@ -82,12 +100,15 @@ class Caption:
         Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
         cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        told = [page.with_image(caption.to_dict(), caption.photo) for caption in (self, *beside)]
+        told = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(beside)]
         return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
-        """How Jupyter shows a caption; without its photo it has only its text."""
-        return None if self.photo is None else page.frame(self.html())
+        """How Jupyter shows a caption; without its photo, or when the photo's file is gone, it has only its text."""
+        try:
+            return page.frame(self.html())
+        except SatError:
+            return None
 
     def picture(
         self,
@@ -105,7 +126,7 @@ class Caption:
         for a caption without its photo or of a model without attention.
         """
         style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
-        return pictures.strip([caption._exhibit() for caption in (self, *beside)], style)
+        return pictures.strip([caption._exhibit() for caption in self._with(beside)], style)
 
     def save(
         self,
@@ -122,7 +143,7 @@ class Caption:
         .webp, which move from word to word; or .html, a page to explore, whose reader chooses colours and scale. The
         options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
         """
-        file = Path(file)
+        file = path_of(file)
         form = file.suffix.lower().removeprefix(".")
         if form not in (*pictures.FORMATS, "html"):
             raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
@@ -130,20 +151,30 @@ class Caption:
             text = self.html(beside=beside)
             replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
-            exhibits = [caption._exhibit() for caption in (self, *beside)]
+            exhibits = [caption._exhibit() for caption in self._with(beside)]
             style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
             replace(file, lambda scratch: pictures.save(scratch, exhibits, style, form=form))
 
+    def _with(self, beside: Sequence["Caption"]) -> list["Caption"]:
+        """This caption and those beside it."""
+        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in beside):
+            raise SatError(f"beside is {shown(beside)}: give a list of captions")
+        return [self, *beside]
+
     def _exhibit(self) -> Exhibit:
-        if self.photo is None or self.seen is None or self.attention is None:
+        photo = self.photo
+        if photo is None or self.seen is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
+        width, height = self.size or photo.size
+        x, y = photo.width / width, photo.height / height
+        left, top, right, bottom = self.seen
         log_probability = f"{self.log_probability:.2f}".replace("-", "−")
         return Exhibit(
-            photo=self.photo,
+            photo=photo,
             words=self.words,
             attention=self.attention,
             gate=self.gate,
-            seen=self.seen,
+            seen=(left * x, top * y, right * x, bottom * y),
             places=self.places,
             title=f"{self}{'' if self.complete else ' …'}",
             note=f"{self.settings['model']} · look: {self.settings['look']} · log p {log_probability}",
@@ -188,6 +219,8 @@ class Captioner:
         """
         if not names_or_paths:
             raise SatError("there is no model to load: give a name, a folder or a hub id")
+        for name in names_or_paths:
+            path_of(name)
         folders = [find_model(os.fspath(name)) for name in names_or_paths]
         names, checkpoints = [model_name(folder) for folder in folders], [Checkpoint.load(folder) for folder in folders]
         name, checkpoint = " + ".join(names), checkpoints[0] if len(names) == 1 else join(names, checkpoints)
@@ -195,24 +228,13 @@ class Captioner:
         return cls(checkpoint, encoder, name=name, device=pick_device(device))
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
-        """Write the model as a checkpoint folder, with ``bits`` a weight."""
-        self.checkpoint.save(folder, bits=bits)
+        """Write the model as a checkpoint folder, with ``bits`` bits per weight."""
+        self.checkpoint.save(path_of(folder), bits=bits)
 
     @overload
-    def __call__(self, photos: Photo, **options: Any) -> Caption: ...
-    @overload
-    def __call__(self, photos: Iterable[Photo], **options: Any) -> list[Caption]: ...
-    def __call__(self, photos: Any, **options: Any) -> Caption | list[Caption]:
-        """Caption one photo, or several in batches; the options are `caption`'s."""
-        if isinstance(photos, (str, os.PathLike, Image.Image, np.ndarray)):
-            return self.caption([photos], **options)[0]
-        if not isinstance(photos, Iterable):
-            raise SatError(f"{photos!r} is no photo: give a path, a PIL image, an array, or several of them")
-        return self.caption(list(photos), **options)
-
-    def caption(
+    def __call__(  # type: ignore[overload-overlap]  # an open file is iterable too, and yet it is one photo
         self,
-        photos: Sequence[Photo],
+        photos: Photo,
         *,
         beam: int | None = None,
         look: LookName | None = None,
@@ -221,35 +243,160 @@ class Captioner:
         sampling: "Sampling | None" = None,
         seed: int = 0,
         batch_size: int = 8,
-    ) -> list[Caption]:
-        """Caption photos; what is not given is the checkpoint's default.
+        errors: Literal["raise"] = "raise",
+        progress: bool | None = None,
+    ) -> Caption: ...
+    @overload
+    def __call__(
+        self,
+        photos: Iterable[Photo],
+        *,
+        beam: int | None = None,
+        look: LookName | None = None,
+        length_normalisation: float | None = None,
+        reranker_weight: float | None = None,
+        sampling: "Sampling | None" = None,
+        seed: int = 0,
+        batch_size: int = 8,
+        errors: Literal["raise"] = "raise",
+        progress: bool | None = None,
+    ) -> list[Caption]: ...
+    @overload
+    def __call__(
+        self,
+        photos: Iterable[Photo],
+        *,
+        beam: int | None = None,
+        look: LookName | None = None,
+        length_normalisation: float | None = None,
+        reranker_weight: float | None = None,
+        sampling: "Sampling | None" = None,
+        seed: int = 0,
+        batch_size: int = 8,
+        errors: Literal["skip"],
+        progress: bool | None = None,
+    ) -> list[Caption | None]: ...
+    def __call__(
+        self,
+        photos: Any,
+        *,
+        beam: int | None = None,
+        look: LookName | None = None,
+        length_normalisation: float | None = None,
+        reranker_weight: float | None = None,
+        sampling: "Sampling | None" = None,
+        seed: int = 0,
+        batch_size: int = 8,
+        errors: Literal["raise", "skip"] = "raise",
+        progress: bool | None = None,
+    ) -> Caption | list[Caption] | list[Caption | None] | None:
+        """Caption one photo, or several; a photo is anything that `open_photo` opens.
 
-        A photo is a path, a PIL image or an array of any mode. ``sampling`` draws the words instead of searching.
-        ``seed`` decides everything that is drawn, for each photo together with its own pixels, so that a photo's
-        caption does not depend on its batch. Raises `SatError` for a
-        photo that cannot be read.
+        Args:
+            photos: One photo, or several in a list or a generator. Only one is held in memory at a time.
+            beam: Beam width; 1 is greedy search.
+            look: How attention is read: "expectation" (weighted mean), "likeliest" (the top place) or "sampled" (a
+                random place).
+            length_normalisation: Exponent γ of the caption score log p / length^γ.
+            reranker_weight: Weight ω of the reranker in the caption score.
+            sampling: How to draw words at random, instead of searching for the likeliest.
+            seed: Random seed. What is drawn for a photo depends on the seed and the photo's pixels, not on the photos
+                beside it.
+            batch_size: Number of photos that are encoded and searched together.
+            errors: What a photo that cannot be read does: "raise" a `SatError`, or "skip" it. A skipped photo has None
+                in the list, and a warning says how many there are.
+            progress: Whether a bar on standard error shows the progress; by default for a list of more than 8 photos.
+
+        What is None is the checkpoint's default. Raises `SatError` for a photo that cannot be read and for a wrong
+        value.
         """
         decoding = self.checkpoint.decoding.but(
             beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
         )
-        if batch_size < 1:
-            raise SatError(f"batch_size is {batch_size}: give at least 1")
-        captions: list[Caption] = []
-        for start in range(0, len(photos), batch_size):
-            batch = photos[start : start + batch_size]
-            images = [open_photo(photo) for photo in batch]
-            pixels = torch.stack([self.encoder.preprocessing(image) for image in images])
-            found = self.search(
-                self.encoder.annotate(pixels.to(self.device)),
+        if errors not in ("raise", "skip"):
+            raise SatError(f"errors is {errors!r}: give 'raise' or 'skip'")
+        one = is_photo(photos)
+        if not one and not isinstance(photos, Iterable):
+            what = "None" if photos is None else shown(photos)
+            raise SatError(
+                f"{what} is not a photo: give a path, bytes, a file object, a PIL image, an array, a tensor, or "
+                "several of them in a list"
+            )
+        total = 1 if one else len(photos) if isinstance(photos, Sized) else None
+        bar = progress_bar(total, show=progress if progress is not None else (total or 0) > FEW)
+        found: list[Caption | None] = []
+        skipped: list[str] = []
+        with bar:
+            for caption in self.stream(
+                [photos] if one else photos,
                 decoding,
                 sampling=sampling,
-                seeds=[photo_seed(seed, part.numpy().tobytes()) for part in pixels],
-            )
-            for photo, image, hypotheses in zip(batch, images, found, strict=True):
-                source = os.fspath(photo) if isinstance(photo, (str, os.PathLike)) else None
-                caption = self.caption_of(hypotheses, decoding, sampling, seed, size=image.size, source=source)
-                captions.append(dataclasses.replace(caption, photo=image))
-        return captions
+                seed=seed,
+                batch_size=batch_size,
+                errors=errors,
+            ):
+                if isinstance(caption, SatError):
+                    skipped.append(str(caption))
+                found.append(None if isinstance(caption, SatError) else caption)
+                bar.update()
+        if skipped:
+            warnings.warn(f"{len(skipped)} of {count(len(found), 'photo')} skipped: {some(skipped)}", stacklevel=2)
+        return found[0] if one else found
+
+    def stream(
+        self,
+        photos: Iterable[Photo],
+        decoding: Decoding,
+        *,
+        sampling: "Sampling | None" = None,
+        seed: int = 0,
+        batch_size: int = 8,
+        errors: Literal["raise", "skip"] = "raise",
+    ) -> Iterator[Caption | SatError]:
+        """Caption photos as they are asked for, ``batch_size`` at a time.
+
+        With errors "skip", a photo that cannot be read gives its `SatError` in place of a caption. Raises `SatError`
+        for such a photo otherwise, for a wrong value, and when the decoding uses a reranker and the model has none.
+        """
+        self.check_decoding(decoding)
+        whole("seed", seed)
+        whole("batch_size", batch_size, least=1)
+        if sampling is not None and not isinstance(sampling, Sampling):
+            raise SatError(f"sampling is {shown(sampling)}: give Sampling(temperature=0.7), for example")
+        waiting = iter(photos)
+        while batch := [self._prepared(photo, errors) for photo in islice(waiting, batch_size)]:
+            good = [photo for photo in batch if isinstance(photo, _Prepared)]
+            captions: list[Caption] = []
+            if good:
+                found = self.search(
+                    self.encoder.annotate(torch.stack([photo.pixels for photo in good]).to(self.device)),
+                    decoding,
+                    sampling=sampling,
+                    seeds=[photo_seed(seed, photo.pixels.numpy().tobytes()) for photo in good],
+                )
+                for photo, hypotheses in zip(good, found, strict=True):
+                    caption = self.caption_of(
+                        hypotheses, decoding, sampling, seed, size=photo.size, source=photo.source
+                    )
+                    captions.append(dataclasses.replace(caption, kept=photo.kept))
+            rest = iter(captions)
+            yield from (next(rest) if isinstance(photo, _Prepared) else photo for photo in batch)
+
+    def _prepared(self, photo: Photo, errors: Literal["raise", "skip"]) -> "_Prepared | SatError":
+        """What is needed of a photo, without holding it."""
+        try:
+            image = open_photo(photo)
+        except SatError as error:
+            if errors == "raise":
+                raise
+            return error.with_traceback(None)  # which would hold the photo
+        pixels, size = self.encoder.preprocessing(image), image.size
+        if isinstance(photo, (str, os.PathLike)):
+            path = os.fsdecode(photo)
+            return _Prepared(pixels, size, path, Path(path).absolute())
+        if max(size) > KEPT:
+            image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)
+        return _Prepared(pixels, size, None, image)
 
     def search(
         self,
@@ -325,14 +472,14 @@ class Captioner:
             return None if tensor is None else tensor.cpu().numpy()
 
         attention, places = array(best.alpha), array(best.places)
-        settings: dict[str, Any] = {"model": self.name, "look": decoding.look}
+        made: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if sampling is None:
-            settings |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
-            settings |= {"reranker_weight": decoding.reranker_weight} if self.reranker is not None else {}
+            made |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+            made |= {"reranker_weight": decoding.reranker_weight} if self.reranker is not None else {}
         else:
-            settings |= {"sampling": dataclasses.asdict(sampling)}
+            made |= {"sampling": dataclasses.asdict(sampling)}
         if sampling is not None or decoding.look == "sampled":
-            settings["seed"] = seed
+            made["seed"] = seed
         return Caption(
             words=vocabulary.decode(best.words),
             log_probability=best.log_probability,
@@ -342,8 +489,9 @@ class Captioner:
             agreement=best.agreement,
             complete=best.ended,
             alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
-            settings=settings,
+            settings=made,
             source=source,
+            size=size,
             seen=None if size is None else self.encoder.preprocessing.seen(*size),
         )
 
@@ -356,6 +504,7 @@ class Captioner:
         With look "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a
         word.
         """
+        whole("seed", seed)
         pixels = self.encoder.preprocessing(open_photo(photo))
         annotations = self.encoder.annotate(pixels[None].to(self.device))
         return self.log_probability_of(
@@ -368,29 +517,54 @@ class Captioner:
     @torch.inference_mode()
     def log_probability_of(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> float:
         """`log_probability` of a caption for annotations (1, L, D), with the photo's own seed."""
-        words = tokenise(caption)
+        words = tokenise(caption) if isinstance(caption, str) else []
         if not words:
-            raise SatError(f"caption {caption!r} has no word in it: give at least one")
+            raise SatError(f"caption {shown(caption)} has no word in it: give a text with at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
         chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
         told = tell(self.decoder, annotations, ids, look=chosen)
         return float(word_log_probabilities(told.logits, ids).sum())
 
 
-@dataclass(frozen=True, kw_only=True)
+class _Prepared(NamedTuple):
+    """A photo that waits to be captioned."""
+
+    pixels: Tensor  # (3, S, S), the encoder's square
+    size: tuple[int, int]  # of the photo, width and height
+    source: str | None
+    kept: Path | Image.Image
+
+
+def progress_bar(total: int | None, *, show: bool) -> "tqdm[Any]":
+    """A bar on standard error that says "12 of 30 photos"."""
+    return tqdm(total=total, disable=not show, bar_format=PROGRESS if total is not None else None, unit="photo")
+
+
+def path_of(path: object) -> Path:
+    """A path. Raises `SatError` for what is not one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise SatError(f"{shown(path)} is not a path: give a text or a pathlib.Path")
+    return Path(os.fsdecode(path))
+
+
+def whole(name: str, value: object, *, least: int | None = None) -> None:
+    """Raise `SatError` for a value that is not a whole number, or is below the least one."""
+    if not isinstance(value, int) or (least is not None and value < least):
+        at_least = "" if least is None else f" of at least {least}"
+        raise SatError(f"{name} is {shown(value)}: give a whole number{at_least}")
+
+
+@settings
 class Sampling:
     """Drawing the words from the model's distribution instead of searching for the likeliest.
 
-    Raises `SatError` for no captions, a temperature not above 0, a top_k below 0 or a top_p outside (0, 1].
+    Raises `SatError` for wrong values.
     """
 
-    captions: int = 1  # a photo
-    temperature: float = 1.0
-    top_k: int = 0  # 0: all words
-    top_p: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_sampling(self.captions, self.temperature, self.top_k, self.top_p)
+    captions: Count = 1  # per photo
+    temperature: Rate = 1.0  # below 1, likely words become likelier
+    top_k: CountOrNone = 0  # number of words to choose from, the likeliest; 0: all
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # total probability of the words to choose from, the likeliest
 
 
 def photo_seed(seed: int, identity: bytes) -> int:

@@ -15,8 +15,10 @@ def pick_device(name: str = "auto") -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if not isinstance(name, str):
+            raise TypeError
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps") from None
     if device.type == "cuda":
         there = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -1,5 +1,6 @@
 """Files: reading text and JSON with messages that name the file, and writing whole or not at all."""
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +95,7 @@ def replace(file: Path, write: Callable[[Path], object]) -> None:
         write(file)
         return
     file = Path(os.path.realpath(file))
-    scratch = file.with_name(f".{file.name}.part")
+    scratch = _scratch(file)
     try:
         write(scratch)
         mask = os.umask(0)
@@ -111,6 +112,26 @@ def check_file(file: Path) -> None:
         raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
     if file.is_dir():
         raise SatError(f"{file} is a folder: name a file")
+
+
+def check_writable(file: Path) -> None:
+    """Raise `SatError` for a file that cannot be written; the file itself stays as it is."""
+    try:
+        check_file(file)
+        if file.exists() and not file.is_file():  # a device or a pipe: only a writer may open it
+            if not os.access(file, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        scratch = _scratch(Path(os.path.realpath(file)))
+        scratch.touch()
+        scratch.unlink()
+    except OSError as error:
+        raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
+
+
+def _scratch(file: Path) -> Path:
+    """Where a file is written before it is renamed into place."""
+    return file.with_name(f".{file.name}.part")
 
 
 def hub_id(folder: Path) -> str | None:

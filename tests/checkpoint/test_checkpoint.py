@@ -44,7 +44,7 @@ def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
 
 def captions_of(checkpoint: Checkpoint, encoder: Encoder) -> list[tuple[str, float]]:
     photos = [shape_photo(*scene) for scene in shape_scenes(5)]
-    return [(str(found), found.log_probability) for found in Captioner(checkpoint, encoder).caption(photos)]
+    return [(str(found), found.log_probability) for found in Captioner(checkpoint, encoder)(photos)]
 
 
 # Round trips

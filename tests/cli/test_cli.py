@@ -25,7 +25,7 @@ from builders import (
     small_checkpoint,
     small_encoder,
 )
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from commands import refused, sat
 from PIL import Image
 
@@ -33,9 +33,10 @@ import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.checkpoint.find as find_module
 import show_attend_tell.training.run as run_module
 import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.captioner import Captioner
+from show_attend_tell.captioner import Caption, Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
+from show_attend_tell.cli.caption import Results
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import load_encoder
@@ -244,15 +245,15 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--sample", "--beam", "3"], "one of the two"),
         (["PHOTOS", "--temperature", "0.5"], "add --sample"),
         (["PHOTOS", "--top-k", "3"], "add --sample"),
-        (["PHOTOS", "--sample", "--temperature", "0"], "temperature 0"),
-        (["PHOTOS", "--sample", "--top-p", "2"], "top_p 2"),
+        (["PHOTOS", "--sample", "--temperature", "0"], "temperature is 0"),
+        (["PHOTOS", "--sample", "--top-p", "2"], "top_p is 2"),
         (["PHOTOS", "--json", "absent/captions.json"], "absent is not a folder"),
         (["PHOTOS", "--json", "PHOTOS"], "PHOTOS"),
         (["PHOTOS", "--json", "PHOTOS/photo0.png"], r"photo0\.png is read by this command, and would be overwritten"),
         (["PHOTOS", "--html", "./PHOTOS/photo1.png"], r"photo1\.png is read by this command"),
         (["PHOTOS", "--json", "both", "--html", "./both"], "both is named for two outputs"),
-        (["PHOTOS", "--sample", "--temperature", "nan"], "temperature nan"),
-        (["PHOTOS", "--sample", "--temperature", "inf"], "temperature inf"),
+        (["PHOTOS", "--sample", "--temperature", "nan"], "temperature is nan"),
+        (["PHOTOS", "--sample", "--temperature", "inf"], "temperature is inf"),
         (["PHOTOS", "--picture", "PHOTOS/notes.txt"], "--picture"),
         (["PHOTOS", "--picture", "PHOTOS"], r"photo0\.png would overwrite a photo"),
         (["PHOTOS", "--dark"], "add --picture FOLDER"),
@@ -314,6 +315,128 @@ def test_links_and_pipes_are_written_through(photos: Path, model: Path, tmp_path
     assert Path(os.devnull).is_char_device()
 
 
+def test_what_was_left_out_is_counted(photos: Path, model: Path) -> None:
+    (photos / "more").mkdir()
+    shape_photo(*shape_scenes(1)[0]).save(photos / "more" / "photo3.png")
+    shape_photo(*shape_scenes(1)[0]).save(photos / ".photo4.png")
+    result = sat("caption", photos, "--model", model)
+    assert len(result.stdout.splitlines()) == 3
+    assert result.stderr == "note: 1 file and 1 subfolder skipped (--recursive reads subfolders)\n"
+    result = sat("caption", photos, "--model", model, "--recursive")
+    assert len(result.stdout.splitlines()) == 4 and result.stderr == "note: 1 file skipped\n"
+
+
+def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) -> None:
+    def piped(content: bytes, *options: object) -> Result:
+        return CliRunner().invoke(main, [*map(str, ("caption", "-", "--model", model, *options))], input=content)
+
+    (line,) = sat("caption", photos / "photo0.png", "--model", model).stdout.splitlines()
+    result = piped((photos / "photo0.png").read_bytes(), "--json", tmp_path / "c.json", "--picture", tmp_path / "p")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == line.replace(str(photos / "photo0.png"), "-")
+    assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
+    assert [file.name for file in (tmp_path / "p").iterdir()] == ["stdin.png"]
+    both = piped((photos / "photo1.png").read_bytes(), photos / "photo2.png").stdout.splitlines()
+    assert [told.split(": ")[0] for told in both] == [str(photos / "photo2.png"), "-"]
+    for content, message in ((b"", "standard input is empty"), (b"no photo", "-: not a photo in a format")):
+        result = piped(content)
+        assert result.exit_code == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_json_lines_are_written_as_photos_are_captioned(
+    photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "photo1.png").write_bytes(b"no photo")
+    file, before = tmp_path / "captions.jsonl", []
+    add = Results.add
+
+    def watched(self: Any, *arguments: Any) -> None:
+        add(self, *arguments)
+        before.append(len(file.read_text(encoding="utf-8").splitlines()))
+
+    monkeypatch.setattr(Results, "add", watched)
+    result = CliRunner().invoke(main, ["caption", str(photos), "--model", str(model), "--json", str(file)])
+    assert result.exit_code == 1 and before == [1, 2, 3]
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert ["error" in line for line in lines] == [False, True, False]
+    CliRunner().invoke(main, ["caption", str(photos), "--model", str(model), "--json", str(tmp_path / "all.json")])
+    assert lines == json.loads((tmp_path / "all.json").read_text())
+
+
+def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the second of three photos."""
+    save, saved = Caption.save, 0
+
+    def interrupted(self: Caption, *arguments: Any, **options: Any) -> None:
+        nonlocal saved
+        save(self, *arguments, **options)
+        saved += 1
+        if saved == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Caption, "save", interrupted)
+    for name in ("captions.json", "captions.jsonl", "-"):
+        saved = 0
+        target = name if name == "-" else str(tmp_path / name)
+        page, pictures = tmp_path / f"{name}.html", tmp_path / f"{name}-pictures"
+        options = ["--json", target, "--html", str(page), "--picture", str(pictures)]
+        result = CliRunner().invoke(main, ["caption", str(photos), "--model", str(model), *options])
+        assert result.exit_code == 130 and "Traceback" not in result.output
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("sat: interrupted: 2 of 3 photos captioned")
+        text = result.stdout if name == "-" else Path(target).read_text(encoding="utf-8")
+        told = [json.loads(line) for line in text.splitlines()] if name.endswith("l") else json.loads(text)
+        assert [Path(one["source"]).name for one in told] == ["photo0.png", "photo1.png"]
+        assert sorted(file.name for file in pictures.iterdir()) == ["photo0.png", "photo1.png"]
+        assert "2 photos" in page.read_text(encoding="utf-8") and (name == "-" or name in last)
+
+
+def test_what_cannot_be_written_is_named_before_the_work(
+    photos: Path, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(Captioner, "from_pretrained", load)
+    monkeypatch.chdir(tmp_path)
+    long = "x" * 300
+    for command in (
+        ("caption", photos, "--json", f"{long}.json"),
+        ("caption", photos, "--html", f"{long}.html"),
+        ("caption", photos, "--picture", long),
+        ("caption", photos, "--picture", "captions.csv/pictures"),
+        ("evaluate", "--data", data, "--json", f"{long}.json"),
+        ("analyse", "gaze", "--data", data, "--json", f"{long}.json"),
+    ):
+        (tmp_path / "captions.csv").touch()
+        line = refused(*command, code=1)
+        assert "cannot be" in line and "name another" in line, line
+    assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
+
+
+def test_progress_is_told_in_photos(photos: Path, model: Path) -> None:
+    assert "of 3" not in sat("caption", photos, "--model", model).stderr
+    for number, scene in enumerate(shape_scenes(12)):
+        shape_photo(*scene).save(photos / f"photo{number}.png")
+    result = sat("caption", photos, "--model", model)
+    assert "12 of 12 photos" in result.stderr and len(result.stdout.splitlines()) == 12
+
+
+def test_a_folder_does_not_hide_a_shipped_model(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_module, "SHIPPED", tmp_path / "shipped")
+    small_checkpoint(small_encoder(), seed=5).save(tmp_path / "shipped" / "beach")
+    monkeypatch.chdir(tmp_path)
+    command = ("caption", photos / "photo0.png", "--model")
+    alone = sat(*command, "beach")
+    assert alone.stderr == ""
+    small_checkpoint(small_encoder(), seed=6).save(tmp_path / "beach")
+    both = sat(*command, "beach")
+    assert both.stdout == alone.stdout
+    assert both.stderr == "note: beach is the shipped model; the folder here is ./beach\n"
+    here = sat(*command, "./beach")
+    assert here.stdout != alone.stdout and here.stderr == ""
+
+
 def test_an_unreadable_photo_is_named(photos: Path, model: Path) -> None:
     whole = (photos / "photo1.png").read_bytes()
     (photos / "photo1.png").write_bytes(whole[: len(whole) // 2])
@@ -321,10 +444,13 @@ def test_an_unreadable_photo_is_named(photos: Path, model: Path) -> None:
     result = CliRunner().invoke(
         main, ["caption", str(photos), "--model", str(model), "--json", str(photos / "all.json")]
     )
-    problem, count = result.stderr.splitlines()
+    note, problem, count = result.stderr.splitlines()
+    assert note == "note: 1 file skipped"
     assert result.exit_code == 1 and "photo1.png" in problem and count.startswith("sat: 1 of 3 photos")
-    others = [Path(told["source"]).name for told in json.loads((photos / "all.json").read_text())]
-    assert others == ["photo0.png", "photo2.png"]  # which are not lost
+    told = json.loads((photos / "all.json").read_text())
+    assert [Path(one["source"]).name for one in told] == ["photo0.png", "photo1.png", "photo2.png"]
+    assert [bool(one.get("words")) for one in told] == [True, False, True]  # the others are not lost
+    assert told[1].keys() == {"source", "error"} and told[1]["error"].startswith("damaged, it cannot be decoded")
 
 
 def test_unknown_commands_are_one_line_too() -> None:
@@ -556,10 +682,43 @@ def test_models_lists_what_is_shipped(tmp_path: Path, monkeypatch: pytest.Monkey
 # Real processes and encoders
 
 
+INTERRUPTED = """
+import os, signal, sys
+
+class Press:  # Ctrl-C at the first import of a module
+    def find_spec(self, name, *rest):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                {then}
+
+sys.meta_path.insert(0, Press())
+from show_attend_tell.cli import main
+main(["caption", "photo.jpg"], prog_name="sat")
+"""
+
+
+@pytest.mark.parametrize("then", ["raise", "pass"], ids=["heard", "lost"])
+@pytest.mark.parametrize("module", ["click", "show_attend_tell.cli.train", "torch", "torch._C"])
+def test_ctrl_c_at_start_up_is_one_line(module: str, then: str) -> None:
+    """Also when the import that it interrupts loses the exception, as PyTorch's own may."""
+    source = str(Path(checkpoint_module.__file__).parent.parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(then=then), module],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": source},
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sat: interrupted\n")
+
+
 def in_a_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     program = "from show_attend_tell.cli import main; main(prog_name='sat')"
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    source = str(Path(checkpoint_module.__file__).parent.parent)
+    source = str(Path(checkpoint_module.__file__).parent.parent.parent)
     environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=120)
 

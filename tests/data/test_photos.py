@@ -1,6 +1,8 @@
 """Any photo opens as an upright RGB image, and becomes the square that the encoder sees."""
 
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,61 @@ def test_arrays(make: Callable[[], np.ndarray[Any, Any]], expected: tuple[int, i
     assert photo.getpixel((4, 2)) == expected
 
 
+def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> None:
+    scene.save(tmp_path / "scene.png")
+    content = (tmp_path / "scene.png").read_bytes()
+    for photo in (content, bytearray(content), memoryview(content), io.BytesIO(content)):
+        assert np.array_equal(array(open_photo(photo)), array(scene))  # type: ignore[arg-type]
+    with open(tmp_path / "scene.png", "rb") as file:
+        assert np.array_equal(array(open_photo(file)), array(scene))
+    with pytest.raises(SatError, match=r"scene\.png: cannot be read .*closed"):
+        open_photo(file)
+    with open(tmp_path / "scene.png") as text, pytest.raises(SatError, match=r"scene\.png: "):
+        open_photo(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensor: tensor,
+        lambda tensor: tensor / 255,
+        lambda tensor: (tensor / 255).to(torch.float64),
+        lambda tensor: torch.cat([tensor, torch.full_like(tensor[:1], 255)]),
+        lambda tensor: (tensor / 255).requires_grad_(),
+    ],
+    ids=["uint8", "float32", "float64", "opaque", "with gradient"],
+)
+def test_tensors_are_photos(change: Callable[[torch.Tensor], torch.Tensor], scene: Image.Image) -> None:
+    tensor = torch.from_numpy(np.asarray(scene).copy()).permute(2, 0, 1)
+    assert np.array_equal(array(open_photo(change(tensor))), array(scene))
+    grey = array(scene.convert("L").convert("RGB"))
+    for one in (change(tensor)[:1], change(tensor)[0]):
+        assert open_photo(one).size == (WIDTH, HEIGHT)
+    levels = torch.from_numpy(np.asarray(scene.convert("L")).copy())
+    assert np.array_equal(array(open_photo(levels)), grey)
+    assert np.abs(array(open_photo(levels.bfloat16() / 255)) - grey).max() <= 1
+
+
+def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heif = pytest.importorskip("pillow_heif")
+    heif.register_heif_opener()
+    scene.resize((230, 170)).save(tmp_path / "phone.heic", format="HEIF", quality=-1)
+    content = (tmp_path / "phone.heic").read_bytes()
+    for photo in (tmp_path / "phone.heic", content):
+        opened = open_photo(photo)
+        assert opened.size == (230, 170)
+        assert np.abs(array(opened) - array(scene.resize((230, 170)))).mean() < 4
+    (tmp_path / "cut.heic").write_bytes(content[: len(content) // 2])
+    with pytest.raises(SatError, match=r"cut\.heic: "):
+        open_photo(tmp_path / "cut.heic")
+
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
+    with pytest.raises(SatError, match=r"phone\.heic: .* pip install 'show-attend-tell\[heic\]'"):
+        open_photo(tmp_path / "phone.heic")
+    with pytest.raises(SatError, match=r"not a photo in a format"):
+        open_photo(b"no photo")
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -156,7 +213,17 @@ def test_arrays(make: Callable[[], np.ndarray[Any, Any]], expected: tuple[int, i
         (np.full((3, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
         (np.full((3, 5), np.nan), "floats are read from 0 to 1, these go from nan"),
         (Image.new("RGB", (0, 5)), "an empty photo"),
+        (torch.zeros(7, 3, 5), r"tensor of shape \(7, 3, 5\) .*: a photo's shape is \(H, W\), \(1, H, W\)"),
+        (torch.zeros(2, 3, 5, 5), r"tensor of shape \(2, 3, 5, 5\)"),
+        (torch.full((3, 5, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
+        (torch.zeros(3, 5, 5, dtype=torch.int64), "type torch.int64: a photo's type is uint8"),
+        (b"", "photo of 0 bytes: not a photo in a format"),
+        (b"no photo", "photo of 8 bytes: not a photo in a format"),
+        (io.BytesIO(b"no photo"), "photo of 8 bytes: not a photo in a format"),
+        (io.StringIO("no photo"), "gives text, not bytes: open it with mode 'rb'"),
         (7, "not a int"),
+        (None, "not a NoneType"),
+        ("a\0b.jpg", "no such file"),
     ],
 )
 def test_arrays_and_objects_that_are_no_photo_are_refused(wrong: Any, message: str) -> None:
@@ -194,22 +261,49 @@ def test_files_that_are_no_photo_are_refused_by_name(
         open_photo(str(tmp_path / "whole.jpg"))
 
 
-def test_find_photos_in_files_folders_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("b.JPG", "a.png", "notes.txt", "odd[1].jpg", "inner/c.jpg", "none/notes.txt"):
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    names = ("b.JPG", "a.png", "notes.txt", "odd[1].jpg", "inner/c.jpg", "inner/.d.jpg", "none/notes.txt")
+    for name in (*names, ".hidden.jpg", "._a.png", ".cache/e.jpg", "inner/deep/f.heic"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "inner" / "loop").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert find_photos([str(tmp_path)]) == [tmp_path / name for name in ("a.png", "b.JPG", "odd[1].jpg")]
-    assert find_photos(["inner/c.jpg", ".", "a.png"]) == [
-        Path(name) for name in ("inner/c.jpg", "a.png", "b.JPG", "odd[1].jpg")
-    ]
-    assert find_photos(["*", "odd[1].jpg"]) == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
-    assert find_photos(["notes.txt"]) == [Path("notes.txt")]  # named, so it is tried
-    assert find_photos([]) == []
-    for nothing in ("none", "z*.jpg", "absent.jpg", "*.txt"):
+    return tmp_path
+
+
+def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
+    def found(*arguments: str) -> list[Path]:
+        return find_photos(arguments).photos
+
+    assert found(str(folder)) == [folder / name for name in ("a.png", "b.JPG", "odd[1].jpg")]
+    assert found("inner/c.jpg", ".", "a.png") == [Path(n) for n in ("inner/c.jpg", "a.png", "b.JPG", "odd[1].jpg")]
+    assert found("*", "odd[1].jpg") == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
+    assert found("notes.txt", ".hidden.jpg") == [Path("notes.txt"), Path(".hidden.jpg")]  # named, so it is tried
+    assert found() == []
+    for nothing in ("none", "z*.jpg", "absent.jpg", "*.txt", "x" * 300, "a\0b"):
         with pytest.raises(SatError) as refusal:
-            find_photos(["a.png", nothing])
+            found("a.png", nothing)
         assert str(refusal.value).startswith(f"{nothing}: ")
+
+
+def test_what_is_left_out_is_counted(folder: Path) -> None:
+    assert find_photos(["."]).skipped == find_photos(["*"]).skipped == "1 file and 2 subfolders"
+    assert find_photos(["a.png"]).skipped == ""
+    assert find_photos([".", "inner"]).skipped == "1 file and 4 subfolders"
+    with pytest.raises(SatError, match=r"none: no photo in this folder .*; 1 file skipped$"):
+        find_photos(["none"])
+    with pytest.raises(SatError, match="1 subfolder skipped, --recursive reads subfolders"):
+        (folder / "outer" / "inner").mkdir(parents=True)
+        find_photos(["outer"])
+
+
+def test_subfolders_are_read_if_asked(folder: Path) -> None:
+    """Not those whose names begin with a dot, and not links, which may lead back."""
+    found = find_photos(["."], recursive=True)
+    names = ("a.png", "b.JPG", "inner/c.jpg", "inner/deep/f.heic", "odd[1].jpg")
+    assert found.photos == [Path(name) for name in names]
+    assert found.skipped == "2 files and 1 subfolder"
 
 
 def test_squash_of_the_right_size_changes_no_pixel(scene: Image.Image) -> None:

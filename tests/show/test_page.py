@@ -53,7 +53,7 @@ def caption(**changes: Any) -> Caption:
         "alternatives": [("a dog", -4.5), ("a cat", -7.0)],
         "settings": {"model": "soft", "look": "expectation", "beam": 3},
         "source": "folder/dog.jpg",
-        "photo": Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)),
+        "kept": Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)),
         "seen": (0.0, 0.0, float(WIDTH), float(HEIGHT)),
     }
     return Caption(**(settings | changes))
@@ -100,7 +100,7 @@ def test_what_a_photo_is_called_cannot_become_markup() -> None:
 
 
 def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
-    wide = caption(photo=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
+    wide = caption(kept=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
     told = pages.with_image(wide.to_dict(), wide.photo)
     assert told["size"] == [2003, 1001] and told["seen"] == [0.0, 0.0, 2003.0, 1001.0]
     assert opened(told["image"]).size == (1000, 500)
@@ -116,8 +116,8 @@ def opened(uri: str) -> Image.Image:
 
 def test_a_caption_without_its_photo_has_no_page() -> None:
     with pytest.raises(SatError, match="no photo to show"):
-        caption(photo=None).html()
-    assert caption(photo=None)._repr_html_() is None
+        caption(kept=None).html()
+    assert caption(kept=None)._repr_html_() is None
 
 
 def test_jupyter_shows_the_page_in_a_frame_that_reaches_nothing() -> None:

@@ -4,19 +4,21 @@ Every message to the user is written here or in a `SatError`. What is slow to im
 that ``--help`` is quick.
 """
 
-import click
+from show_attend_tell.cli.starting import Starting
 
-from show_attend_tell import __version__
-from show_attend_tell.cli.analyse import analyse
-from show_attend_tell.cli.caption import caption
-from show_attend_tell.cli.command import Commands, Moved
-from show_attend_tell.cli.compare import compare, report
-from show_attend_tell.cli.evaluate import evaluate
-from show_attend_tell.cli.features import features
-from show_attend_tell.cli.models import models
-from show_attend_tell.cli.score import score
-from show_attend_tell.cli.serve import serve
-from show_attend_tell.cli.train import train
+with Starting():
+    import click
+
+    from show_attend_tell import __version__
+    from show_attend_tell.cli.analyse import analyse
+    from show_attend_tell.cli.caption import caption
+    from show_attend_tell.cli.command import Commands, Moved
+    from show_attend_tell.cli.compare import compare, report
+    from show_attend_tell.cli.evaluate import evaluate, score
+    from show_attend_tell.cli.features import features
+    from show_attend_tell.cli.models import models
+    from show_attend_tell.cli.serve import serve
+    from show_attend_tell.cli.train import train
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -1,10 +1,11 @@
-"""`sat caption`: captions of photos, as text, JSON or pictures."""
+"""`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -15,32 +16,46 @@ from show_attend_tell.cli.command import (
     device_option,
     fail,
     gave,
-    json_option,
     look_option,
+    model_option,
+    note_shadowed,
     seed_option,
     weights_option,
     write_text,
 )
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import check_writable, count
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Caption
+    from show_attend_tell.data.photos import Photo
 
 EXAMPLES = """
 \b
 Examples:
   sat caption dog.jpg
+  sat caption photos/ --recursive
+  cat dog.jpg | sat caption -
   sat caption photos/ --picture looked/            where each word looked
   sat caption dog.jpg --picture looked/ --format svg --heat
   sat caption dog.jpg --picture looked/ --beside flickr8k-hard --look likeliest
   sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
-  sat caption dog.jpg --sample --temperature 0.5   draw words instead of searching
+  sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
+  sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
-@click.option("--model", default="flickr8k-soft", show_default=True, help="Shipped model, folder or hub id.")
+@click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
+@model_option(default="flickr8k-soft")
 @click.option(
-    "--beside", multiple=True, metavar="MODEL", help="Another model, whose captions stand beside those of the first."
+    "--beside",
+    multiple=True,
+    metavar="MODEL",
+    callback=note_shadowed,
+    help="Another model, whose captions stand beside those of the first.",
 )
 @beam_option
 @look_option
@@ -59,7 +74,13 @@ Examples:
     "--top-p", type=float, default=1.0, help="Total probability of the words that --sample chooses from, the likeliest."
 )
 @seed_option("everything that is drawn")
-@json_option("words, attention, gate and settings")
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    help="File for words, attention, gate and settings as JSON; - is standard output. A name that ends in .jsonl gets "
+    "JSON Lines, each written as soon as its photo is captioned.",
+)
 @click.option(
     "--html",
     "html_file",
@@ -89,6 +110,7 @@ Examples:
 @device_option
 def caption(
     photos: tuple[str, ...],
+    recursive: bool,
     model: str,
     beside: tuple[str, ...],
     beam: int | None,
@@ -110,12 +132,12 @@ def caption(
 ) -> None:
     """Caption photos: files, folders or globs.
 
-    With --beside, models of soft attention ignore --look and read attention by expectation.
+    The photo - is standard input. With --beside, models of soft attention ignore --look and read attention by
+    expectation. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
-    from show_attend_tell.captioner import Captioner, Sampling
+    from show_attend_tell.captioner import FEW, Captioner, Sampling, progress_bar
     from show_attend_tell.checkpoint.card import card
     from show_attend_tell.data.photos import find_photos
-    from show_attend_tell.show import page
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
@@ -126,12 +148,17 @@ def caption(
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
-    files = find_photos(photos)
-    check_targets(json_file, html_file, read=files)
+    found = find_photos([name for name in photos if name != "-"], recursive=recursive)
+    files = [*found.photos, STDIN] if "-" in photos else found.photos
+    check_targets(json_file, html_file, read=found.photos)
+    names = dict(zip(files, picture_names(files, form), strict=True))
+    if picture is not None:
+        check_pictures([picture / name for name in names.values()], found.photos)
+    inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     captioners = [
         Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in (model, *beside)
     ]
-    options: list[dict[str, Any]] = []  # of each model
+    streams = []
     for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
         if picture is not None and attention == "none":
@@ -139,75 +166,143 @@ def caption(
         soft = attention == "soft"
         if soft and not beside and look not in (None, "expectation"):
             click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
-        own = None if soft and beside else look
-        options.append({"beam": beam, "look": own, "sampling": sampling, "seed": seed})
-    captions, shown, pictures, failed = [], [], 0, 0
-    names = dict(zip(files, picture_names(files, form), strict=True))
-    if picture is not None:
-        own_photos = {file.resolve() for file in files}
-        for name in names.values():
-            if (picture / name).resolve() in own_photos:
-                raise SatError(f"the picture {picture / name} would overwrite a photo: name another folder")
-        picture.mkdir(parents=True, exist_ok=True)
-    for batch in (files[start : start + BATCH] for start in range(0, len(files), BATCH)):
-        for file, found in zip(batch, captions_or_errors(captioners, batch, options), strict=True):
-            if isinstance(found, SatError):
-                click.echo(f"sat: {found}", err=True)
-                failed += 1
-                continue
-            for told in found:
-                if json_file != "-":
-                    by = f" [{told.settings['model']}]" if beside else ""
-                    ending = "" if told.complete else " …"
-                    file_name = click.format_filename(told.source)
-                    click.echo(f"{file_name}{by}: {told}{ending}  (log p {told.log_probability:.2f})")
-            if picture is not None:
-                first, *others = found
-                first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
-                pictures += 1
-            captions += [told.to_dict() for told in found] if json_file else []
-            if html_file:
-                side = page.longest(len(files))
-                shown += [page.with_image(told.to_dict(), told.photo, side=side) for told in found]
-    if json_file:
-        text = json.dumps(captions, ensure_ascii=False, indent=1) + "\n"
-        gave(json_file, text)
+        decoding = captioner.checkpoint.decoding.but(beam=beam, look=None if soft and beside else look)
+        streams.append(captioner.stream(inputs, decoding, sampling=sampling, seed=seed, errors="skip"))
+    if found.skipped:
+        hint = " (--recursive reads subfolders)" if found.folders else ""
+        click.echo(f"note: {found.skipped} skipped{hint}", err=True)
+
+    cards = {captioner.name: card(captioner.checkpoint, captioner.name) for captioner in captioners}
+    results = Results(json_file, html_file, cards, several=bool(beside), photos=len(files))
+    interrupted, pictures = False, 0
+    try:
+        with progress_bar(len(files), show=len(files) > FEW) as bar:
+            for file, *made in zip(files, *streams, strict=True):
+                captions = [told for told in made if not isinstance(told, SatError)]
+                with bar.external_write_mode():
+                    results.add(file, captions, made[0] if isinstance(made[0], SatError) else None)
+                if picture is not None and captions:
+                    first, *others = captions
+                    first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
+                    pictures += 1
+                bar.update()
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        results.write()
     if pictures:
-        click.echo(
-            f"{pictures} picture{'s' if pictures > 1 else ''} of where each word looked: {picture}{os.sep}",
-            err=json_file == "-",
-        )
-    if html_file and shown:
-        title = files[0].name if len(files) == 1 else f"{len(files) - failed} photos"
-        cards = {captioner.name: card(captioner.checkpoint, captioner.name) for captioner in captioners}
-        write_text(Path(html_file), page.captions_page(shown, title=title, cards=cards))
-        click.echo(f"a page of where each word looked: {html_file}", err=json_file == "-")
-    if failed and len(files) > 1:
-        fail(f"{failed} of {len(files)} photos could not be captioned, as said above", 1)
-    if failed:
+        results.say(f"{count(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
+    if html_file and results.captioned:
+        results.say(f"a page of where each word looked: {html_file}")
+    if interrupted:
+        kept = f"; {json_file} has what was made" if json_file and json_file != "-" else ""
+        fail(f"interrupted: {results.captioned} of {count(len(files), 'photo')} captioned{kept}", 130)
+    if results.failed and len(files) > 1:
+        fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
+    if results.failed:
         sys.exit(1)
 
 
-BATCH = 8  # photos captioned together, and so said together
+STDIN = Path("-")  # what standard input is called
 
 
-def captions_or_errors(captioners: list[Any], batch: list[Path], options: list[dict[str, Any]]) -> list[Any]:
-    """Each photo's captions, one by each model; where a photo cannot be read, its `SatError` in their place."""
-    try:
-        told = [captioner.caption(batch, **own) for captioner, own in zip(captioners, options, strict=True)]
-        return list(zip(*told, strict=True))
-    except SatError as error:
-        if len(batch) == 1:
-            return [error]
-        return [captions_or_errors(captioners, [file], options)[0] for file in batch]
+def standard_input() -> bytes:
+    """The photo on standard input. Raises `SatError` when there is nothing."""
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
+    return content
+
+
+def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
+    """Make the folder of the pictures. Raises `SatError` when they cannot be written, or would overwrite a photo."""
+    own_photos = {file.resolve() for file in photos}
+    for picture in pictures:
+        if picture.resolve() in own_photos:
+            raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
+    for folder in {picture.parent for picture in pictures}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SatError(f"{folder}: the folder cannot be made ({error.strerror}): name another") from None
+    for picture in pictures:
+        check_writable(picture)
+
+
+class Results:
+    """What the command has made so far, and the files that hold it."""
+
+    def __init__(
+        self, json_file: str | None, html_file: str | None, cards: dict[str, str], *, several: bool, photos: int
+    ) -> None:
+        self.json_file, self.html_file, self.cards = json_file, html_file, cards
+        self.several, self.photos = several, photos  # whether there are several models, and the number of all photos
+        self.captioned = self.failed = 0  # photos
+        self._entries: list[dict[str, Any]] = []  # of the JSON
+        self._shown: list[dict[str, Any]] = []  # captions with their photos, of the page
+        self._lines: IO[str] | None = None  # the file of JSON Lines, which is opened when the first one is written
+        if json_file and json_file.lower().endswith(".jsonl"):
+            self._lines = click.open_file(json_file, "w", "utf-8", "backslashreplace", lazy=True)
+
+    def say(self, text: str) -> None:
+        """Print a line, on standard error when standard output has the JSON."""
+        click.echo(text, err=self.json_file == "-")
+
+    def add(self, file: Path, captions: Sequence["Caption"], error: SatError | None) -> None:
+        """Print a photo's captions, by each model, or why there are none; and keep them for the files."""
+        source = os.fspath(file)
+        if error is not None:
+            self.failed += 1
+            reason = str(error).partition(": ")[2] if file is STDIN else str(error).removeprefix(f"{source}: ")
+            click.echo(f"sat: {source}: {reason}", err=True)
+            self._keep([{"source": source, "error": reason}])
+            return
+        self.captioned += 1
+        told = [{**caption.to_dict(), "source": source} for caption in captions]
+        if self.json_file != "-":
+            for caption in captions:
+                by = f" [{caption.settings['model']}]" if self.several else ""
+                ending = "" if caption.complete else " …"
+                click.echo(
+                    f"{click.format_filename(file)}{by}: {caption}{ending}  (log p {caption.log_probability:.2f})"
+                )
+        self._keep(told)
+        if self.html_file:
+            from show_attend_tell.show import page
+
+            self._shown += [
+                page.with_image(entry, caption.photo, side=page.longest(self.photos))
+                for entry, caption in zip(told, captions, strict=True)
+            ]
+
+    def _keep(self, entries: list[dict[str, Any]]) -> None:
+        if self._lines is None:
+            self._entries += entries if self.json_file else []
+        else:
+            self._lines.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+            self._lines.flush()
+
+    def write(self) -> None:
+        """Write the files."""
+        if self._lines is not None:
+            self._lines.close()
+        elif self.json_file:
+            gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
+        if self.html_file and self._shown:
+            from show_attend_tell.show import page
+
+            names = list(dict.fromkeys(entry["source"] for entry in self._shown))
+            title = Path(names[0]).name if len(names) == 1 else count(len(names), "photo")
+            write_text(Path(self.html_file), page.captions_page(self._shown, title=title, cards=self.cards))
 
 
 def picture_names(files: list[Path], form: str) -> list[str]:
-    """One name a photo: its stem, numbered where two photos share one."""
+    """A name for each photo's picture: the photo's own, numbered where two photos share it."""
     names: list[str] = []
     for file in files:
-        name, number = f"{file.stem}.{form}", 2
+        stem, number = "stdin" if file is STDIN else file.stem, 2
+        name = f"{stem}.{form}"
         while name in names:
-            name, number = f"{file.stem}-{number}.{form}", number + 1
+            name, number = f"{stem}-{number}.{form}", number + 1
         names.append(name)
     return names

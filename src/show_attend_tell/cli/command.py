@@ -1,13 +1,9 @@
 """What every command is made of: help with examples, mistakes told in one line, options that several have, and files
 written whole."""
 
-import json
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -15,8 +11,9 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from show_attend_tell import threads
+from show_attend_tell.cli.starting import Starting
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_file, replace
+from show_attend_tell.files import check_writable, replace
 
 F = TypeVar("F", bound=Callable[..., Any])  # a command's function
 
@@ -63,7 +60,8 @@ class Commands(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:
         options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
         try:
-            return super().main(*arguments, **options)
+            with Starting():
+                return super().main(*arguments, **options)
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(error.exit_code)
@@ -88,25 +86,6 @@ class Moved(click.Command):
             add_help_option=False,
             context_settings={"ignore_unknown_options": True},
         )
-
-
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait until what is inside is done, and raise `KeyboardInterrupt` then.
-
-    For the import of PyTorch, which crashes when Ctrl-C comes in the middle of it.
-    """
-    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C does not reach
-        yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -141,6 +120,31 @@ def json_option(content: str) -> Callable[[F], F]:
     """``--json FILE``, where ``content`` says what the file holds."""
     return click.option(
         "--json", "json_file", metavar="FILE", help=f"File for {content} as JSON; - is standard output."
+    )
+
+
+def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Say which of two models a name stands for, when a folder here has the name of a shipped model."""
+    from show_attend_tell.checkpoint.find import shipped_models
+
+    for name in (given,) if isinstance(given, str) else given or ():
+        if name in shipped_models() and Path(name).is_dir():
+            click.echo(f"note: {name} is the shipped model; the folder here is ./{name}", err=True)
+    return given
+
+
+def model_option(*, default: str | None = None, required: bool = False, several: str = "") -> Callable[[F], F]:
+    """``--model``; ``several`` says what it means to give it several times, and then it is called ``models``."""
+    return click.option(
+        "--model",
+        "models" if several else "model",
+        default=[default] if default and several else default,
+        show_default=default is not None,
+        required=required,
+        multiple=bool(several),
+        callback=note_shadowed,
+        help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."
+        + (f" {several}" if several else ""),
     )
 
 
@@ -238,7 +242,7 @@ def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str]] =
     inputs = [Path(each).resolve() for each in read]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:
-        check_file(file)
+        check_writable(file)
         own = file.resolve()
         if own.is_file() and any(own == each or _is_data(own, each) for each in inputs):
             raise SatError(f"{file} is read by this command, and would be overwritten: name another file")
@@ -267,47 +271,3 @@ def gave(target: str | None, text: str) -> bool:
 def write_text(file: Path, text: str) -> None:
     """Write a file whole or not at all."""
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
-
-
-tokens_option = click.option(
-    "--tokens",
-    type=click.Choice(["split", "ptb"]),
-    default="split",
-    show_default=True,
-    help="Tokens that are compared: split (those of the split file) or ptb (PTB tokens of the raw captions).",
-)
-
-
-def tell_scores(result: dict[str, Any]) -> None:
-    """Print an evaluation's figures, below the line that says of what they are."""
-    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
-        figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
-        click.echo(f"  BLEU {kind:<21} {figures}")
-
-    def figure(name: str) -> str:
-        return f"– ({result[f'{name}_missing']})" if result[name] is None else f"{result[name]:.1f}"
-
-    click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
-    click.echo(f"  SPICE {figure('spice')}")
-    variety = result["variety"]
-    against_training = ""
-    if "not_in_training" in variety:
-        against_training = (
-            f", {variety['not_in_training']:.0f} % not in training, {variety['broken_off']:.1f} % broken off"
-        )
-    click.echo(
-        f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
-        f"{variety['distinct']:.0f} % of the captions distinct{against_training}"
-    )
-
-
-def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
-    """Write an evaluation as JSON, one caption a line, to a file or, for "-", to standard output, and then return
-    true, since nothing else belongs there."""
-    if not json_file:
-        return False
-    captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])
-    figures = {name: value for name, value in result.items() if name != "results"}
-    head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
-    text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
-    return gave(json_file, text)

@@ -1,5 +1,6 @@
-"""`sat evaluate`: a model's captions of a split, and their scores."""
+"""`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,18 @@ from show_attend_tell.cli.command import (
     data_option,
     device_option,
     fail,
+    gave,
     json_option,
     look_option,
+    model_option,
     ranking_options,
     seed_option,
     split_option,
-    tell_scores,
-    tokens_option,
     weights_option,
-    write_scores,
 )
 from show_attend_tell.errors import SatError
 
-EXAMPLES = """
+EVALUATE_EXAMPLES = """
 \b
 Examples:
   sat evaluate --model flickr8k-soft --data flickr8k/ --split test
@@ -34,15 +34,26 @@ Examples:
   sat evaluate --model nic-1 --model nic-2 --model nic-3 --data flickr8k/
 """
 
+SCORE_EXAMPLES = """
+\b
+Examples:
+  sat score captions.json dataset_flickr8k.json --split test
+  sat score captions.json captions_val2014.json --tokens ptb
+  sat score captions.txt reference-1.txt reference-2.txt --json scores.json
+"""
 
-@click.command(cls=Teaching, examples=EXAMPLES)
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    default=["flickr8k-soft"],
+tokens_option = click.option(
+    "--tokens",
+    type=click.Choice(["split", "ptb"]),
+    default="split",
     show_default=True,
-    help="Shipped model, folder or hub id. Give it several times for an ensemble, which averages their probabilities.",
+    help="Tokens that are compared: split (those of the split file) or ptb (PTB tokens of the raw captions).",
+)
+
+
+@click.command(cls=Teaching, examples=EVALUATE_EXAMPLES)
+@model_option(
+    default="flickr8k-soft", several="Give it several times for an ensemble, which averages their probabilities."
 )
 @data_option
 @split_option("test")
@@ -123,3 +134,74 @@ def evaluate(
         f"{result['look']}, {result['tokens']} tokens"
     )
     tell_scores(result)
+
+
+@click.command(cls=Teaching, examples=SCORE_EXAMPLES)
+@click.argument("hypotheses", type=click.Path(path_type=Path))
+@click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
+@tokens_option
+@json_option("the scores and the captions")
+def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
+    """Score captions of any system against references.
+
+    Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
+
+    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, or a text file with one caption per line. REFERENCES
+    is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
+    photo per line.
+    """
+    from show_attend_tell.scoring.caption_files import read_captions, read_references
+    from show_attend_tell.scoring.metrics import check_scorers, score_entries
+
+    check_targets(json_file, read=[hypotheses, *references])
+    check_scorers()
+    wanted = read_references(references, split=split, tokens=tokens)
+    captions = read_captions(hypotheses, wanted, tokens=tokens)
+    entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
+    result = {
+        **score_entries(entries, wanted.texts, tokens=tokens, training=wanted.training, show=True),
+        "model": hypotheses.stem,
+        "data": wanted.name,
+        "split": wanted.split,
+    }
+    if write_scores(json_file, result):
+        return
+    where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
+    click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {tokens} tokens")
+    tell_scores(result)
+
+
+def tell_scores(result: dict[str, Any]) -> None:
+    """Print an evaluation's figures, below the line that says of what they are."""
+    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+        figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
+        click.echo(f"  BLEU {kind:<21} {figures}")
+
+    def figure(name: str) -> str:
+        return f"– ({result[f'{name}_missing']})" if result[name] is None else f"{result[name]:.1f}"
+
+    click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
+    click.echo(f"  SPICE {figure('spice')}")
+    variety = result["variety"]
+    against_training = ""
+    if "not_in_training" in variety:
+        against_training = (
+            f", {variety['not_in_training']:.0f} % not in training, {variety['broken_off']:.1f} % broken off"
+        )
+    click.echo(
+        f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
+        f"{variety['distinct']:.0f} % of the captions distinct{against_training}"
+    )
+
+
+def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
+    """Write an evaluation as JSON, one caption a line, to a file or, for "-", to standard output, and then return
+    true, since nothing else belongs there."""
+    if not json_file:
+        return False
+    captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])
+    figures = {name: value for name, value in result.items() if name != "results"}
+    head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
+    text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
+    return gave(json_file, text)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, device_option, interrupts_held, weights_option
+from show_attend_tell.cli.command import Teaching, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -29,12 +29,9 @@ Examples:
     show_default=True,
     help="Port to listen at; 0 picks a free one.",
 )
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    help="Shipped model, folder or hub id. Give it several times to serve several; the first answers by default. "
-    "[default: the shipped models, flickr8k-soft first]",
+@model_option(
+    several="Give it several times to serve several; the first answers by default. [default: the shipped models, "
+    "flickr8k-soft first]"
 )
 @click.option(
     "--token",
@@ -52,9 +49,8 @@ def serve(
 
     Photos stay in memory and are not logged. Install it with pip install 'show-attend-tell[serve]'.
     """
-    with interrupts_held():
-        from show_attend_tell.server import Server, make_app
-        from show_attend_tell.server.guard import is_loopback
+    from show_attend_tell.server import Server, make_app
+    from show_attend_tell.server.guard import is_loopback
 
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
         raise SatError("the token must be printable ASCII, without spaces around it: give another")

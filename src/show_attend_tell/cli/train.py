@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, with_encoder
+from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, note_shadowed, with_encoder
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -57,7 +57,12 @@ Examples:
     metavar="NAME=VALUE",
     help="Another value for any setting of the preset; an unknown NAME lists the settings.",
 )
-@click.option("--start-from", metavar="MODEL", help="Model whose decoder the training starts from.")
+@click.option(
+    "--start-from",
+    metavar="MODEL",
+    callback=note_shadowed,
+    help="Model whose decoder the training starts from.",
+)
 @click.option(
     "--resume",
     is_flag=True,

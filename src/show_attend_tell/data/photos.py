@@ -3,15 +3,17 @@
 Letters in shapes: H height, W width, both in pixels; rows first.
 """
 
+import dataclasses
 import glob
+import io
 import math
 import os
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import count
 
 Geometry = Literal["squash", "crop"]
 
@@ -37,30 +40,56 @@ SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
-    *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif"),
+    *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif", ".heic", ".heif", ".hif"),
 )
+HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
+
+Photo = str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor
 
 
-def open_photo(photo: str | os.PathLike[str] | Image.Image | NDArray[Any]) -> Image.Image:
+def is_photo(thing: object) -> bool:
+    """Whether something is one photo by its type, and not several."""
+    return isinstance(
+        thing, (str, os.PathLike, bytes, bytearray, memoryview, Image.Image, np.ndarray, Tensor)
+    ) or hasattr(thing, "read")
+
+
+def open_photo(photo: Photo) -> Image.Image:
     """Return any photo as an upright RGB image of 8 bits per channel.
 
-    `photo` is a path, a Pillow image of any mode, or an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of
-    uint8, uint16, or floats from 0 to 1. Transparency is laid on white, an animation gives its first frame
-    (an animated Pillow image is rewound), and the camera's EXIF orientation is applied. 16-bit values are
-    scaled from 0..65535; 32-bit integers and floats from 0..1 (floats only), 0..255 or 0..65535, whichever is
-    the narrowest that holds them, and otherwise from their own minimum to their maximum.
+    A photo is one of these:
 
-    Raises `SatError`, naming the photo, for a missing file, a file that is not a photo or is damaged, a
-    picture of more pixels than Pillow will decode (`PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, and an
-    array of another shape, type or range.
+    - a path;
+    - the bytes of a photo's file, or a file object that is opened for reading bytes;
+    - a Pillow image of any mode;
+    - an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of uint8, uint16, or floats from 0 to 1;
+    - a tensor (H, W), (1, H, W), (3, H, W) or (4, H, W) of the same types, as torchvision has them.
+
+    Transparency is laid on white, an animation gives its first frame (an animated Pillow image is rewound), and the
+    camera's EXIF orientation is applied. 16-bit values are scaled from 0..65535; 32-bit integers and floats from 0..1
+    (floats only), 0..255 or 0..65535, whichever is the narrowest that holds them, and otherwise from their own minimum
+    to their maximum. HEIC needs the package pillow-heif.
+
+    Raises `SatError`, naming the photo, for a missing file, a file that is not a photo or is damaged, a picture of more
+    pixels than Pillow will decode (`PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
+    shape, type or range, and anything else that is not a photo.
     """
+    if isinstance(photo, Tensor):
+        return _to_rgb(_from_tensor(photo))
     if isinstance(photo, np.ndarray):
         return _to_rgb(_from_array(photo))
     if isinstance(photo, Image.Image):
         return _decode(photo, getattr(photo, "filename", "") or f"{photo.mode} image of {photo.size}")
+    if isinstance(photo, (bytes, bytearray, memoryview)):
+        return _read(io.BytesIO(photo), f"photo of {len(photo):,} bytes")
+    if hasattr(photo, "read"):
+        return open_photo(_content(photo))
     if not isinstance(photo, (str, os.PathLike)):
-        raise SatError(f"a photo is a path, a PIL image or a NumPy array, not a {type(photo).__name__}")
-    path = Path(photo)
+        raise SatError(
+            f"a photo is a path, bytes, a file object, a PIL image, a NumPy array or a tensor, not a "
+            f"{type(photo).__name__}"
+        )
+    path = Path(os.fsdecode(photo))
     try:
         folder, there = path.is_dir(), path.exists()
     except OSError as error:  # of a name that is too long, say
@@ -69,40 +98,141 @@ def open_photo(photo: str | os.PathLike[str] | Image.Image | NDArray[Any]) -> Im
         raise SatError(f"{path}: a folder, not a photo")
     if not there:
         raise SatError(f"{path}: no such file")
-    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
+    return _read(path, str(path))
+
+
+def _content(file: Any) -> bytes:
+    """All bytes of a file object."""
+    name = getattr(file, "name", None) or "file object"
     try:
-        with Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN]) as image:
-            return _decode(image, str(path))
+        content = file.read()
+    except (OSError, ValueError) as error:  # the latter of a closed file, and of one that is opened as text
+        raise SatError(f"{name}: cannot be read ({error})") from None
+    if not isinstance(content, bytes):
+        raise SatError(f"{name}: gives text, not bytes: open it with mode 'rb'")
+    return content
+
+
+def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
+    """The photo in a file."""
+    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
+    formats = [known for known in FORMATS if known in Image.OPEN]
+    try:
+        try:
+            with Image.open(source, formats=formats) as image:
+                return _decode(image, name)
+        except UnidentifiedImageError:
+            if not _is_heic(source):
+                raise
+        _know_heic(name)
+        with Image.open(source, formats=["HEIF"]) as image:
+            return _decode(image, name)
     except UnidentifiedImageError:
-        raise SatError(f"{path}: not a photo in a format that is read here ({', '.join(FORMATS)})") from None
+        raise SatError(f"{name}: not a photo in a format that is read here ({', '.join(FORMATS)}, HEIC)") from None
     except Image.DecompressionBombError as error:
-        raise SatError(f"{path}: too many pixels to decode safely ({error}); make it smaller first") from None
+        raise SatError(f"{name}: too many pixels to decode safely ({error}); make it smaller first") from None
     except OSError as error:
-        raise SatError(f"{path}: cannot be read ({error})") from None
+        raise SatError(f"{name}: cannot be read ({error})") from None
+    except (SatError, Warning):
+        raise
+    except Exception as error:  # readers of headers raise almost anything on a damaged file
+        raise SatError(f"{name}: damaged, it cannot be decoded ({error})") from None
 
 
-def find_photos(arguments: Sequence[str]) -> list[Path]:
-    """Return the photos that files, folders and globs stand for, each once, in the order given.
+def _is_heic(source: Path | io.BytesIO) -> bool:
+    """Whether a file begins as a HEIC photo does."""
+    if isinstance(source, Path):
+        with open(source, "rb") as file:
+            head = file.read(12)
+    else:
+        head = source.getvalue()[:12]
+    return head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS
 
-    A folder stands for the photos in it by their suffix, sorted, not those of its subfolders; so does a glob
-    for its matches. A file is taken whatever its suffix. Raises `SatError` for an argument that stands for no
-    photo.
+
+def _know_heic(name: str) -> None:
+    """Let Pillow read HEIC. Raises `SatError` where pillow-heif is not installed."""
+    try:
+        import pillow_heif
+    except ImportError:
+        raise SatError(f"{name}: reading HEIC photos needs pillow-heif: pip install 'show-attend-tell[heic]'") from None
+    pillow_heif.register_heif_opener()
+
+
+@dataclass
+class Found:
+    """The photos that arguments of a command stand for, and how much was left out."""
+
+    photos: list[Path] = field(default_factory=list)  # each once, in the order given
+    files: int = 0  # files in folders that are not photos by their suffix
+    folders: int = 0  # subfolders that were not searched
+
+    def with_(self, other: "Found") -> "Found":
+        """Both together."""
+        return Found(self.photos + other.photos, self.files + other.files, self.folders + other.folders)
+
+    @property
+    def skipped(self) -> str:
+        """What was left out, in words: "2 files and 1 subfolder"; empty when it was nothing."""
+        parts = [
+            count(number, thing) for number, thing in ((self.files, "file"), (self.folders, "subfolder")) if number
+        ]
+        return " and ".join(parts)
+
+
+def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
+    """Return the photos that files, folders and globs stand for.
+
+    A folder stands for the photos in it by their suffix, sorted, and with ``recursive`` for those in its subfolders. A
+    glob stands for its matches, files by their suffix and folders as above. Names that begin with a dot are left out,
+    and links to folders are not followed. A file that is named is taken whatever its name. Raises `SatError` for an
+    argument that stands for no photo, and for a folder that cannot be read.
     """
-    found: dict[Path, None] = {}
+    found = Found()
     for argument in arguments:
         path = Path(argument).expanduser()
-        if path.is_dir():
-            photos = sorted(file for file in path.iterdir() if _has_suffix(file))
-            if not photos:
-                raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)})")
-        elif path.exists():
-            photos = [path]
+        try:
+            folder, there = path.is_dir(), path.exists()
+        except OSError as error:  # of a name that is too long, say
+            raise SatError(f"{argument}: cannot be read ({error.strerror})") from None
+        if folder:
+            own = _among(_inside(path), recursive)
+        elif there:
+            own = Found([path])
         else:
-            photos = sorted(file for file in map(Path, glob.glob(str(path))) if _has_suffix(file))
-            if not photos:
-                raise SatError(f"{argument}: no such photo, and no photo matches it as a pattern")
-        found.update(dict.fromkeys(photos))
-    return list(found)
+            own = _among(map(Path, glob.glob(str(path))), recursive)
+        if not own.photos and folder:
+            skipped = f"; {own.skipped} skipped" if own.skipped else ""
+            skipped += ", --recursive reads subfolders" if own.folders else ""
+            raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)}){skipped}")
+        if not own.photos:
+            raise SatError(f"{argument}: no such photo, and no photo matches it as a pattern")
+        found = found.with_(own)
+    return dataclasses.replace(found, photos=list(dict.fromkeys(found.photos)))
+
+
+def _among(entries: Iterable[Path], recursive: bool) -> Found:
+    """The photos among files and folders."""
+    found = Found()
+    for entry in sorted(entries):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if recursive and not entry.is_symlink():
+                found = found.with_(_among(_inside(entry), recursive))
+            else:
+                found.folders += 1
+        elif entry.suffix.lower() in SUFFIXES and entry.is_file():
+            found.photos.append(entry)
+        else:
+            found.files += 1
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise SatError(f"{folder}: the folder cannot be read ({error.strerror})") from None
 
 
 def check_view(view: str) -> str:
@@ -249,8 +379,16 @@ def _from_grey(values: NDArray[np.float64], full: float) -> Image.Image:
     return Image.fromarray((values * (255 / full)).round().astype(np.uint8)).convert("RGB")
 
 
-def _from_array(array: NDArray[Any]) -> Image.Image:
-    what = f"array of shape {array.shape} and type {array.dtype}"
+def _from_tensor(tensor: Tensor) -> Image.Image:
+    what = f"tensor of shape {tuple(tensor.shape)} and type {tensor.dtype}"
+    if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and tensor.shape[0] not in (1, 3, 4)):
+        raise SatError(f"{what}: a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)")
+    plain = tensor.detach().cpu().float() if tensor.is_floating_point() else tensor.detach().cpu()
+    return _from_array((plain if plain.ndim == 2 else plain.permute(1, 2, 0)).numpy(), what)
+
+
+def _from_array(array: NDArray[Any], what: str = "") -> Image.Image:
+    what = what or f"array of shape {array.shape} and type {array.dtype}"
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         raise SatError(f"{what}: a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)")
     if array.size == 0:
@@ -265,7 +403,3 @@ def _from_array(array: NDArray[Any]) -> Image.Image:
     elif array.dtype != np.uint8:
         raise SatError(f"{what}: a photo's type is uint8, uint16, or a float from 0 to 1")
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
-
-
-def _has_suffix(file: Path) -> bool:
-    return file.suffix.lower() in SUFFIXES and file.is_file()

@@ -229,8 +229,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
     for number, caption in enumerate(found):
         photo = photos[number // len(models)].copy
         assert photo is not None  # kept because the answer shows it
-        seen = models[number % len(models)].encoder.preprocessing.seen(*photo.size)
-        captions.append(dataclasses.replace(caption, photo=photo, seen=seen))
+        captions.append(dataclasses.replace(caption, kept=photo))
     if kind == "png":
         file = io.BytesIO()
         captions[0].picture(beside=captions[1:]).save(file, format="PNG")

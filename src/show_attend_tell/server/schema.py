@@ -137,6 +137,7 @@ class CaptionAnswer(BaseModel):
     alternatives: Annotated[
         list[Alternative], Field(description="The other captions that the beam search found, best first.")
     ]
+    size: Annotated[tuple[int, int] | None, Field(description="The upright photo's width and height in pixels.")]
     seen: Annotated[
         tuple[float, float, float, float] | None,
         Field(description="The part of the upright photo that the encoder saw: left, top, right and bottom in pixels."),

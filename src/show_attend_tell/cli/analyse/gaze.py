@@ -15,6 +15,7 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    model_option,
     ranking_options,
     seed_option,
     split_option,
@@ -33,7 +34,7 @@ Examples:
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", default="flickr8k-soft", show_default=True, help="Shipped model, folder or hub id.")
+@model_option(default="flickr8k-soft")
 @data_option
 @split_option("val")
 @click.option(

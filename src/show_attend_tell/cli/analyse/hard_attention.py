@@ -14,6 +14,7 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    model_option,
     seed_option,
     split_option,
     weights_option,
@@ -29,13 +30,7 @@ Examples:
 
 
 @click.command("hard-attention", cls=Teaching, examples=EXAMPLES)
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    required=True,
-    help="Shipped model, folder or hub id. Give it several times to compare the others with the first.",
-)
+@model_option(required=True, several="Give it several times to compare the others with the first.")
 @data_option
 @split_option("val")
 @click.option(

@@ -13,6 +13,7 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    model_option,
     seed_option,
     split_option,
     usual_look_option,
@@ -31,7 +32,7 @@ Examples:
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", required=True, help="Shipped model, folder or hub id.")
+@model_option(required=True)
 @click.option("--data", type=click.Path(path_type=Path), help="Folder made by sat analyse scenes.")
 @click.option(
     "--mosaic",

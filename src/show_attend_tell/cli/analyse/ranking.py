@@ -13,6 +13,7 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    model_option,
     split_option,
     weights_option,
 )
@@ -28,7 +29,7 @@ SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.option("--model", default="flickr8k-soft", show_default=True, help="Shipped model, folder or hub id.")
+@model_option(default="flickr8k-soft")
 @data_option
 @split_option("test")
 @click.option(

@@ -12,11 +12,9 @@ from show_attend_tell.cli.command import (
     device_option,
     json_option,
     split_option,
-    tell_scores,
-    tokens_option,
     with_encoder,
-    write_scores,
 )
+from show_attend_tell.cli.evaluate import tell_scores, tokens_option, write_scores
 
 EXAMPLES = """
 \b

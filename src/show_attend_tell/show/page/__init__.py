@@ -46,7 +46,12 @@ def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: i
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
     attention = packed(f"the caption {caption['caption']!r}", caption["attention"], len(caption["words"]))
-    return {**caption, "attention": attention, "image": data_uri(photo, side), "size": list(photo.size)}
+    return {
+        **caption,
+        "attention": attention,
+        "image": data_uri(photo, side),
+        "size": caption.get("size") or list(photo.size),
+    }
 
 
 def captions_page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,49 @@
+"""Ctrl-C while the command starts: it ends at once and in one line.
+
+This is the first module that the command imports. It imports little itself, since Ctrl-C prints a traceback until then.
+"""
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing typing takes
+if TYPE_CHECKING:
+    from types import FrameType
+
+IMPORT = "<frozen importlib"  # where Python's own code of an import comes from
+
+
+class Starting:
+    """A context in which Ctrl-C ends the process at once while it imports modules, until PyTorch is imported.
+
+    An import that an exception breaks off may print tracebacks, and the import of PyTorch may abort the process. Ctrl-C
+    anywhere else raises `KeyboardInterrupt`, as ever.
+    """
+
+    def __enter__(self) -> None:
+        self.usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self.usual:
+            try:
+                signal.signal(signal.SIGINT, _interrupted)
+            except ValueError:  # in a thread, which Ctrl-C does not reach
+                self.usual = False
+
+    def __exit__(self, *error: object) -> None:
+        if self.usual and signal.getsignal(signal.SIGINT) is _interrupted:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupted(number: int, frame: "FrameType | None") -> None:
+    while frame is not None and not frame.f_code.co_filename.startswith(IMPORT):
+        frame = frame.f_back
+    if frame is None or _has_torch():
+        raise KeyboardInterrupt
+    os.write(2, b"sat: interrupted\n")
+    os._exit(130)
+
+
+def _has_torch() -> bool:
+    """Whether PyTorch is imported, all of it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and not getattr(torch.__spec__, "_initializing", False)
