@@ -693,7 +693,7 @@ def thousand() -> str:
             log_probability=-number / 100,
             alternatives=[],
             source=f"holiday/{number}.jpg",
-            photo=small,
+            kept=small,
             seen=(0.0, 0.0, 35.0, 21.0),
         )
         captions.append(pages.with_image(one.to_dict(), one.photo))
@@ -762,7 +762,7 @@ def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many
 
     def page_of(number: int) -> str:
         both = [
-            one(source=f"{n}.jpg", photo=photos[n], words=["a", "dog", str(n % 2)] if one is caption else list("adb"))
+            one(source=f"{n}.jpg", kept=photos[n], words=["a", "dog", str(n % 2)] if one is caption else list("adb"))
             for n in range(number)
             for one in (caption, hard)
         ]
