@@ -217,6 +217,19 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
 
 
+def test_the_search_is_set_as_for_evaluate(photos: Path, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "captions.json"
+    options = ("--beam", 4, "--length-normalisation", 3, "--reranker-weight", 0)
+    sat("caption", photos, "--model", model, *options, "--json", file)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    captioner = Captioner.from_pretrained(model)
+    wanted = captioner(sorted(photos.glob("*.png")), beam=4, length_normalisation=3.0)
+    assert [caption["caption"] for caption in found] == [str(caption) for caption in wanted]
+    assert all(caption["settings"]["length_normalisation"] == 3 for caption in found)
+    usual = captioner(sorted(photos.glob("*.png")), beam=4)
+    assert [str(caption) for caption in wanted] != [str(caption) for caption in usual]
+
+
 def test_sampling_is_seeded(photos: Path, model: Path) -> None:
     def drawn(*options: object) -> str:
         return sat("caption", photos, "--model", model, *options).stdout
@@ -242,7 +255,10 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--look", "away"], "'away' .*expectation"),
         (["PHOTOS", "--seed", "-1"], "--seed"),
         (["PHOTOS", "--seed", "one"], "--seed"),
-        (["PHOTOS", "--sample", "--beam", "3"], "one of the two"),
+        (["PHOTOS", "--sample", "--beam", "3"], "leave out one or the other"),
+        (["PHOTOS", "--sample", "--reranker-weight", "0"], "leave out one or the other"),
+        (["PHOTOS", "--reranker-weight", "5"], "reranker_weight is 5, and beach has no reranker: give 0"),
+        (["PHOTOS", "--length-normalisation", "-1"], "--length-normalisation"),
         (["PHOTOS", "--temperature", "0.5"], "add --sample"),
         (["PHOTOS", "--top-k", "3"], "add --sample"),
         (["PHOTOS", "--sample", "--temperature", "0"], "temperature is 0"),

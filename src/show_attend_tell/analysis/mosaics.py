@@ -23,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
-from show_attend_tell.analysis.pointing import Cover, usual_look
+from show_attend_tell.analysis.pointing import Cover
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
@@ -112,7 +112,7 @@ def point_in_mosaics(
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how mosaics differ")
-    look = look or usual_look(captioner)
+    look = look or captioner.checkpoint.decoding.look
     square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
     cover = Cover((0, 0, square.size, square.size), grid)
     boxes = [quarter_box(number, square.size // 2) for number in range(4)]

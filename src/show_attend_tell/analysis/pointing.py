@@ -36,8 +36,8 @@ def point_in_scenes(
     """How much of a model's attention falls on the object that each colour and shape word names.
 
     Every sentence of the split is told to the model word by word. For each word that names an object, α is laid on the
-    photo, and its part inside the object's box is added up. ``look`` is how the model looks at every step, by default
-    `usual_look`; what is measured is α itself.
+    photo, and its part inside the object's box is added up. ``look`` is how attention is read at every step, by default
+    as the model does; what is measured is α itself.
 
     Returns, for ``all`` naming words and by kind, ``colour`` and ``shape``, the number of ``words`` and, of each figure
     below, the ``mean`` over them with ``low`` and ``high``, its 95 % interval by bootstrapping photos:
@@ -52,7 +52,7 @@ def point_in_scenes(
     """
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
-    look = look or usual_look(captioner)
+    look = look or captioner.checkpoint.decoding.look
     vocabulary = captioner.checkpoint.vocabulary
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
@@ -96,11 +96,6 @@ def point_in_scenes(
             means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
             result[kind] = {"words": len(of_it), **dict(zip(FIGURES, means, strict=True))}
     return result
-
-
-def usual_look(captioner: Captioner) -> LookName:
-    """How a model looks as it was meant to: a hard model at its likeliest place, any other by expectation."""
-    return "likeliest" if captioner.checkpoint.decoder.config.attention == "hard" else "expectation"
 
 
 class Cover:

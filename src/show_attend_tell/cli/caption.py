@@ -11,12 +11,11 @@ import click
 
 from show_attend_tell.cli.command import (
     Teaching,
-    beam_option,
     check_targets,
+    decoding_options,
     device_option,
     fail,
     gave,
-    look_option,
     model_option,
     note_shadowed,
     seed_option,
@@ -57,8 +56,7 @@ Examples:
     callback=note_shadowed,
     help="Another model, whose captions stand beside those of the first.",
 )
-@beam_option
-@look_option
+@decoding_options
 @click.option("--sample", is_flag=True, help="Random words instead of a search.")
 @click.option(
     "--temperature",
@@ -115,6 +113,8 @@ def caption(
     beside: tuple[str, ...],
     beam: int | None,
     look: Any,
+    length_normalisation: float | None,
+    reranker_weight: float | None,
     sample: bool,
     temperature: float,
     top_k: int,
@@ -143,8 +143,12 @@ def caption(
         raise SatError("--html - : name a file for the page")
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
         raise SatError("--temperature, --top-k and --top-p say how to draw words: add --sample")
-    if sample and beam is not None:
-        raise SatError("--sample draws the words and --beam searches them: give one of the two")
+    search = {"beam": beam, "length_normalisation": length_normalisation, "reranker_weight": reranker_weight}
+    if sample and any(value is not None for value in search.values()):
+        raise SatError(
+            "--beam, --length-normalisation and --reranker-weight are for a search, and --sample draws the words: "
+            "leave out one or the other"
+        )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
@@ -166,7 +170,8 @@ def caption(
         soft = attention == "soft"
         if soft and not beside and look not in (None, "expectation"):
             click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
-        decoding = captioner.checkpoint.decoding.but(beam=beam, look=None if soft and beside else look)
+        decoding = captioner.checkpoint.decoding.but(look=None if soft and beside else look, **search)
+        captioner.check_decoding(decoding)
         streams.append(captioner.stream(inputs, decoding, sampling=sampling, seed=seed, errors="skip"))
     if found.skipped:
         hint = " (--recursive reads subfolders)" if found.folders else ""

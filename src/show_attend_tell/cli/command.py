@@ -157,16 +157,9 @@ look_option = click.option(
     help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
     "[default: the model's]",
 )
-usual_look_option = click.option(
-    "--look",
-    type=click.Choice(["expectation", "likeliest", "sampled"]),
-    help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
-    "[default: expectation for a soft model, likeliest for a hard one]",
-)
-beam_option = click.option(
-    "--beam", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"
-)
-ranking_options = _options(
+decoding_options = _options(
+    click.option("--beam", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"),
+    look_option,
     click.option(
         "--length-normalisation",
         type=click.FloatRange(0),

@@ -8,17 +8,15 @@ import click
 
 from show_attend_tell.cli.command import (
     Teaching,
-    beam_option,
     cache_option,
     check_targets,
     data_option,
+    decoding_options,
     device_option,
     fail,
     gave,
     json_option,
-    look_option,
     model_option,
-    ranking_options,
     seed_option,
     split_option,
     weights_option,
@@ -57,9 +55,7 @@ tokens_option = click.option(
 )
 @data_option
 @split_option("test")
-@beam_option
-@look_option
-@ranking_options
+@decoding_options
 @tokens_option
 @seed_option("sampled places")
 @json_option("the scores and the captions")

@@ -190,7 +190,8 @@ def test_the_command_tells_and_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("pycocoevalcap")
     monkeypatch.setenv("PATH", "")  # no Java, no seconds of METEOR
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    small_checkpoint(small_encoder(), attention="hard").save(tmp_path / "beach")
+    checkpoint = small_checkpoint(small_encoder(), attention="hard")
+    replace(checkpoint, decoding=checkpoint.decoding.but(look="likeliest")).save(tmp_path / "beach")
     data = shape_folder(tmp_path / "shapes")
     command = ["analyse", "gaze", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache"]
     command += ["--device", "cpu", "--photos", 3, "--encoded", 2, "--split", "test"]

@@ -29,7 +29,6 @@ from show_attend_tell.analysis.gaze.occlusion import (
 )
 from show_attend_tell.analysis.gaze.telling import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
-from show_attend_tell.analysis.pointing import usual_look
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
@@ -78,8 +77,8 @@ def gaze(
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
     itself or, with ``captions`` "reference", of its first reference. ``captioned`` is on how many of the photos the
     model also makes captions with each control at every step, all by default and 0 for none. ``encoded`` is on how many
-    places are hidden in the photo too, which takes about 80 encodings a photo. ``look`` is by default the soft model's
-    expectation and the hard model's likeliest place, and the other settings of the search are the checkpoint's.
+    places are hidden in the photo too, which takes about 80 encodings a photo. ``look`` and the settings
+    of the search are the checkpoint's by default.
 
     The result has, where a figure is the ``mean`` over words with ``low`` and ``high``, its 95 % interval by
     bootstrapping photos, and classes of words are `CLASSES`:
@@ -110,7 +109,7 @@ def gaze(
     if captioned:
         check_scorers()
     decoding = captioner.checkpoint.decoding.but(
-        look=look or usual_look(captioner),
+        look=look,
         beam=beam,
         length_normalisation=length_normalisation,
         reranker_weight=reranker_weight,

@@ -8,18 +8,16 @@ import click
 
 from show_attend_tell.cli.command import (
     Teaching,
-    beam_option,
     cache_option,
     check_targets,
     data_option,
+    decoding_options,
     device_option,
     gave,
     json_option,
     model_option,
-    ranking_options,
     seed_option,
     split_option,
-    usual_look_option,
     weights_option,
 )
 
@@ -60,9 +58,7 @@ Examples:
     show_default=True,
     help="Number of these photos in which places are hidden in the pixels too. Each takes 80 encodings.",
 )
-@beam_option
-@usual_look_option
-@ranking_options
+@decoding_options
 @seed_option("photos and of random places")
 @json_option("all figures")
 @weights_option

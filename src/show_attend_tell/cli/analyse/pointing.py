@@ -13,10 +13,10 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    look_option,
     model_option,
     seed_option,
     split_option,
-    usual_look_option,
     weights_option,
 )
 from show_attend_tell.errors import SatError
@@ -41,7 +41,7 @@ Examples:
 )
 @click.option("--mosaics", type=click.IntRange(2), default=500, show_default=True, help="Number of mosaics.")
 @split_option("test")
-@usual_look_option
+@look_option
 @seed_option("mosaics and of sampled places")
 @json_option("the figures")
 @weights_option
