@@ -407,6 +407,32 @@ def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, m
         assert "2 photos" in page.read_text(encoding="utf-8") and (name == "-" or name in last)
 
 
+@pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
+def test_ctrl_c_keeps_what_was_printed(
+    name: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes with the second of three lines."""
+    echo, lines = click.echo, 0
+
+    def interrupted(message: Any = None, *arguments: Any, **options: Any) -> None:
+        nonlocal lines
+        echo(message, *arguments, **options)
+        lines += "(log p " in str(message)
+        if lines == 2:
+            lines += 1
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(click, "echo", interrupted)
+    file, page = tmp_path / name, tmp_path / "page.html"
+    command = ["caption", str(photos), "--model", str(model), "--json", str(file), "--html", str(page)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 130 and "sat: interrupted: 2 of 3 photos captioned" in result.stderr
+    text = file.read_text(encoding="utf-8")
+    told = [json.loads(line) for line in text.splitlines()] if name.endswith("l") else json.loads(text)
+    assert [Path(one["source"]).name for one in told] == ["photo0.png", "photo1.png"]
+    assert "2 photos" in page.read_text(encoding="utf-8")
+
+
 def test_what_cannot_be_written_is_named_before_the_work(
     photos: Path, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

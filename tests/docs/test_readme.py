@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from documents import ROOT, blocks, needs_models, run
+from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,11 +36,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_models
 def test_the_shell_commands_run_in_order(desk: Path) -> None:
-    commands = [line for block in blocks(README, "sh") for line in block.strip().splitlines()]
-    assert len(commands) >= 8 and all(command.startswith("sat ") for command in commands)
-    for command in commands:
-        told = run(["bash", "-c", command], desk)
-        assert told.strip(), command
+    told = run_commands(README, desk)
+    assert len(told) >= 8 and all(text.strip() for text in told.values())
     assert (desk / "looked" / "photographer.png").exists() and (desk / "looked" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
     assert (desk / "dog.html").exists() and (desk / "report.html").exists()

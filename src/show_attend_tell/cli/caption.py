@@ -259,19 +259,10 @@ class Results:
         if error is not None:
             self.failed += 1
             reason = str(error).partition(": ")[2] if file is STDIN else str(error).removeprefix(f"{source}: ")
-            click.echo(f"sat: {source}: {reason}", err=True)
             self._keep([{"source": source, "error": reason}])
+            click.echo(f"sat: {source}: {reason}", err=True)
             return
-        self.captioned += 1
         told = [{**caption.to_dict(), "source": source} for caption in captions]
-        if self.json_file != "-":
-            for caption in captions:
-                by = f" [{caption.settings['model']}]" if self.several else ""
-                ending = "" if caption.complete else " …"
-                click.echo(
-                    f"{click.format_filename(file)}{by}: {caption}{ending}  (log p {caption.log_probability:.2f})"
-                )
-        self._keep(told)
         if self.html_file:
             from show_attend_tell.show import page
 
@@ -279,6 +270,15 @@ class Results:
                 page.with_image(entry, caption.photo, side=page.longest(self.photos))
                 for entry, caption in zip(told, captions, strict=True)
             ]
+        self._keep(told)  # before it is printed, so that Ctrl-C loses nothing that was seen
+        self.captioned += 1
+        if self.json_file != "-":
+            for caption in captions:
+                by = f" [{caption.settings['model']}]" if self.several else ""
+                ending = "" if caption.complete else " …"
+                click.echo(
+                    f"{click.format_filename(file)}{by}: {caption}{ending}  (log p {caption.log_probability:.2f})"
+                )
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
         if self._lines is None:
