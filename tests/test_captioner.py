@@ -511,8 +511,22 @@ def test_a_saved_captioner_is_the_same_captioner(
         same(ours, expected, 0)
     with pytest.raises(SatError, match="device 'gpu'"):
         Captioner.from_pretrained(tmp_path / "saved", device="gpu")
-    with pytest.raises(SatError, match="there is no model"):
-        Captioner.from_pretrained(tmp_path / "absent")
+    for name in (tmp_path / "absent", ""):
+        with pytest.raises(SatError, match="there is no model"):
+            Captioner.from_pretrained(name)
+    assert Captioner.from_pretrained(tmp_path / "saved", device=torch.device("cpu")).device.type == "cpu"
+
+
+def test_what_has_a_wrong_type_is_named(captioner: Captioner, photos: list[Image.Image]) -> None:
+    wrong: Any = None
+    for message, call in {
+        "5 is not a path": lambda: Captioner.from_pretrained("beach", encoder_weights=wrong or 5),
+        "None is not a path": lambda: captioner(photos[0]).save(wrong),
+        "caption None has no word": lambda: captioner.log_probability(photos[0], wrong),
+        "None is not a photo": lambda: captioner(wrong),
+    }.items():
+        with pytest.raises(SatError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

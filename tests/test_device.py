@@ -15,8 +15,10 @@ def test_auto_is_a_device_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert pick_device() == torch.device("cuda")
     assert pick_device("cuda:1") == torch.device("cuda:1")
-    with pytest.raises(SatError, match="'cuda:2': PyTorch sees 2 CUDA"):
-        pick_device("cuda:2")
+    assert pick_device(torch.device("cuda:1")) == torch.device("cuda:1")
+    for name in ("cuda:2", torch.device("cuda:2")):
+        with pytest.raises(SatError, match="'cuda:2': PyTorch sees 2 CUDA"):
+            pick_device(name)
 
 
 def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

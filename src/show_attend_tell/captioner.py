@@ -29,7 +29,7 @@ from show_attend_tell.data.settings import Count, CountOrNone, Rate, settings
 from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, replace, shown, some
+from show_attend_tell.files import brief, count, replace, some
 from show_attend_tell.model.attention import Look, LookName, look_by_name
 from show_attend_tell.model.interface import tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, beam_search, photos_together, ranked, sample
@@ -158,7 +158,7 @@ class Caption:
     def _with(self, beside: Sequence["Caption"]) -> list["Caption"]:
         """This caption and those beside it."""
         if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in beside):
-            raise SatError(f"beside is {shown(beside)}: give a list of captions")
+            raise SatError(f"beside is {brief(beside)}: give a list of captions")
         return [self, *beside]
 
     def _exhibit(self) -> Exhibit:
@@ -208,23 +208,23 @@ class Captioner:
     def from_pretrained(
         cls,
         *names_or_paths: str | os.PathLike[str],
-        device: str = "auto",
-        encoder_weights: str | Path | None = None,
+        device: str | torch.device = "auto",
+        encoder_weights: str | os.PathLike[str] | None = None,
     ) -> "Captioner":
         """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
 
-        Several are an ensemble, which averages their probabilities and decodes as the first does. Raises `SatError`
-        for a model that is not there, is damaged, or was trained on another encoder's weights, and for models that
-        are no ensemble.
+        Several models are an ensemble, which averages their probabilities and decodes as the first model does. Raises
+        `SatError` for a model that is not there, is damaged, or was trained on another encoder's weights, and for
+        models that cannot be an ensemble.
         """
         if not names_or_paths:
             raise SatError("there is no model to load: give a name, a folder or a hub id")
-        for name in names_or_paths:
-            path_of(name)
+        for path in (*names_or_paths, *([] if encoder_weights is None else [encoder_weights])):
+            path_of(path)
         folders = [find_model(os.fspath(name)) for name in names_or_paths]
         names, checkpoints = [model_name(folder) for folder in folders], [Checkpoint.load(folder) for folder in folders]
         name, checkpoint = " + ".join(names), checkpoints[0] if len(names) == 1 else join(names, checkpoints)
-        encoder = checkpoint.load_encoder(name, encoder_weights)
+        encoder = checkpoint.load_encoder(name, None if encoder_weights is None else os.fsdecode(encoder_weights))
         return cls(checkpoint, encoder, name=name, device=pick_device(device))
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
@@ -317,10 +317,9 @@ class Captioner:
             raise SatError(f"errors is {errors!r}: give 'raise' or 'skip'")
         one = is_photo(photos)
         if not one and not isinstance(photos, Iterable):
-            what = "None" if photos is None else shown(photos)
             raise SatError(
-                f"{what} is not a photo: give a path, bytes, a file object, a PIL image, an array, a tensor, or "
-                "several of them in a list"
+                f"{brief(photos)} is not a photo: give a path, bytes, a file object, a PIL image, an array, a tensor, "
+                "or several of them in a list"
             )
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
         bar = progress_bar(total, show=progress if progress is not None else (total or 0) > FEW)
@@ -362,7 +361,7 @@ class Captioner:
         whole("seed", seed)
         whole("batch_size", batch_size, least=1)
         if sampling is not None and not isinstance(sampling, Sampling):
-            raise SatError(f"sampling is {shown(sampling)}: give Sampling(temperature=0.7), for example")
+            raise SatError(f"sampling is {brief(sampling)}: give Sampling(temperature=0.7), for example")
         waiting = iter(photos)
         while batch := [self._prepared(photo, errors) for photo in islice(waiting, batch_size)]:
             good = [photo for photo in batch if isinstance(photo, _Prepared)]
@@ -519,7 +518,7 @@ class Captioner:
         """`log_probability` of a caption for annotations (1, L, D), with the photo's own seed."""
         words = tokenise(caption) if isinstance(caption, str) else []
         if not words:
-            raise SatError(f"caption {shown(caption)} has no word in it: give a text with at least one")
+            raise SatError(f"caption {brief(caption)} has no word in it: give a text with at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
         chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
         told = tell(self.decoder, annotations, ids, look=chosen)
@@ -543,7 +542,7 @@ def progress_bar(total: int | None, *, show: bool) -> "tqdm[Any]":
 def path_of(path: object) -> Path:
     """A path. Raises `SatError` for what is not one."""
     if not isinstance(path, (str, os.PathLike)):
-        raise SatError(f"{shown(path)} is not a path: give a text or a pathlib.Path")
+        raise SatError(f"{brief(path)} is not a path: give a text or a pathlib.Path")
     return Path(os.fsdecode(path))
 
 
@@ -551,7 +550,7 @@ def whole(name: str, value: object, *, least: int | None = None) -> None:
     """Raise `SatError` for a value that is not a whole number, or is below the least one."""
     if not isinstance(value, int) or (least is not None and value < least):
         at_least = "" if least is None else f" of at least {least}"
-        raise SatError(f"{name} is {shown(value)}: give a whole number{at_least}")
+        raise SatError(f"{name} is {brief(value)}: give a whole number{at_least}")
 
 
 @settings

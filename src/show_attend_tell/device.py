@@ -5,13 +5,14 @@ import torch
 from show_attend_tell.errors import SatError
 
 
-def pick_device(name: str = "auto") -> torch.device:
+def pick_device(name: str | torch.device = "auto") -> torch.device:
     """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`.
 
-    `auto` is CUDA where there is a CUDA device and the CPU otherwise; Apple's `mps` is used only when asked
-    for. Raises `SatError` for a name that is no device, and for a device that this machine or this PyTorch
-    lacks.
+    `auto` is CUDA where there is a CUDA device and the CPU otherwise. Apple's `mps` is used only when asked for. Raises
+    `SatError` for a name that is not a device's, and for a device that this machine or this PyTorch lacks.
     """
+    if isinstance(name, torch.device):
+        name = str(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -66,9 +66,12 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
 
 
 def shown(value: object) -> str:
-    """A damaged value for a message, never a whole file of it."""
-    if value is None:
-        return "missing"
+    """A damaged value of a file for a message, never a whole file of it."""
+    return "missing" if value is None else brief(value)
+
+
+def brief(value: object) -> str:
+    """A wrong value for a message, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -215,6 +215,8 @@ def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monke
         (Image.new("RGB", (0, 5)), "an empty photo"),
         (torch.zeros(7, 3, 5), r"tensor of shape \(7, 3, 5\) .*: a photo's shape is \(H, W\), \(1, H, W\)"),
         (torch.zeros(2, 3, 5, 5), r"tensor of shape \(2, 3, 5, 5\)"),
+        (torch.zeros(3, 5, 5, device="meta"), "a photo's tensor is dense and holds data"),
+        (torch.zeros(5, 7).to_sparse(), "a photo's tensor is dense and holds data"),
         (torch.full((3, 5, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
         (torch.zeros(3, 5, 5, dtype=torch.int64), "type torch.int64: a photo's type is uint8"),
         (b"", "photo of 0 bytes: not a photo in a format"),

@@ -27,7 +27,7 @@ def find_model(name: str) -> Path:
     """
     if name in shipped_models():
         return SHIPPED / name
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return named(name)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         try:

@@ -383,6 +383,8 @@ def _from_tensor(tensor: Tensor) -> Image.Image:
     what = f"tensor of shape {tuple(tensor.shape)} and type {tensor.dtype}"
     if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and tensor.shape[0] not in (1, 3, 4)):
         raise SatError(f"{what}: a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)")
+    if tensor.layout != torch.strided or tensor.is_meta:
+        raise SatError(f"{what}: a photo's tensor is dense and holds data")
     plain = tensor.detach().cpu().float() if tensor.is_floating_point() else tensor.detach().cpu()
     return _from_array((plain if plain.ndim == 2 else plain.permute(1, 2, 0)).numpy(), what)
 
