@@ -1,9 +1,16 @@
 """Fixtures that several test files share."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from builders import small_load_encoder
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.scoring import java as java_metrics
 
 
 @pytest.fixture
@@ -13,3 +20,17 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small encoder instead of VGG-19, the cache in the test's own folder, no GPU, no seconds of METEOR."""
+    monkeypatch.setattr(encoder_module, "load_encoder", small_load_encoder)
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
+
+    def absent(module: Any, jar: str) -> Path:
+        raise java_metrics.JavaError("no Java in this test")
+
+    monkeypatch.setattr(java_metrics, "java_program", absent)

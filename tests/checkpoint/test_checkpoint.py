@@ -15,7 +15,6 @@ from torch import Tensor
 import show_attend_tell.checkpoint.find as find_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint import checkpoint as checkpoint_module
-from show_attend_tell.checkpoint.card import card as card_of
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.find import find_model, shipped_models
 from show_attend_tell.checkpoint.records import Decoding
@@ -436,13 +435,13 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     model.training["validation_bleu_4"] = {"beam 3, γ 0": 17.5}
     first = {"bleu_4": 20.0, "tokens": "split", "beam": 3, "look": "expectation"}
     model.scores = {"test": first, "val": {**first, "beam": 7, "length_normalisation": 0.5, "look": "likeliest"}}
-    card = card_of(model, "beach")
+    card = model.card("beach")
     one = "beam 3, length normalisation 0; attention is read by expectation (weighted mean); split tokens."
     assert (
         f"\n- test: {one}\n- val: beam 7, length normalisation 0.5; attention is read by its likeliest place;" in card
     )
     model.scores["val"] = first
-    assert f"\n- test; val: {one}\n" in card_of(model, "beach")
+    assert f"\n- test; val: {one}\n" in model.card("beach")
     assert (
         "- Best BLEU-4 on val of each beam (with brevity penalty, by the likeliest places): beam 3, γ 0: 17.5\n" in card
     )

@@ -15,7 +15,6 @@ from torch import Tensor
 
 import show_attend_tell.checkpoint.find as find_module
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.card import card
 from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint, join
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -318,7 +317,7 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     for name, tensor in before.reranker.state_dict().items():
         assert torch.equal(tensor, after.reranker.state_dict()[name]), name
     assert after.reranker.digest == before.reranker.digest and after.decoding == before.decoding
-    assert "- Reranker: visual n-grams (" in card(before, "m") and "reranker weight 40" in card(before, "m")
+    assert "- Reranker: visual n-grams (" in before.card("m") and "reranker weight 40" in before.card("m")
     after.reranker, after.decoding = None, Decoding()
     after.save(tmp_path / "model")
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").reranker is None

@@ -1,12 +1,10 @@
 """The model card: what a model is, what it was trained on, and what it scores, in Markdown."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.records import Decoding
-
-if TYPE_CHECKING:
-    from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
 SHOWN = {
     "bleu_1": "B-1",
@@ -21,35 +19,38 @@ NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_mis
 LOOKS = {"expectation": "expectation (weighted mean)", "likeliest": "its likeliest place", "sampled": "a sampled place"}
 
 
-def card(checkpoint: "Checkpoint", name: str) -> str:
-    """The card of a model, in Markdown; ``name`` is the model's."""
+def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) -> str:
+    """The card of a model, in Markdown.
+
+    ``tuned`` says whether its encoder was fine-tuned, ``reranker`` what its reranker is; None without a reranker.
+    """
     sections = {
-        "Training": training_lines(checkpoint),
-        "Scores": score_lines(checkpoint.scores) or ["Not evaluated yet."],
-        "Use": [use(checkpoint.decoder.config.attention)],
+        "Training": training_lines(model),
+        "Scores": score_lines(model.scores) or ["Not evaluated yet."],
+        "Use": [use(model.decoder.attention)],
     }
-    lines = [f"# {name}", "", f"{checkpoint.decoder.config.title} Made with show-attend-tell.", ""]
-    lines += model_lines(checkpoint)
+    lines = [f"# {name}", "", f"{model.decoder.title} Made with show-attend-tell.", ""]
+    lines += model_lines(model, tuned=tuned, reranker=reranker)
     for title, section in sections.items():
         lines += ["", f"## {title}", "", *section]
     return "\n".join(lines) + "\n"
 
 
-def model_lines(checkpoint: "Checkpoint") -> list[str]:
+def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
-    config, encoder, decoding = checkpoint.decoder.config, checkpoint.encoder, checkpoint.decoding
-    frozen = "frozen" if checkpoint.tuned_encoder is None else "fine-tuned"
+    decoder, encoder, decoding = model.decoder, model.encoder, model.decoding
+    frozen = "fine-tuned" if tuned else "frozen"
     squashed = encoder.preprocessing.geometry == "squash"
     photos = "squashed to a square" if squashed else "cropped to the centre square"
     lines = [
         f"- Encoder: {encoder.name}, {frozen}; weights SHA-256 `{encoder.digest}`. Photos are {photos} of "
         f"{encoder.preprocessing.size} pixels.",
-        f"- Decoder: {config.sizes}, {config.vocabulary_size:,} words.",
+        f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
         f"- Decoding by default: {decoding.summary()}; attention is read by {LOOKS[decoding.look]}.",
     ]
-    if checkpoint.reranker is not None:
+    if reranker is not None:
         lines.append(
-            f"- Reranker: visual n-grams ({checkpoint.reranker}). For a photo they predict the words, pairs and "
+            f"- Reranker: visual n-grams ({reranker}). For a photo they predict the words, pairs and "
             "triples of words that people would use. The model returns the caption of the beam with the best "
             "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalisation, A the "
             "caption's agreement with the prediction and ω the reranker weight."
@@ -57,11 +58,11 @@ def model_lines(checkpoint: "Checkpoint") -> list[str]:
     return lines
 
 
-def training_lines(checkpoint: "Checkpoint") -> list[str]:
+def training_lines(model: Configuration) -> list[str]:
     """How the model was trained; the settings are in config.json alone."""
-    by = ", by the likeliest places" if checkpoint.decoder.config.attention == "hard" else ""
+    by = ", by the likeliest places" if model.decoder.attention == "hard" else ""
     lines = []
-    for name, value in checkpoint.training.items():
+    for name, value in model.training.items():
         if name == "validation_bleu_4":
             title = f"Best BLEU-4 on val of each beam (with brevity penalty{by})"
             value = "; ".join(f"{decoding}: {score}" for decoding, score in value.items())

@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 from safetensors.torch import save_file
 from torch import Tensor
 
-from show_attend_tell.checkpoint.card import card
+from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.find import model_name, named
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
@@ -95,9 +95,14 @@ class Checkpoint:
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write the card and the configuration, with the scores, and leave weights and words as they are."""
         folder = named(folder)
-        text = card(self, model_name(folder))
+        text = self.card(model_name(folder))
         replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
         self.configuration().write(folder / "config.json")
+
+    def card(self, name: str) -> str:
+        """The model's card, in Markdown, under a name; raises `SatError` for an ensemble."""
+        reranker = None if self.reranker is None else str(self.reranker)
+        return card.card(self.configuration(), name, tuned=self.tuned_encoder is not None, reranker=reranker)
 
     def configuration(self) -> Configuration:
         """What config.json says of this model; raises `SatError` for an ensemble."""

@@ -136,7 +136,6 @@ def caption(
     expectation. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
     from show_attend_tell.captioner import FEW, Captioner, Sampling, progress_bar
-    from show_attend_tell.checkpoint.card import card
     from show_attend_tell.data.photos import find_photos
 
     if html_file == "-":
@@ -177,7 +176,7 @@ def caption(
         hint = " (--recursive reads subfolders)" if found.folders else ""
         click.echo(f"note: {found.skipped} skipped{hint}", err=True)
 
-    cards = {captioner.name: card(captioner.checkpoint, captioner.name) for captioner in captioners}
+    cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
     results = Results(json_file, html_file, cards, several=bool(beside), photos=len(files))
     interrupted, pictures = False, 0
     try:

@@ -17,7 +17,6 @@ from starlette.staticfiles import StaticFiles
 
 from show_attend_tell import __version__
 from show_attend_tell.captioner import Caption, Captioner
-from show_attend_tell.checkpoint.card import card
 from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import schema
@@ -199,7 +198,7 @@ def api(service: Service, token: str | None) -> APIRouter:
                     "decoding": dataclasses.asdict(checkpoint.decoding),
                     "training": checkpoint.training,
                     "scores": checkpoint.scores,
-                    "card": card(checkpoint, name),
+                    "card": checkpoint.card(name),
                 }
             )
         return JSONResponse({"models": told, "limits": dataclasses.asdict(service.limits)})
@@ -234,7 +233,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
         file = io.BytesIO()
         captions[0].picture(beside=captions[1:]).save(file, format="PNG")
         return Response(file.getvalue(), media_type="image/png")
-    cards = {model.name: card(model.checkpoint, model.name) for model in models}
+    cards = {model.name: model.checkpoint.card(model.name) for model in models}
     title = captions[0].source or "Show, Attend and Tell"
     return HTMLResponse(
         page.captions_page(
