@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Mixed, Sampled
-from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, ungated, windowed
+from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, Dropout, ungated, windowed
 from show_attend_tell.model.interface import State, tell, word_log_probabilities
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
@@ -232,16 +232,41 @@ def test_dropout_only_while_training() -> None:
 def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[tuple[int, ...]] = []
 
-    def forward(self: torch.nn.Dropout, value: Tensor) -> Tensor:
+    def forward(self: Dropout, value: Tensor) -> Tensor:
         dropped.append((self.p, *value.shape))
         return value
 
-    monkeypatch.setattr(torch.nn.Dropout, "forward", forward)
+    monkeypatch.setattr(Dropout, "forward", forward)
     decoder, captions = small_decoder(dropout=0.25).train(), small_captions()
     n, m = decoder.config.hidden_size, decoder.config.embedding_size
     tell(decoder, small_annotations(), captions)
     batch, steps = captions.shape
     assert dropped == [(0.25, batch, n), (0.25, batch, 1, steps, n), (0.25, batch, 1, steps, m)]
+
+
+def test_initial_dropout_takes_the_photo_out_of_the_start() -> None:
+    decoder = small_decoder(initial_dropout=0.5, dropout=0.0).train()
+    torch.manual_seed(0)
+    annotations = small_annotations()[:1].expand(200, -1, -1)
+    hidden, memory = decoder.start(annotations).memory
+    with_photo = decoder.eval().start(annotations).memory
+    without = decoder.start(torch.zeros_like(annotations)).memory
+    for part, full, empty in zip((hidden, memory), with_photo, without, strict=True):
+        seen, unseen = (part - full).abs().amax((1, 2)) < 1e-6, (part - empty).abs().amax((1, 2)) < 1e-6
+        assert bool((seen ^ unseen).all()) and 60 < seen.sum() < 140
+
+
+def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:
+    dropout = Dropout(0.2).train()
+    torch.manual_seed(0)
+    values = dropout(torch.ones(400, 1000))
+    share = round(256 * 0.2) / 256
+    assert values.unique().tolist() == [0.0, pytest.approx(1 / (1 - share))]
+    assert values.mean() == pytest.approx(1, abs=0.01)
+    kept = (values > 0).float()
+    together = (kept[:, 1:] * kept[:, :-1]).mean()  # neighbours come from one random word
+    assert together == pytest.approx((1 - share) ** 2, abs=0.01)
+    assert dropout.eval()(values) is values
 
 
 def test_annotation_dropout_takes_whole_channels() -> None:

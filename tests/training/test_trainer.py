@@ -38,7 +38,7 @@ from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import beam_search
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
 from show_attend_tell.training.selection import validation_bleu
 from show_attend_tell.training.state import load_state, save_state
@@ -443,11 +443,65 @@ def test_optimisers_are_the_settings_own() -> None:
     adam = trainer_of(small_config(optimiser="adam", learning_rate=0.25), random_data()).optimiser
     assert isinstance(adam, torch.optim.Adam)
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0)
-    assert [group["lr"] for group in adam.param_groups] == [0.25]
+    assert [group["lr"] for group in adam.param_groups] == [0.25, 0.25]
     rms = trainer_of(small_config(optimiser="rmsprop"), random_data()).optimiser
     assert isinstance(rms, torch.optim.RMSprop)
     graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
     assert {name: rms.defaults[name] for name in graves} == graves
+
+
+def test_the_attention_has_its_own_learning_rate() -> None:
+    trainer = trainer_of(small_config(learning_rate=0.25, attention_rate=8.0), random_data())
+    rates = {id(weight): group["lr"] for group in trainer.optimiser.param_groups for weight in group["params"]}
+    for name, weight in trainer.decoder.named_parameters():
+        assert rates[id(weight)] == (2.0 if name.startswith("attention.") else 0.25), name
+    assert len(rates) == len(list(trainer.decoder.parameters()))
+
+
+# Mosaics
+
+
+@pytest.mark.parametrize("side", [4, 5])
+def test_a_mosaic_has_the_photo_of_its_caption_in_one_quarter_and_others_in_the_rest(side: int) -> None:
+    batch, half = 6, side // 2
+    annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
+    told = torch.tensor([True, False, True, True, False, True])
+    found = mosaics(annotations, told, torch.Generator().manual_seed(3))
+    assert torch.equal(found[~told], annotations[~told]) and found.dtype == annotations.dtype
+    grid, corners = found.view(batch, side, side, 3), set()
+    for row in told.nonzero().flatten().tolist():
+        seen = []
+        for number in range(4):
+            down, across = (slice(0, half) if first else slice(half, side) for first in (number < 2, number % 2 == 0))
+            part = grid[row, down, across]
+            size = part.shape[:2]
+            whole = nn.functional.adaptive_avg_pool2d(annotations.mT.reshape(batch, 3, side, side), size)
+            near = (whole.permute(0, 2, 3, 1) - part).abs().amax((1, 2, 3)) < 1e-12
+            assert near.sum() == 1
+            seen.append(int(near.nonzero()))
+        assert seen.count(row) == 1
+        corners.add(seen.index(row))
+    assert len(corners) > 1  # anywhere in the picture
+    assert torch.equal(mosaics(annotations[:1], told[:1], torch.Generator()), annotations[:1])  # no other photo
+
+
+def test_mosaics_need_a_square_grid() -> None:
+    with pytest.raises(SatError, match="6 places are not a square grid"):
+        mosaics(torch.rand(4, 6, 3), torch.ones(4, dtype=torch.bool), torch.Generator())
+
+
+def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(small_config(mosaics=1.0, mosaics_end=0.0, epochs=2), random_data())
+    shares: list[float] = []
+
+    def remember(annotations: Tensor, told: Tensor, generator: torch.Generator) -> Tensor:
+        shares.append(told.double().mean().item())
+        return annotations
+
+    monkeypatch.setattr(trainer_module, "mosaics", remember)
+    trainer.run(show=False)
+    assert shares[0] == 1.0 and shares[-1] < 0.5
+    assert len(shares) == 2 * trainer.batches_an_epoch
 
 
 # Batches

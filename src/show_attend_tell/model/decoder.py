@@ -13,14 +13,14 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.settings import Count, ShareBelowOne, settings
+from show_attend_tell.data.settings import Count, Share, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
 from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
 
-DROPOUTS = ("dropout", "annotation_dropout")
+DROPOUTS = ("dropout", "annotation_dropout", "initial_dropout")
 
 
 @settings
@@ -51,6 +51,7 @@ class DecoderConfig(Config):
     annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
     dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every place of a photo
+    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only looking tells of the photo
 
     def __post_init__(self) -> None:
         if self.annotation_window % 2 == 0:
@@ -125,7 +126,7 @@ class AttentionDecoder(Decoder):
         self.output_words = None if config.tied_embeddings else nn.Linear(m, K, bias=False)  # L_o; tied: it is E
         self.output_bias = nn.Parameter(torch.empty(K))
 
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.annotation_dropout = nn.Dropout1d(config.annotation_dropout)
         self.initialise()
 
@@ -176,6 +177,8 @@ class AttentionDecoder(Decoder):
         """The state before the first word, from what `normalised` gave."""
         if self.config.annotation_window > 1:
             annotations = windowed(annotations, self.config.annotation_window)
+        if self.training and self.config.initial_dropout:
+            mean = mean * (torch.rand(len(mean), 1, device=mean.device) >= self.config.initial_dropout)
         if self.initial is not None:
             mean = self.dropout(torch.relu(self.initial(mean)))
         hidden, memory = torch.tanh(self.initial_hidden(mean)), torch.tanh(self.initial_memory(mean))
@@ -228,6 +231,22 @@ class AttentionDecoder(Decoder):
         total = self.dropout(total)
         words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
         return nn.functional.linear(total, words, self.output_bias)
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` with one random byte for each value, several times faster on a CPU.
+
+    The share that is dropped is rounded to a multiple of 1/256. What is kept is scaled by 1 / (1 − that share).
+    """
+
+    def forward(self, values: Tensor) -> Tensor:
+        dropped = round(256 * self.p)
+        if not self.training or not dropped:
+            return values
+        words = torch.empty(-(-values.numel() // 8), dtype=torch.int64, device=values.device)
+        random = words.random_(torch.iinfo(torch.int64).min, None).view(torch.uint8)[: values.numel()]
+        kept = (random >= dropped).view(values.shape).to(values.dtype)
+        return values * kept.mul_(256 / (256 - dropped))
 
 
 def check_window(window: int, rows: int, columns: int) -> None:

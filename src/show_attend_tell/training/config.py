@@ -26,6 +26,8 @@ class TrainingConfig:
     minimum_count: Count = 1  # words seen less often in training captions become unknown
     vocabulary_size: Count = 10_000
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
+    mosaics: Share = 0.0  # share of captions told on four photos in one picture, see `data.mosaics`
+    mosaics_end: Share | None = None  # the share moves evenly to this value over the training; None: it stays
     crops: CountOrNone = 0  # also show so many random crops of it, each as often as the whole photo
     visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
 
@@ -33,6 +35,7 @@ class TrainingConfig:
     batch_size: Count = 64
     optimiser: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
+    attention_rate: Rate = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping

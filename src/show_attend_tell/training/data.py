@@ -1,5 +1,6 @@
 """What a training learns from: vocabulary, captions as word ids, annotations, and mini-batches of one length."""
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, cached
@@ -89,6 +91,37 @@ def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> 
         order.shuffle(indices)
         result += [indices[i : i + size] for i in range(0, len(indices), size)]
     order.shuffle(result)
+    return result
+
+
+def mosaics(annotations: Tensor, told: Tensor, generator: torch.Generator) -> Tensor:
+    """Annotations (B, L, D) where each row in ``told`` (B,), true or false, has three more photos in its picture.
+
+    The others are photos of the same mini-batch, drawn at random, and so is the quarter of each photo. Each is averaged
+    to a quarter of the places. A caption is still of its own photo, so attention must find it by the words. A
+    mini-batch of one photo stays as it is. Raises `SatError` for places that are not a square grid.
+    """
+    batch, places, size = annotations.shape
+    if math.isqrt(places) ** 2 != places:
+        raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
+    rows = told.nonzero().squeeze(1)
+    if batch == 1 or not len(rows):
+        return annotations
+    side, half = math.isqrt(places), math.isqrt(places) // 2
+    grid = annotations.reshape(batch, side, side, size).movedim(-1, 1)  # (B, D, side, side)
+    others = (rows[:, None] + torch.randint(1, batch, (len(rows), 3), generator=generator)) % batch
+    quarters = torch.rand(len(rows), 4, generator=generator).argsort(1)
+    photos = torch.cat([rows[:, None], others], 1).gather(1, quarters).to(annotations.device)  # (rows, 4)
+    picture = annotations.new_empty(len(rows), side, side, size)
+    smaller: dict[tuple[int, int], Tensor] = {}
+    for number in range(4):
+        down, across = (slice(0, half) if first else slice(half, side) for first in (number < 2, number % 2 == 0))
+        shape = (down.stop - down.start, across.stop - across.start)
+        if shape not in smaller:
+            smaller[shape] = nn.functional.adaptive_avg_pool2d(grid, shape).movedim(1, -1)
+        picture[:, down, across] = smaller[shape][photos[:, number]]
+    result = annotations.clone()
+    result[rows.to(annotations.device)] = picture.flatten(1, 2)
     return result
 
 

@@ -21,7 +21,7 @@ from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
 from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
 from show_attend_tell.training.selection import validation_bleu
 from show_attend_tell.training.state import between_batches, save_state
 
@@ -62,7 +62,14 @@ class Trainer:
         self.objective = config.objective()
         self.entropy_weight_start = self.objective.entropy_weight
         self.generator = torch.Generator().manual_seed(config.seed)
-        groups: list[dict[str, Any]] = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
+        looking = {name for name, _ in self.decoder.named_parameters() if name.startswith("attention.")}
+        groups: list[dict[str, Any]] = [
+            {
+                "params": [weight for name, weight in self.decoder.named_parameters() if (name in looking) == own],
+                "lr": rate,
+            }
+            for own, rate in ((False, config.learning_rate), (True, config.learning_rate * config.attention_rate))
+        ]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
         self.optimiser: torch.optim.Optimizer
@@ -161,6 +168,9 @@ class Trainer:
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
         draws = objective.draw(len(indices), captions.shape[1], self.generator)
         annotations = self.annotations(names)
+        if share := self.moved(config.mosaics, config.mosaics_end):
+            chosen = torch.rand(len(names), generator=self.generator) < share
+            annotations = mosaics(annotations, chosen, self.generator)
         with self.autocast:
             history = self.history(annotations, captions)
             told = self.tell(
@@ -205,14 +215,16 @@ class Trainer:
         2015, "Scheduled Sampling"). They are drawn in one pass over the true captions: word by word, it would cost as
         much as a search. The end token is never drawn, since no word comes after it.
         """
-        first, last = self.config.scheduled_sampling, self.config.scheduled_sampling_end
-        share = first if last is None else first + (last - first) * self.progress()
+        share = self.moved(self.config.scheduled_sampling, self.config.scheduled_sampling_end)
         if share == 0:
             return captions
-        logits = wide(self.tell(self.decoder, annotations, captions).logits[:, 0])  # (B, C, K)
-        logits[..., Vocabulary.END] = float("-inf")
-        own = torch.softmax(logits, dim=-1).flatten(0, 1).multinomial(1).view_as(captions)
-        return torch.where(torch.rand(captions.shape, device=captions.device) < share, own, captions)
+        chosen = torch.rand(captions.shape, device=captions.device) < share
+        logits = wide(self.tell(self.decoder, annotations, captions).logits[:, 0][chosen])  # (N, K)
+        logits[:, Vocabulary.END] = float("-inf")
+        cumulative = torch.softmax(logits, dim=-1).cumsum(-1)
+        drawn = torch.rand(len(logits), 1, device=captions.device) * cumulative[:, -1:]
+        own = torch.searchsorted(cumulative, drawn, right=True).clamp_max(logits.shape[1] - 1)
+        return captions.masked_scatter(chosen, own)
 
     def adjust(self) -> None:
         """Set the learning rate and the entropy weight for the next batch."""
@@ -221,9 +233,11 @@ class Trainer:
             factor *= 0.5 * (1 + math.cos(math.pi * self.progress()))
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        if self.config.entropy_weight_end is not None:
-            start = self.entropy_weight_start
-            self.objective.entropy_weight = start + (self.config.entropy_weight_end - start) * self.progress()
+        self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
+
+    def moved(self, start: float, end: float | None) -> float:
+        """A setting's value now, which moves evenly from ``start`` to ``end`` over the training; None: it stays."""
+        return start if end is None else start + (end - start) * self.progress()
 
     def follow(self) -> None:
         """Update the weights that are saved: the decoder's own, or their moving average."""
