@@ -428,7 +428,7 @@ def test_fine_tuning_changes_the_encoder_and_ships_it(
     encoder = small_encoder()
     before = {name: value.clone() for name, value in encoder.body.state_dict().items()}
     model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, fine_tune=0.003)
-    assert rates == {(0.01, 0.003)}
+    assert rates == {(0.01, 0.01, 0.003)}  # of the decoder, its attention and the encoder
     assert model.tuned_encoder is not None
     changed = {name for name, value in model.tuned_encoder.items() if not torch.equal(value, before[name])}
     assert changed == {"0.weight", "0.bias", "1.weight", "1.bias"}  # not the statistics of batch norm
