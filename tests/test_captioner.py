@@ -347,6 +347,27 @@ def test_a_sampled_caption_has_the_model_s_own_log_probability(captioner: Captio
         assert caption.log_probability == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.usefixtures("float32")
+def test_a_caption_told_again_has_the_maps_of_the_search(
+    look: Any, captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    checked = 0
+    for photo in photos:
+        made = captioner(photo, look=look, beam=1, seed=2)
+        if not made.complete:
+            continue
+        told = captioner.tell(photo, str(made), look=look, seed=2)
+        assert told.words == made.words and told.settings["look"] == look and "beam" not in told.settings
+        assert made.attention is not None and told.attention is not None
+        np.testing.assert_allclose(told.attention, made.attention, atol=1e-6)
+        np.testing.assert_array_equal(told.places, made.places)
+        assert (told.gate is None) == (made.gate is None)
+        assert told.photo is not None and told.photo.size == photo.size
+        checked += 1
+    assert checked >= 3
+
+
 def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: list[Image.Image]) -> None:
     plain = captioner.log_probability(photos[0], "word3 word4")
     assert plain < 0 and captioner.log_probability(photos[0], " Word3, WORD4. ") == plain

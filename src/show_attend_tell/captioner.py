@@ -495,34 +495,52 @@ class Captioner:
         )
 
     @torch.inference_mode()
-    def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
-        """log p(caption | photo) in nats, end token included, by the stated way of looking (the checkpoint's unless
-        given).
+    def tell(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> Caption:
+        """Tell the model a caption of a photo, word by word, and return where it looked at each word.
 
         The caption is tokenised as training captions were; a word that the model does not know counts as ``<unk>``.
-        With look "sampled" it is that of one sampled sequence of places. Raises `SatError` for a caption without a
-        word.
+        ``look`` is the checkpoint's unless given. With look "sampled", ``seed`` and the photo's pixels draw the places.
+        Raises `SatError` for a caption without a word.
         """
         whole("seed", seed)
-        pixels = self.encoder.preprocessing(open_photo(photo))
-        annotations = self.encoder.annotate(pixels[None].to(self.device))
-        return self.log_probability_of(
-            annotations,
-            caption,
-            look=look or self.checkpoint.decoding.look,
-            seed=photo_seed(seed, pixels.numpy().tobytes()),
-        )
+        prepared = self._prepared(photo, "raise")
+        assert isinstance(prepared, _Prepared)
+        annotations = self.encoder.annotate(prepared.pixels[None].to(self.device))
+        decoding = self.checkpoint.decoding.but(look=look)
+        own_seed = photo_seed(seed, prepared.pixels.numpy().tobytes())
+        told = self.told(annotations, caption, look=decoding.look, seed=own_seed)
+        made = self.caption_of([told], decoding, None, seed, size=prepared.size, source=prepared.source)
+        settings = {name: made.settings[name] for name in ("model", "look", "seed") if name in made.settings}
+        return dataclasses.replace(made, settings=settings, kept=prepared.kept)
+
+    def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
+        """log p(caption | photo) in nats, end token included, as `tell` gives it.
+
+        With look "sampled" it is that of one sampled sequence of places.
+        """
+        return self.tell(photo, caption, look=look, seed=seed).log_probability
 
     @torch.inference_mode()
-    def log_probability_of(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> float:
-        """`log_probability` of a caption for annotations (1, L, D), with the photo's own seed."""
+    def told(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> Hypothesis:
+        """`tell` for annotations (1, L, D), with the photo's own seed."""
         words = tokenise(caption) if isinstance(caption, str) else []
         if not words:
             raise SatError(f"caption {brief(caption)} has no word in it: give a text with at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
         chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
-        told = tell(self.decoder, annotations, ids, look=chosen)
-        return float(word_log_probabilities(told.logits, ids).sum())
+        found = tell(self.decoder, annotations, ids, look=chosen)
+
+        def of_words(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part[0, 0, :-1]  # without the end token
+
+        return Hypothesis(
+            words=ids[0, :-1].tolist(),
+            log_probability=float(word_log_probabilities(found.logits, ids).sum()),
+            ended=True,
+            alpha=of_words(found.alpha),
+            beta=of_words(found.beta),
+            places=of_words(found.places),
+        )
 
 
 class _Prepared(NamedTuple):

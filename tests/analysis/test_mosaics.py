@@ -161,3 +161,37 @@ def test_the_command_tells_and_writes(
     assert found["model"] == "model" and found["split"] == "val" and found["mosaics"] == 8
     for data in ((), ("--mosaic", tmp_path, "--data", tmp_path)):
         assert "give either --data" in refused(*command, *data)
+
+
+def test_the_page_tells_a_caption_of_each_photo_on_one_picture(
+    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    captioner.save(tmp_path / "model")
+    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu")
+    page = tmp_path / "page.html"
+
+    def shown() -> list[dict[str, Any]]:
+        text = page.read_text()
+        start = text.index('{"title"')
+        photos: list[dict[str, Any]] = json.JSONDecoder().raw_decode(text[start:])[0]["photos"]
+        page.unlink()
+        return photos
+
+    done = sat(*command, "--mosaic", tmp_path, "--split", "val", "--mosaics", 3, "--html", page)
+    assert "alpha on the right photo" in done.stdout and "a page of 3 mosaics" in done.stderr
+    photos = shown()
+    assert len(photos) == 3
+    for photo in photos:
+        told = [caption["words"] for caption in photo["captions"]]
+        assert len(told) == 4 and len({words[-1] for words in told}) == 4 and set(map(len, told)) == {8}
+        assert all(len(caption["attention"]["peaks"]) == 8 for caption in photo["captions"])
+
+    own = sat(*command, "--mosaic", tmp_path / "images", "--html", page)  # five photos, no captions
+    assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
+    assert len(shown()[0]["captions"]) == 4
+    (tmp_path / "few").mkdir()
+    (tmp_path / "images" / "dog.png").rename(tmp_path / "few" / "dog.png")
+    assert "1 photo, and a mosaic has 4" in refused(*command, "--mosaic", tmp_path / "few", "--html", page)
+    assert "holds no captions" in refused(*command, "--mosaic", tmp_path / "images")
+    assert "give --mosaic too" in refused(*command, "--data", tmp_path, "--html", page)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
@@ -32,8 +33,10 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LookName, look_by_name
 from show_attend_tell.model.interface import tell
 from show_attend_tell.scoring.bootstrap import Bootstrap
+from show_attend_tell.show.page import captions_page, with_image
 
 AT_ONCE = 8  # mosaics that are encoded together
+SHOWN = 400  # pixels of a photo's side on a page
 STEPS = ("word", "next")  # the noun's own step, and the step after it
 BEFORE = ("all", "0", "1", "2 or more")  # nouns of the caption before this one
 
@@ -153,6 +156,25 @@ def point_in_mosaics(
             for when, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
                 result[when][title] = {"words": len(rows), "share": share_of, "hit": hit_of}
     return result
+
+
+def mosaic_page(captioner: Captioner, groups: Sequence[Sequence[tuple[Image.Image, str]]], *, title: str) -> str:
+    """A page of mosaics, each of four photos with a caption of each photo told on it, side by side.
+
+    Where the light goes to another photo when another caption is told, attention follows the words. Raises `SatError`
+    for a caption without a word.
+    """
+    told = []
+    for number, group in enumerate(tqdm(groups, desc="page", unit="mosaic"), start=1):
+        picture = Image.new("RGB", (2 * SHOWN, 2 * SHOWN))
+        for quarter, (photo, _) in enumerate(group):
+            left, top = (int(edge) for edge in quarter_box(quarter, SHOWN)[:2])
+            seen = captioner.encoder.preprocessing.seen(*photo.size)
+            picture.paste(photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=seen), (left, top))
+        for _, caption in group:
+            found = captioner.tell(picture, caption).to_dict() | {"source": f"mosaic {number}"}
+            told.append(with_image(found, picture, side=2 * SHOWN))
+    return captions_page(told, title=title)
 
 
 def _alpha(captioner: Captioner, annotations: Tensor, mosaic: Mosaic, look: LookName, seed: int) -> NDArray[np.float64]:

@@ -54,6 +54,10 @@ _FLICKR_LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages
 _COCO_FOLDERS = {"train": "train2014", "val": "val2014"}
 
 
+class NoCaptions(SatError):
+    """A folder in which there is no file of captions."""
+
+
 @dataclass(frozen=True)
 class Example:
     """One photo with its captions, at most five, as words and as they were written."""
@@ -153,7 +157,7 @@ def read_dataset(
         raise SatError(f"{images} is not a folder; give the folder of the photos")
     listing = _read_karpathy(folder) or _read_flickr(folder) or _read_coco(folder) or _read_csv(folder)
     if listing is None:
-        raise SatError(
+        raise NoCaptions(
             f"{folder} holds no captions that can be read; looked for dataset*.json (Karpathy's split file), "
             "Flickr8k.token.txt or results_20130124.token (there and in text/), captions_train2014.json or "
             "captions_val2014.json (there and in annotations/), and captions.csv"

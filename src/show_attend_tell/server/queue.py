@@ -256,7 +256,7 @@ class Queue:
             with self._timed(captioner, "score", first.paths):
                 return [
                     [
-                        captioner.log_probability_of(annotations, text, look=decoding.look, seed=seeds[0])
+                        captioner.told(annotations, text, look=decoding.look, seed=seeds[0]).log_probability
                         for text in first.captions
                     ]
                 ]

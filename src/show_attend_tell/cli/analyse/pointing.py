@@ -18,8 +18,12 @@ from show_attend_tell.cli.command import (
     seed_option,
     split_option,
     weights_option,
+    write_text,
 )
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import count
+
+ON_PAGE = 8  # mosaics at most
 
 EXAMPLES = """
 \b
@@ -28,6 +32,7 @@ Examples:
   sat analyse pointing --model scenes-soft --data scenes/
   sat analyse pointing --model scenes-hard --data scenes/ --split val --json pointing.json
   sat analyse pointing --model flickr8k-soft --mosaic flickr8k/
+  sat analyse pointing --model flickr8k-soft --mosaic my-photos/ --html mosaics.html
 """
 
 
@@ -37,7 +42,14 @@ Examples:
 @click.option(
     "--mosaic",
     type=click.Path(path_type=Path),
-    help="Folder of captioned photos, as for sat train, in place of --data: four photos share one picture.",
+    help="Folder of captioned photos, as for sat train, in place of --data: four photos share one picture. With --html "
+    "also a folder of your own photos without captions.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(),
+    help="Page to write for --mosaic: mosaics on which a caption of each of the four photos is told.",
 )
 @click.option("--mosaics", type=click.IntRange(2), default=500, show_default=True, help="Number of mosaics.")
 @split_option("test")
@@ -50,6 +62,7 @@ def pointing(
     model: str,
     data: Path | None,
     mosaic: Path | None,
+    html_file: str | None,
     mosaics: int,
     split: str,
     look: Any,
@@ -62,27 +75,65 @@ def pointing(
 
     With --data the pictures are generated scenes, in which the place of every object is known. With --mosaic each
     picture is four photos, and a caption of one of them is told to the model: how much attention falls on that photo?
+    The page of --html has one picture for each caption. Photos without captions are captioned by the model first, each
+    by itself, and nothing is measured on them.
     """
-    from show_attend_tell.analysis.mosaics import point_in_mosaics
+    from show_attend_tell.analysis.mosaics import draw_mosaics, point_in_mosaics
     from show_attend_tell.analysis.pointing import point_in_scenes
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.data.datasets import NoCaptions, read_dataset
+    from show_attend_tell.data.photos import open_photo
 
     if (data is None) == (mosaic is None):
         raise SatError("give either --data, a folder made by sat analyse scenes, or --mosaic, a folder of photos")
-    check_targets(json_file, read=[folder for folder in (data, mosaic) if folder is not None])
+    if html_file is not None and mosaic is None:
+        raise SatError(f"--html {html_file}: the page shows mosaics, so give --mosaic too")
+    check_targets(json_file, html_file, read=[folder for folder in (data, mosaic) if folder is not None])
     if mosaic is not None:
-        dataset = read_dataset(mosaic)
+        try:
+            dataset = read_dataset(mosaic)
+        except NoCaptions:
+            if html_file is None:
+                raise
+            captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+            _show_own_photos(captioner, mosaic, html_file)
+            return
         examples = dataset.split(split)
         captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
         result = point_in_mosaics(captioner, examples, mosaics=mosaics, look=look, seed=seed)
         result |= {"data": dataset.name, "split": split}
+        if html_file is not None:
+            groups = [
+                [(open_photo(each.photo), " ".join(each.captions[0])) for each in drawn.photos]
+                for drawn in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)
+            ]
+            _write_page(captioner, groups, html_file, mosaic)
     elif data is not None:
         captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
         result = point_in_scenes(captioner, data, split=split, look=look, seed=seed)
     if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
         for line in _in_mosaics(result) if mosaic is not None else _in_scenes(result, data):
             click.echo(line)
+
+
+def _show_own_photos(captioner: Any, folder: Path, html_file: str) -> None:
+    """Write the page of mosaics of a folder's photos, in fours by name, each captioned by the model."""
+    from show_attend_tell.data.photos import find_photos, open_photo
+
+    files = find_photos([str(folder)]).photos[: 4 * ON_PAGE]
+    if len(files) < 4:
+        raise SatError(f"{folder}: {count(len(files), 'photo')}, and a mosaic has 4: add photos")
+    files = files[: len(files) // 4 * 4]
+    told = [(open_photo(file), str(caption)) for file, caption in zip(files, captioner(files), strict=True)]
+    _write_page(captioner, [told[start : start + 4] for start in range(0, len(told), 4)], html_file, folder)
+
+
+def _write_page(captioner: Any, groups: Any, html_file: str, folder: Path) -> None:
+    from show_attend_tell.analysis.mosaics import mosaic_page
+
+    page = mosaic_page(captioner, groups, title=f"{captioner.name} on mosaics of {folder.name}")
+    write_text(Path(html_file), page)
+    click.echo(f"a page of {count(len(groups), 'mosaic')}: {html_file}", err=True)
 
 
 def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
