@@ -510,7 +510,7 @@ class Captioner:
         own_seed = photo_seed(seed, prepared.pixels.numpy().tobytes())
         told = self.told(annotations, caption, look=decoding.look, seed=own_seed)
         made = self.caption_of([told], decoding, None, seed, size=prepared.size, source=prepared.source)
-        settings = {name: made.settings[name] for name in ("model", "look", "seed") if name in made.settings}
+        settings = {name: value for name, value in made.settings.items() if name in ("model", "look", "seed")}
         return dataclasses.replace(made, settings=settings, kept=prepared.kept)
 
     def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
