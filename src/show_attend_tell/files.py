@@ -11,8 +11,10 @@ from show_attend_tell.errors import SatError
 
 
 def read_text(file: Path) -> str:
-    """The text of a file, without the mark that spreadsheets begin one with; raises `SatError` for one that cannot be
-    read or is no text."""
+    """The text of a file, without the byte-order mark that spreadsheets put first.
+
+    Raises `SatError` for a file that cannot be read or is not text.
+    """
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -26,7 +28,7 @@ def read_lines(file: Path) -> Iterator[str]:
 
 
 def read_json(file: Path) -> Any:
-    """What a JSON file holds; raises `SatError` for one that is damaged."""
+    """What a JSON file holds; raises `SatError` for a damaged file."""
     try:
         return json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
@@ -34,7 +36,7 @@ def read_json(file: Path) -> Any:
 
 
 def read_object(file: Path, key: str = "images") -> dict[str, Any]:
-    """The JSON object in a file; ``key`` is what it must have, for the message to one who gave another file."""
+    """The JSON object in a file. The message about another kind of file says that it must have ``key``."""
     content = read_json(file)
     if not isinstance(content, dict):
         raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {shown(content)}")
@@ -42,7 +44,7 @@ def read_object(file: Path, key: str = "images") -> dict[str, Any]:
 
 
 def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    """``record[key]`` if it is a list of JSON objects, else a `SatError` that says where."""
+    """``record[key]``, a list of JSON objects; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise SatError(f"{where}: {key!r} must be a list of JSON objects, and is {shown(value)}")
@@ -50,7 +52,7 @@ def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[s
 
 
 def text_of(record: dict[str, Any], key: str, where: str) -> str:
-    """``record[key]`` if it is a text, else a `SatError` that says where."""
+    """``record[key]``, a text; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
     if not isinstance(value, str):
         raise SatError(f"{where}: {key!r} must be a text, and is {shown(value)}")
@@ -58,7 +60,7 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def number_of(record: dict[str, Any], key: str, where: str) -> int:
-    """``record[key]`` if it is a whole number, else a `SatError` that says where."""
+    """``record[key]``, a whole number; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
     if not isinstance(value, int):
         raise SatError(f"{where}: {key!r} must be a whole number, and is {shown(value)}")
@@ -90,7 +92,7 @@ def count(number: int, thing: str) -> str:
 def replace(file: Path, write: Callable[[Path], object]) -> None:
     """Write a file under a temporary name and then rename it into place.
 
-    A link stays one, and the file that it leads to is replaced; a device or a pipe is written to as it is. Raises
+    If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. Raises
     `SatError` as `check_file` does.
     """
     check_file(file)
@@ -110,7 +112,7 @@ def replace(file: Path, write: Callable[[Path], object]) -> None:
 
 
 def check_file(file: Path) -> None:
-    """Raise `SatError` for a file that is a folder, or that there is no folder for."""
+    """Raise `SatError` for a file that is a folder, or whose folder does not exist."""
     if not file.parent.is_dir():
         raise SatError(f"{file.parent} is not a folder: make it first, or name another file")
     if file.is_dir():

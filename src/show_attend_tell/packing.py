@@ -4,9 +4,9 @@ weight[r, …] ≈ int8[r, …] · scale[r], with scale[r] = max|weight[r, …]|
 is half its row's scale. A row is a slice of the first dimension: an output channel of a convolution, an
 output of a linear map, a word of an embedding.
 
-In 4 bits, two to a byte, there are 15 values instead of 255, so large weights are cut off where that makes the whole
-row's error smallest. That is fine enough where errors average out, in sums over very many weights: the directions of
-`visual_ngrams`.
+In 4 bits, two weights to a byte, there are 15 values instead of 255. So the largest weights of a row are cut off where
+this makes the error of the whole row smallest. Only the directions of `visual_ngrams` have 4 bits: they are used in
+sums over very many weights, in which the errors average out.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def pack_8bit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     Floating tensors of fewer dimensions (biases) become float32; integers and booleans stay as they are.
     Packing what `unpack_8bit` returned gives the same bytes again. Raises `SatError` for a weight that is not
-    finite and for a name that is taken already by a scale.
+    finite, and for a tensor that has the name of another tensor's scales.
     """
     packed = {}
     for name, tensor in state.items():
@@ -95,7 +95,7 @@ def pack_4bit(weights: Tensor) -> tuple[Tensor, Tensor]:
 def unpack_4bit(packed: Tensor, scale: Tensor) -> Tensor:
     """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
 
-    Raises `SatError` for what are no bytes, or no scales of theirs.
+    Raises `SatError` for tensors that are not bytes in rows with one scale for each row.
     """
     if packed.dtype != torch.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
         raise SatError(f"4-bit weights of {tuple(packed.shape)} {packed.dtype} and {tuple(scale.shape)} scales")

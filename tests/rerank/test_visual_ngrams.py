@@ -219,7 +219,7 @@ def test_few_photos_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_annotations_that_are_no_numbers_are_refused() -> None:
     held = Held({f"photo{n}": torch.full((4, D), float("nan")) for n in range(20)})
-    with pytest.raises(SatError, match="annotations hold values that are no numbers: train it at a lower rate"):
+    with pytest.raises(SatError, match="annotations hold values that are not finite: train it at a lower rate"):
         VisualNgrams.fit(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
 
 
@@ -396,7 +396,7 @@ def test_damaged_ones_are_named(encoder: Encoder, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(VisualNgrams.__annotations__))
 def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
     tensors = dict(fitted()[0].state_dict())
-    with pytest.raises(SatError, match="no visual n-grams"):
+    with pytest.raises(SatError, match="not visual n-grams"):
         VisualNgrams({other: tensor for other, tensor in tensors.items() if other != name})
     with pytest.raises(SatError, match="visual n-grams"):
         VisualNgrams({**tensors, name: torch.ones(2, 3, 4)})
@@ -411,7 +411,7 @@ def test_tensors_that_do_not_fit_each_other_are_refused(name: str) -> None:
 def test_damaged_directions_in_4_bits_are_refused() -> None:
     packed = fitted()[0].packed
     scale = packed["directions.scale"]
-    with pytest.raises(SatError, match=r"no visual n-grams \(KeyError\('directions\.scale'\)\)"):
+    with pytest.raises(SatError, match=r"not visual n-grams \(KeyError\('directions\.scale'\)\)"):
         VisualNgrams({name: tensor for name, tensor in packed.items() if name != "directions.scale"})
     with pytest.raises(SatError, match="4-bit weights of "):
         VisualNgrams({**packed, "directions.scale": scale[1:]})

@@ -165,7 +165,7 @@ def caption(
     for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
         if picture is not None and attention == "none":
-            raise SatError(f"{captioner.name} has no attention, so there is no looking to draw: leave out --picture")
+            raise SatError(f"{captioner.name} has no attention to draw: leave out --picture")
         soft = attention == "soft"
         if soft and not beside and look not in (None, "expectation"):
             click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)

@@ -1,5 +1,4 @@
-"""What every command is made of: help with examples, mistakes told in one line, options that several have, and files
-written whole."""
+"""What the commands share: help with examples, one-line messages about mistakes, options, and files written whole."""
 
 import os
 import sys
@@ -19,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])  # a command's function
 
 
 class Teaching(click.Command):
-    """A command whose help ends with its examples, and whose mistakes are told in one sentence."""
+    """A command whose help ends with examples, and which tells a mistake in one sentence."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -51,7 +50,7 @@ class Teaching(click.Command):
 class Commands(click.Group):
     """The commands, in the order in which they were added.
 
-    What click itself refuses, an unknown option or a number out of range, is told in one line too.
+    What click itself refuses, such as an unknown option, is told in one line too.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -134,7 +133,10 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) ->
 
 
 def model_option(*, default: str | None = None, required: bool = False, several: str = "") -> Callable[[F], F]:
-    """``--model``; ``several`` says what it means to give it several times, and then it is called ``models``."""
+    """``--model``. With ``several``, it may be given several times, and its name is ``models``.
+
+    ``several`` is the sentence of the help that says what several models mean.
+    """
     return click.option(
         "--model",
         "models" if several else "model",
@@ -227,10 +229,10 @@ DATA_FILES = (  # what a data folder is read from
 
 
 def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str]] = ()) -> None:
-    """Raise `SatError` for a file that cannot be written, before any time is spent on its content.
+    """Raise `SatError` for an output file that cannot be written, before any time is spent on its content.
 
-    Neither can one that is named for two outputs, nor one that the command itself ``read``s: files, and data folders,
-    whose captions and photos those are.
+    The same holds for a file that is named for two outputs, and for a file that the command reads: those in ``read``,
+    and the captions and photos of the data folders in ``read``.
     """
     inputs = [Path(each).resolve() for each in read]
     files = [Path(target) for target in targets if target and target != "-"]
@@ -251,9 +253,11 @@ def _is_data(file: Path, folder: Path) -> bool:
 
 
 def gave(target: str | None, text: str) -> bool:
-    """Write a text where an option like ``--json`` asked for it, if it did; true for "-", standard output, where
-    nothing else belongs then."""
-    text = text.encode("utf-8", "backslashreplace").decode()  # a file's name may hold bytes that are no UTF-8
+    """Write a text to the file that an option like ``--json`` names, if it names one.
+
+    Returns true for "-", standard output, which then must get nothing else.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()  # a file's name may hold bytes that are not UTF-8
     if target == "-":
         click.echo(text, nl=False)
     elif target:

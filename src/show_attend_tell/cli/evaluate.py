@@ -169,7 +169,7 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
 
 
 def tell_scores(result: dict[str, Any]) -> None:
-    """Print an evaluation's figures, below the line that says of what they are."""
+    """Print the figures of an evaluation."""
     for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
         figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
         click.echo(f"  BLEU {kind:<21} {figures}")
@@ -192,8 +192,10 @@ def tell_scores(result: dict[str, Any]) -> None:
 
 
 def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
-    """Write an evaluation as JSON, one caption a line, to a file or, for "-", to standard output, and then return
-    true, since nothing else belongs there."""
+    """Write an evaluation as JSON, one caption a line, to a file or to standard output ("-").
+
+    Returns true for standard output, which then must get nothing else.
+    """
     if not json_file:
         return False
     captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])

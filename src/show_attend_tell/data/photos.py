@@ -29,14 +29,14 @@ Geometry = Literal["squash", "crop"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-# The version of what `Preprocessing` makes of a photo. Whoever changes those pixels adds one: feature caches that were
-# made before are then not read any more.
+# The version of the pixels that `Preprocessing` makes. Add one if you change them: older feature caches are then not
+# read any more.
 PREPROCESSING_VERSION = 1
 
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
 
-# Pillow knows more formats than these, but some start other programs (EPS runs Ghostscript) and none is a
-# photo's.
+# Pillow knows more formats than these. They are not used for photos, and some start other programs (EPS runs
+# Ghostscript).
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
@@ -184,8 +184,8 @@ def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
 
     A folder stands for the photos in it by their suffix, sorted, and with ``recursive`` for those in its subfolders. A
     glob stands for its matches, files by their suffix and folders as above. Names that begin with a dot are left out,
-    and links to folders are not followed. A file that is named is taken whatever its name. Raises `SatError` for an
-    argument that stands for no photo, and for a folder that cannot be read.
+    and links to folders are not followed. A file that is named is taken whatever its suffix. Raises `SatError` for an
+    argument without any photo, and for a folder that cannot be read.
     """
     found = Found()
     for argument in arguments:
@@ -238,7 +238,7 @@ def _inside(folder: Path) -> list[Path]:
 def check_view(view: str) -> str:
     """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
     if not re.fullmatch(r"original|flipped|crop-[1-9][0-9]*", view):
-        raise SatError(f"view {view!r} of the photos is none of 'original', 'flipped', 'crop-1', 'crop-2' and so on")
+        raise SatError(f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' …")
     return view
 
 
@@ -352,7 +352,7 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # damaged EXIF data is no reason to refuse a photo that decodes
+    except Exception:  # the photo decodes, so damaged EXIF data does not matter
         return image
 
 

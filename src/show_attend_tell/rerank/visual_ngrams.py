@@ -1,10 +1,14 @@
-"""Visual n-grams: which words, pairs and triples of words a photo's captions are expected to have, told at a glance.
+"""Visual n-grams: the words, pairs and triples of words that a photo's captions are expected to have.
 
-A linear map tells them (n-grams from photos: Li et al. 2017; words from photos, to rank captions by: Fang et al. 2015)
-from the second moments of the photo's annotations, Σ_i a_i a_iᵀ, their signed square roots scaled to length one
-(Carreira et al. 2012, Perronnin et al. 2010): which channels of the encoder fire at the same places. It is a ridge
-regression in closed form on the photos and captions of the training split, cut to its R main directions. The decoder
-never sees it: a search's captions are its own, and ranked by how well they agree with what is expected.
+- **Input**: the second moments of the photo's annotations, Σ_i a_i a_iᵀ. They say which channels of the encoder are
+  active at the same places. Their signed square roots are scaled to length one (Carreira et al. 2012, Perronnin et al.
+  2010).
+- **Prediction**: a linear map from the input to the share of captions that have each n-gram (n-grams from photos: Li et
+  al. 2017; words from photos, to rank captions: Fang et al. 2015).
+- **Training**: ridge regression in closed form on the photos and captions of the training split, cut to its R main
+  directions.
+- **Use**: beam search makes its captions without it. Then the captions are ranked by how well they agree with the
+  prediction.
 
 N training photos · B photos · L places · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments ·
 R directions · G n-grams.
@@ -30,8 +34,8 @@ LONGEST = 3  # words of an n-gram
 LEAST = 10  # training captions that an n-gram is in
 MOST = 10_000  # n-grams: the most frequent, where there are more
 DIRECTIONS = 128
-CHANNELS = 512  # those that vary most, where an encoder has more
-PHOTOS = 10_000  # an even choice of the training photos, where there are more: an N × N matrix is solved with
+CHANNELS = 512  # the channels that vary most, where an encoder has more
+PHOTOS = 10_000  # training photos, evenly chosen where there are more: the N × N system must fit into memory
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once
@@ -42,22 +46,22 @@ Ngram = tuple[int, ...]  # how often the same words came before in the caption, 
 class VisualNgrams(nn.Module):
     """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
 
-    A model knows its own by their ``digest``. ``packed`` are the tensors as a file holds them, `fit` rounds the
-    directions to 4 bits a weight and the rest to 8.
+    ``packed`` has the tensors as a file holds them: `fit` rounds the directions to 4 bits a weight, and the rest to 8.
+    A model names its visual n-grams by their ``digest``.
     """
 
     channels: Tensor  # (C,) int64, of D
     directions: Tensor  # (R, M)
-    offset: Tensor  # (R,), what the directions make of the mean training photo
+    offset: Tensor  # (R,), the directions applied to the mean training photo
     shares: Tensor  # (G, R)
     prior: Tensor  # (G,), the mean shares of the training photos
     ngrams: Tensor  # (G, 1 + LONGEST) int32, each an `Ngram` filled up with −1
     length: Tensor  # (), the mean length of training captions in words
 
     def __init__(self, packed: Mapping[str, Tensor]) -> None:
-        """Take the tensors listed above, in 4 or 8 bits a weight or as they are.
+        """Take the tensors listed above, packed in 4 or 8 bits a weight or not packed.
 
-        Raises `SatError` for ones that are missing or do not fit each other.
+        Raises `SatError` for tensors that are missing or do not fit each other.
         """
         super().__init__()
         self.packed = {name: tensor.cpu().contiguous() for name, tensor in packed.items()}
@@ -72,7 +76,7 @@ class VisualNgrams(nn.Module):
                 self.register_buffer(name, tensors[name])
             (R, _), (G, _) = self.directions.shape, self.shares.shape
         except (KeyError, ValueError, TypeError) as error:
-            raise SatError(f"these are no visual n-grams ({error!r})") from error
+            raise SatError(f"these tensors are not visual n-grams ({error!r})") from error
         expected = {
             "channels": ((C,), torch.int64),
             "directions": ((R, C * (C + 1) // 2), torch.float32),
@@ -100,12 +104,13 @@ class VisualNgrams(nn.Module):
         return (self.prior + (moments @ self.directions.T - self.offset) @ self.shares.T).clamp_min(0)
 
     def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]]) -> list[float]:
-        """How well captions, as word ids without the end token, agree with what is ``expected`` (G,) of their photo.
+        """The agreement of captions, as word ids without the end token, with the n-grams ``expected`` (G,) of a photo.
 
-        That is the mean over n = 1, 2, 3 of 2 Σ_g E[g] / (n-grams of the caption + of a training caption of mean
-        length), g running over the caption's n-grams: about the share of n-grams (F1) that it would have in common with
-        a caption of the photo, 0 to about 1. One that is never expected adds nothing; an n-gram's second time in a
-        caption is an n-gram of its own, with the share of captions that have it twice.
+        The agreement is the mean over n = 1, 2, 3 of 2 Σ_g E[g] / (N_c + N_t). g runs over the caption's n-grams. N_c
+        is their number, and N_t that of a training caption of mean length. This is about the share of n-grams (F1) that
+        the caption would have in common with a person's caption, from 0 to about 1. An n-gram that is not expected adds
+        nothing. The second time that a caption has an n-gram counts as another n-gram, whose share is that of the
+        captions that have it twice.
         """
         shares, usual = expected.tolist(), float(self.length)
         result = []
@@ -119,9 +124,9 @@ class VisualNgrams(nn.Module):
         return result
 
     def add_agreement(self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
-        """The hypotheses found for each photo, each with its agreement with the photo's annotations (B, L, D).
+        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
 
-        `search.ranked` then orders them by it.
+        `search.ranked` orders them by it.
         """
         return [
             [
@@ -147,9 +152,9 @@ class VisualNgrams(nn.Module):
     ) -> "VisualNgrams | None":
         """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
-        None when no n-gram is in `LEAST` captions. Raises `SatError` for annotations that are no numbers.
+        None when no n-gram is in `LEAST` captions. Raises `SatError` for annotations that are not finite.
         """
-        home, device = device, torch.device("cpu") if device.type == "mps" else device  # which cannot solve
+        home, device = device, torch.device("cpu") if device.type == "mps" else device  # mps lacks cholesky_solve
         every = [words for each in captions.values() for words in each]
         seen: Counter[Ngram] = Counter(ngram for words in every for ngram in counted(words))
         frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
@@ -191,8 +196,8 @@ class VisualNgrams(nn.Module):
 def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """The ridge regression of centred targets (N, G) on centred inputs (N, M), cut to R = `DIRECTIONS` or fewer.
 
-    Returns the directions (R, M) and the axes (G, R) whose product maps inputs to targets: the regression's
-    coefficients, projected on the main axes of what it says of the inputs themselves.
+    Returns the directions (R, M) and the axes (G, R). Their product maps inputs to targets: it is the regression's
+    matrix of coefficients, projected on the main axes of its predictions for the inputs.
     """
     dtype = torch.bfloat16 if native_bf16(inputs.device) else torch.float32
     kernel = torch.zeros(len(inputs), len(inputs), device=inputs.device)
@@ -200,7 +205,7 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         factor = inputs[:, part].to(dtype)
         kernel += (factor @ factor.T).float()
     if not kernel.isfinite().all():
-        raise SatError("the encoder's annotations hold values that are no numbers: train it at a lower rate")
+        raise SatError("the encoder's annotations hold values that are not finite: train it at a lower rate")
     scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
     kernel /= scale
     ridge = kernel + RIDGE * torch.eye(len(inputs), device=inputs.device)
@@ -231,7 +236,7 @@ def said(words: Sequence[int]) -> list[int]:
 def counted(words: Sequence[int]) -> list[Ngram]:
     """The n-grams of a caption, of 1 to `LONGEST` words, each with how often the caption had it before.
 
-    The end token counts as no word, and n-grams with an unknown one are left out.
+    The end token is not counted as a word. N-grams with an unknown word are left out.
     """
     words = said(words)
     before: Counter[Ngram] = Counter()

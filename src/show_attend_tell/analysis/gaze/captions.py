@@ -110,5 +110,5 @@ def _texts(captioner: Captioner, examples: Sequence[Example], hypotheses: Sequen
 def _maps(hypothesis: Hypothesis) -> Tensor:
     """α (T, L) of a caption; of one without words, even maps."""
     alpha = hypothesis.alpha
-    assert alpha is not None  # whoever has no attention has no controls
+    assert alpha is not None  # only models with attention have controls
     return alpha if len(alpha) else torch.full((1, alpha.shape[1]), 1 / alpha.shape[1], device=alpha.device)

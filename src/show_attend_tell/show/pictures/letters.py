@@ -34,7 +34,7 @@ COMMON = tuple(
         *("arial.ttf", "msyh.ttc", "YuGothR.ttc", "malgun.ttf", "Nirmala.ttc", "LeelawUI.ttf", "seguisym.ttf"),
     )
 )
-ABSENT = "\uffff"  # is no letter, so that every font draws for it what it draws for a letter that it lacks
+ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
 PROBE = 32  # the size of letters that are compared with it
 
 
