@@ -68,38 +68,49 @@ The systems that the paper's Table 1 compares, trained and scored here on Flickr
 
     make table1 FLICKR8K=flickr8k/
 
-Test split, 1,000 photos, five references, the split file's own tokens, ×100. B-1 to B-4 are without BLEU's brevity
-penalty, as the paper has them; "B-4 p." is BLEU-4 with it. The first five figures are the paper's, the others ours:
-where a system was trained with several seeds, their mean ± their standard deviation. † another split · ° figures by
-personal communication · Σ an ensemble. "–": not in the paper's Flickr8k rows, or not run. The captions and scores of
-each run are in `experiments/results/`.
+The captions and scores of each run are in `experiments/results/`.
 
-**What differs.** The originals read the photo through a network's top fully connected layer. The VGG-19 at hand has
-convolutions only, so every system without attention, retrieval included, reads the mean of the same conv5_4 map that
-the attention models look at. Nothing below says how good the originals were; it says what attention gives over
-averaging the same map; the column "ours reads" says which. Further:
+How to read the table:
 
-- All read the same VGG-19, vocabulary (words seen five times or more), captions and mirrored photos, and share the
-  optimiser, its schedule, label smoothing and averaged weights of the `flickr8k` preset; each system had at most three
-  trials on val. Photos are squashed to 224×224; the paper's were resized and cropped.
-- Beam and length normalisation γ were chosen on val BLEU-4 of {{1, 3, 5, 10, 20}} × {{0, 0.25, 0.5, 0.75}}, the hard
-  model's by its likeliest places; an ensemble decodes as its first member does. The shipped models have a reranker; no
-  system here uses one.
-- LRCN is the one-layer form, the LSTM without attention of tutorials, with 512 units instead of 1,000.
+- It is on the test split: 1,000 photos with five references each, on the split file's own tokens.
+  Scores are ×100.
+- B-1 to B-4 are BLEU without brevity penalty, as in the paper. "B-4 p." is BLEU-4 with it.
+- The first five figures are the paper's, the others ours. If a system was trained with several
+  seeds, ours are the mean ± the standard deviation.
+- † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
+  Flickr8k rows, or not run.
+
+What differs from the paper:
+
+- The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
+  convolutions only. So here every system without attention, retrieval included, reads the mean of
+  the conv5_4 map that the attention models look at. The column "ours reads" says which.
+- The table does not say how good the originals were. It says what attention gives over the mean of
+  the same map.
+- All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
+  mirrored photos. They also share the optimiser, its schedule, the label smoothing and the averaged
+  weights of the preset `flickr8k`. Each system had at most three trials on val.
+- Photos are squashed to 224×224. The paper resized and cropped its photos.
+- The beam (1, 3, 5, 10 or 20) and the length normalisation γ (0, 0.25, 0.5 or 0.75) were chosen by
+  BLEU-4 on val, the hard model's by its likeliest places. An ensemble decodes as its first member
+  does.
+- No system here uses a reranker; the shipped models have one.
+- LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
-- Soft attention has a second stage with scheduled sampling, which the systems without attention have in their one
-  stage. Hard attention starts from the soft model and sees photos cropped at random too; its annotations are means over
-  windows of 5×5 places.
-- Retrieval takes the caption on which those of the most similar training photos agree best; how many photos count was
-  chosen on val ({neighbours} here).
+- Soft attention has a second stage with scheduled sampling. The systems without attention have
+  scheduled sampling in their one stage.
+- Hard attention starts from the soft model and also sees photos cropped at random. Its annotations
+  are means over windows of 5×5 places.
+- Retrieval takes the caption on which the captions of the most similar training photos agree best.
+  The number of these photos was chosen on val ({neighbours}).
 """
 
 QUOTED = """\
 ## Quoted only
 
-The rest of the paper's Table 1, which was not run here. † another split · ° figures by personal communication · Σ an
-ensemble · a AlexNet features.
+The rest of the paper's Table 1, which was not run here. † another split · ° figures by personal
+communication · Σ an ensemble · a AlexNet features.
 
 | data | system | B-1 | B-2 | B-3 | B-4 | METEOR |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
@@ -220,7 +231,7 @@ def runs_table(output: Path) -> str:
             given = shlex.join(map(str, arguments(name, seed, Path("runs"))))
             epochs = training.get("epochs", "–")
             lines.append(f"| {each} | `{given}` | {epochs} | {minutes} | {validation} | {beam} | {gamma:g} |")
-    lines += ["", "Epochs are those of the checkpoint kept, minutes those of the whole training."]
+    lines += ["", "Epochs are those of the checkpoint that was kept, and minutes those of the whole training."]
     return "\n".join(lines) + "\n"
 
 
@@ -255,10 +266,12 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
     lines = [
         "## Attention over averaging the same map",
         "",
-        "The same features, looked at or averaged. An interval that holds 0 shows no difference.",
+        "The same features, read with attention or as their mean. An interval that holds 0 shows no",
+        "difference.",
         "",
         whole.to_markdown(),
-        "By the mean length of a photo's references, a quarter of the photos each; differences with their intervals:",
+        "By the mean length of a photo's references, a quarter of the photos in each part. The cells are",
+        "differences with their intervals:",
         "",
         "| | words | CIDEr | METEOR | BLEU-4 |",
         "| --- | ---: | ---: | ---: | ---: |",

@@ -10,6 +10,7 @@ S trainings are drawn S − 1 at a time. Drawn S at a time, so few of them would
 N photos · R resamples · S trainings of a system.
 """
 
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -179,7 +180,8 @@ class Comparison:
             rows += ["| --- | ---: | ---: | ---: | ---: |"]
             rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one))} |" for one in found]
             parts.append("\n".join(rows))
-        return "\n\n".join([*parts, *self.notes()]) + "\n"
+        notes = [textwrap.fill(note, 100, break_on_hyphens=False) for note in self.notes()]
+        return "\n\n".join([*parts, *notes]) + "\n"
 
     def _title(self, name: str) -> str:
         number = self.trainings[name]
