@@ -2,9 +2,11 @@
 
     python experiments/results.py                       # list the files, with their scores and commands
     python experiments/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
+    python experiments/results.py NAME GAZE.json        # keep what `sat analyse gaze --json` wrote, as NAME
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
 name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
+results/gaze/NAME.json.gz holds the figures of a gaze and its command.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, replace
 
 RESULTS = Path(__file__).parent / "results"
+GAZE = RESULTS / "gaze"
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
     "caption": None,
@@ -36,9 +39,12 @@ LIST_HEAD = """\
 
 The captions and scores behind the figures of README and docs, written by `experiments/results.py`.
 
-- Each file holds one evaluation: its command, its scores ×100, and each photo's name, caption and scores.
+- Each file holds one evaluation: its command, its scores ×100, and each photo's name, caption and
+  scores.
 - References and photos are not here. `flickr8k/` in a command stands for the folder of Flickr8k.
-- `experiments/tables.py` makes the tables of README and docs from these files, and a test compares them.
+- `gaze/` holds what `sat analyse gaze` measured, with the command.
+- `experiments/tables.py` makes the tables of README and docs from these files. A test compares
+  them.
 
 | file | B-4 without penalty | METEOR | B-4 | CIDEr | command |
 | --- | ---: | ---: | ---: | ---: | --- |
@@ -63,8 +69,18 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
     head = {"command": command(evaluation)}
     head |= {name: value for name, value in evaluation.items() if name != "results" and not name.endswith("_missing")}
     lines = json.dumps(head, ensure_ascii=False, indent=1).removesuffix("\n}")
-    text = lines + ',\n "results": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
-    data = gzip.compress(text.encode(), compresslevel=9, mtime=0)  # the same evaluation gives the same bytes
+    write(lines + ',\n "results": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n", name, folder)
+
+
+def keep_gaze(found: Mapping[str, Any], name: str, folder: Path = GAZE) -> None:
+    """Keep a gaze, as `sat analyse gaze --json` writes it, as ``folder``/NAME.json.gz."""
+    told = {"command": gaze_command(found), **found}
+    write(json.dumps(told, ensure_ascii=False, indent=1) + "\n", name, folder)
+
+
+def write(text: str, name: str, folder: Path) -> None:
+    """Write a text as ``folder``/NAME.json.gz; the same text gives the same bytes."""
+    data = gzip.compress(text.encode(), compresslevel=9, mtime=0)
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / f"{name}.json.gz", lambda file: file.write_bytes(data))
 
@@ -97,6 +113,17 @@ def command(evaluation: Mapping[str, Any]) -> str:
     )
 
 
+def gaze_command(found: Mapping[str, Any]) -> str:
+    """The command that makes a gaze again."""
+    made = found["captions_made"]
+    return (
+        f"sat analyse gaze --model {found['model']} --data {found['data']}/ --split {found['split']} "
+        f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
+        f"--beam {found['beam']} --look {found['look']} --length-normalisation {found['length_normalisation']:g} "
+        f"--reranker-weight {found['reranker_weight']:g} --seed {found['seed']}"
+    )
+
+
 def write_list(folder: Path = RESULTS) -> None:
     """Write the folder's README.md."""
     rows = []
@@ -114,13 +141,17 @@ def write_list(folder: Path = RESULTS) -> None:
 def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
-    parser.add_argument("name", nargs="?", help="name to keep an evaluation under")
-    parser.add_argument("evaluation", nargs="?", type=Path, help="file that sat evaluate --json wrote")
+    parser.add_argument("name", nargs="?", help="name to keep an evaluation or a gaze under")
+    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyse gaze wrote")
     given = parser.parse_args()
     try:
-        if given.evaluation is not None:
-            keep(read_object(given.evaluation, "results"), given.name)
-            write_list()
+        if given.file is not None:
+            found = read_object(given.file, "results")
+            if "at_word" in found:
+                keep_gaze(found, given.name)
+            else:
+                keep(found, given.name)
+                write_list()
         for name in names():
             found = read(name)
             print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {found['command']}")

@@ -12,11 +12,15 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import results
 
+from show_attend_tell.analysis.gaze.controls import CONTROLS
+from show_attend_tell.analysis.gaze.occlusion import VARIANTS
+from show_attend_tell.analysis.gaze.table import SHOWN as CLASSES
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 
@@ -66,7 +70,29 @@ def evaluations(folder: Path = results.RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES: dict[str, Callable[[], str]] = {"scores": scores, "evaluations": evaluations}
+def gaze(name: str, folder: Path = results.GAZE) -> str:
+    """What replacing α and hiding places costs each class of words, in nats, with 95 % intervals."""
+    found = results.read(name, folder)
+    words, hidden = found["at_word"], found["occlusion"]["annotations"]
+    heads = [f"{found['model']}, {found['photos']} photos", *(f"{kind} ({words[kind]['words']})" for kind in CLASSES)]
+    lines = [f"| {' | '.join(heads)} |"]
+    lines.append("| --- |" + " ---: |" * len(CLASSES))
+    rows = [("−log p by its own α", words, "log_loss")]
+    rows += [(f"α replaced by {title.replace('alpha', 'α')}", words, control) for control, title in CONTROLS.items()]
+    rows += [(f"hidden: {title.replace('alpha', 'α')}", hidden, variant) for variant, title in VARIANTS.items()]
+    for title, classes, key in rows:
+        figures = [classes[kind][key] for kind in CLASSES]
+        cells = " | ".join(f"{each['mean']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in figures)
+        lines.append(f"| {title} | {cells.replace('-', '−')} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "scores": scores,
+    "evaluations": evaluations,
+    "gaze_soft": partial(gaze, "flickr8k-soft"),
+    "gaze_hard": partial(gaze, "flickr8k-hard"),
+}
 
 
 def row(title: str, names: Sequence[str], folder: Path = results.RESULTS) -> str:
