@@ -43,14 +43,16 @@ SHARED_NGRAMS = "flickr8k-ngrams"
 NGRAMS_CARD = """\
 # Visual n-grams of Flickr8k, the reranker of `flickr8k-soft` and `flickr8k-hard`
 
-For a photo, visual n-grams predict the share of its captions that have each of {count:,} words, pairs and triples of
-words. They read the conv5_4 map of the shipped VGG-19. `show_attend_tell/rerank/visual_ngrams.py` explains how.
+For a photo, visual n-grams predict the share of its captions that have each of {count:,} words,
+pairs and triples of words. They read the conv5_4 map of the shipped VGG-19.
+`show_attend_tell/rerank/visual_ngrams.py` explains how.
 
-- **Fitted** on the photos and captions of Flickr8k's training split, squashed to 224×224, by ridge regression in closed
-  form, and cut to {directions} directions.
-- **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at least ten training
-  captions have. No caption is stored.
-- **SHA-256**, by which the models know them: `{digest}`.
+- **Fitted** on the photos and captions of Flickr8k's training split, squashed to 224×224, by ridge
+  regression in closed form, and cut to {directions} directions.
+- **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
+  least ten training captions have. No caption is stored.
+- **SHA-256**, by which the models know them:
+  `{digest}`.
 """
 
 

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 import results
+import shipped
 import tables
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.checkpoint.weights import NGRAMS, read_weights
+from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 MODELS = ("flickr8k-soft", "flickr8k-hard")
 
@@ -22,6 +25,12 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
     Checkpoint.load(SHIPPED / name).describe(folder)
     for file in ("config.json", "README.md"):
         assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file
+
+
+def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> None:
+    folder = SHIPPED / shipped.SHARED_NGRAMS
+    shipped.describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), tmp_path)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_hard_attention_ships_hard() -> None:
