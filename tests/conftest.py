@@ -1,5 +1,6 @@
 """Fixtures that several test files share."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from builders import small_load_encoder
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.scoring import java as java_metrics
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """Ctrl-C is heard, also where the shell that started the tests in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
