@@ -244,6 +244,20 @@ def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest
     assert dropped == [(0.25, batch, n), (0.25, batch, 1, steps, n), (0.25, batch, 1, steps, m)]
 
 
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("norm", ["scale", "layer"])
+def test_uniform_attention_is_the_soft_decoder_that_cannot_tell_places_apart(norm: str) -> None:
+    soft, uniform = (small_decoder(annotation_norm=norm, attention=attention) for attention in ("soft", "uniform"))
+    with torch.no_grad():
+        soft.attention.energy.zero_()  # e is 0 at every place
+    annotations, captions = small_annotations(), small_captions()
+    even, told = tell(soft, annotations, captions), tell(uniform, annotations, captions)
+    assert even.alpha is not None and torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
+    torch.testing.assert_close(told.logits, even.logits)
+    torch.testing.assert_close(told.beta, even.beta)
+    assert told.alpha is None  # nothing to show
+
+
 def test_initial_dropout_takes_the_photo_out_of_the_start() -> None:
     decoder = small_decoder(initial_dropout=0.5, dropout=0.0).train()
     torch.manual_seed(0)

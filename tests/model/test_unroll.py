@@ -20,6 +20,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
     "hard": {"attention": "hard", "gate": False},
     "hard with a gate": {"attention": "hard"},
+    "uniform": {"attention": "uniform"},
 }
 
 

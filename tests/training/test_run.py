@@ -44,7 +44,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.scoring.metrics import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective
-from show_attend_tell.training.presets import comparator_preset
+from show_attend_tell.training.presets import comparator_preset, preset
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import Encoder
 
@@ -78,6 +78,17 @@ def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
 
 
 # Training
+
+
+def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset: Dataset, tmp_path: Path) -> None:
+    soft, uniform = preset("flickr8k", "soft"), preset("flickr8k", "uniform")
+    assert replace(uniform.decoder, attention="soft") == soft.decoder
+    assert replace(uniform, decoder=soft.decoder) == soft
+    encoder = small_encoder()
+    best, _ = run(dataset, small_config(decoder={"attention": "uniform"}), tmp_path / "model", encoder=encoder)
+    caption = Captioner(best, encoder, name="uniform")(dataset.examples[0].photo)
+    assert caption.words and caption.attention is None and caption.gate is not None
+    assert "It is a control" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def training_lines(model: Configuration) -> list[str]:
 
 def use(attention: str) -> str:
     """What to keep in mind when using a model with that kind of attention."""
-    look = "" if attention == "none" else " Look at the attention before you trust a word."
+    look = "" if attention in ("none", "uniform") else " Look at the attention before you trust a word."
     return (
         "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
         f"what is said about people.{look} Do not use the model to identify or judge people."

@@ -164,7 +164,7 @@ def caption(
     streams = []
     for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
-        if picture is not None and attention == "none":
+        if picture is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --picture")
         soft = attention == "soft"
         if soft and not beside and look not in (None, "expectation"):

@@ -29,7 +29,11 @@ Examples:
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--attention", type=click.Choice(["soft", "hard"]), help="Kind of attention to train.")
+@click.option(
+    "--attention",
+    type=click.Choice(["soft", "hard", "uniform"]),
+    help="Kind of attention to train; uniform looks at all places alike, as a control.",
+)
 @click.option(
     "--comparator",
     type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn"]),
@@ -154,7 +158,7 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
         return preset(name, attention)
     if comparator is not None and attention is None:
         return comparator_preset(name, comparator)
-    raise click.UsageError("Give one of --attention (soft or hard) and --comparator (nic, lrcn, ...).")
+    raise click.UsageError("Give one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
 
 
 def start_and_encoder(

@@ -35,7 +35,7 @@ class DecoderConfig(Config):
     kind = "attention"
     ignored = ("embedding_dropout", "place_dropout", "word_dropout")
     built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
-    attention: Literal["soft", "hard"] = "soft"
+    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every place and step
     embedding_size: Count = 512  # m
     hidden_size: Count = 512  # n
     attention_size: Count = 512  # A
@@ -61,9 +61,10 @@ class DecoderConfig(Config):
 
     @property
     def title(self) -> str:
-        return (
-            f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). It gives a "
-            "caption for a photo and, for every word, where in the photo it looked."
+        return f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). " + (
+            "It is a control: the same decoder, which looks at all places alike at every word."
+            if self.attention == "uniform"
+            else "It gives a caption for a photo and, for every word, where in the photo it looked."
         )
 
     @property
@@ -175,6 +176,8 @@ class AttentionDecoder(Decoder):
 
     def first_state(self, annotations: Tensor, mean: Tensor, *, paths: int) -> State:
         """The state before the first word, from what `normalised` gave."""
+        if self.config.attention == "uniform":
+            annotations = annotations.mean(1, keepdim=True)  # one place, so that α is 1 there
         if self.config.annotation_window > 1:
             annotations = windowed(annotations, self.config.annotation_window)
         if self.training and self.config.initial_dropout:
@@ -214,7 +217,7 @@ class AttentionDecoder(Decoder):
         return Step(
             output=Output(embedded.embedding, hidden.to(dtype), context.to(dtype)),
             state=State(state.source, (hidden, memory)),
-            alpha=alpha,
+            alpha=None if self.config.attention == "uniform" else alpha,
             beta=None if beta is None else wide(beta.squeeze(-1)),
             places=places,
         )

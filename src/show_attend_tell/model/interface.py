@@ -70,7 +70,7 @@ class Config:
 
     @property
     def attention(self) -> str:
-        """How the model looks: "soft", "hard", or "none"."""
+        """How the model looks: "soft", "hard", "uniform", or "none"."""
         return "none"
 
     @property

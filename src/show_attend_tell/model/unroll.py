@@ -253,4 +253,4 @@ class UnrolledTell:
         )
         embedding = embedded.embedding[:, None].expand(-1, paths, -1, -1)
         logits = decoder.read_out(Output(embedding, told.hidden, told.context))
-        return Told(logits, told.alpha, told.beta, told.places)
+        return Told(logits, None if decoder.config.attention == "uniform" else told.alpha, told.beta, told.places)

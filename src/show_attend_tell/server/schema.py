@@ -167,7 +167,7 @@ class ModelAnswer(BaseModel):
     """A model that is served."""
 
     name: str
-    attention: Annotated[str, Field(description="soft or hard")]
+    attention: Annotated[str, Field(description="soft, hard, uniform or none")]
     words: Annotated[int, Field(description="Size of the vocabulary.")]
     decoding: Annotated[
         dict[str, Any], Field(description="Default settings of the search. The scores were made with them.")

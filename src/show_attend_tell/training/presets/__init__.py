@@ -4,6 +4,8 @@ A module's docstring says how it departs from the paper and what it reached. Eac
 `TrainingConfig` for each kind of attention. `comparators` has those of the systems that attention is compared with.
 """
 
+from dataclasses import replace
+
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.registry import COMPARATORS
 from show_attend_tell.training.config import TrainingConfig
@@ -13,11 +15,17 @@ PRESETS = {"paper": paper, "flickr8k": flickr8k, "flickr30k": flickr30k, "coco":
 
 
 def preset(name: str, attention: str) -> TrainingConfig:
-    """The settings of that name for "soft" or "hard" attention; raises `SatError` naming the known ones."""
+    """The settings of that name for "soft", "hard" or "uniform" attention; raises `SatError` naming the known ones.
+
+    Those of "uniform" are the soft model's, with another attention.
+    """
     if name not in PRESETS:
         raise SatError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+    if attention == "uniform":
+        soft: TrainingConfig = PRESETS[name].SOFT
+        return replace(soft, decoder=replace(soft.decoder, attention="uniform"))  # type: ignore[call-arg]
     if attention not in ("soft", "hard"):
-        raise SatError(f"there is no {attention!r} attention: choose soft or hard")
+        raise SatError(f"there is no {attention!r} attention: choose soft, hard or uniform")
     config: TrainingConfig = getattr(PRESETS[name], attention.upper())
     return config
 
