@@ -485,6 +485,16 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_quarter_and_others_in_the_
     assert torch.equal(mosaics(annotations[:1], told[:1], torch.Generator()), annotations[:1])  # no other photo
 
 
+def test_a_pair_has_the_photo_of_its_caption_in_one_half_and_another_in_the_other() -> None:
+    annotations = torch.rand(4, 16, 3, dtype=torch.float64)
+    found = mosaics(annotations, torch.ones(4, dtype=torch.bool), torch.Generator().manual_seed(1), pairs=1.0)
+    halves = nn.functional.adaptive_avg_pool2d(annotations.mT.reshape(4, 3, 4, 4), (4, 2)).permute(0, 2, 3, 1)
+    for row, grid in enumerate(found.view(4, 4, 4, 3)):
+        seen = [int((halves - part).abs().amax((1, 2, 3)).argmin()) for part in (grid[:, :2], grid[:, 2:])]
+        assert torch.allclose(torch.cat([halves[seen[0]], halves[seen[1]]], 1), grid)
+        assert seen.count(row) == 1
+
+
 def test_mosaics_need_a_square_grid() -> None:
     with pytest.raises(SatError, match="6 places are not a square grid"):
         mosaics(torch.rand(4, 6, 3), torch.ones(4, dtype=torch.bool), torch.Generator())
@@ -494,7 +504,7 @@ def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.Mon
     trainer = trainer_of(small_config(mosaics=1.0, mosaics_end=0.0, epochs=2), random_data())
     shares: list[float] = []
 
-    def remember(annotations: Tensor, told: Tensor, generator: torch.Generator) -> Tensor:
+    def remember(annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float) -> Tensor:
         shares.append(told.double().mean().item())
         return annotations
 

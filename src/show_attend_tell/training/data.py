@@ -5,6 +5,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -94,35 +95,48 @@ def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> 
     return result
 
 
-def mosaics(annotations: Tensor, told: Tensor, generator: torch.Generator) -> Tensor:
+def mosaics(annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float = 0.0) -> Tensor:
     """Annotations (B, L, D) where each row in ``told`` (B,), true or false, has three more photos in its picture.
 
-    The others are photos of the same mini-batch, drawn at random, and so is the quarter of each photo. Each is averaged
-    to a quarter of the places. A caption is still of its own photo, so attention must find it by the words. A
+    The others are photos of the same mini-batch, drawn at random, and so is the part of the picture that each photo
+    gets. Each is averaged to a quarter of the places. A share of the rows, ``pairs``, has one more photo instead, each
+    squeezed to the left or right half. A caption is still of its own photo, so attention must find it by the words. A
     mini-batch of one photo stays as it is. Raises `SatError` for places that are not a square grid.
     """
     batch, places, size = annotations.shape
-    if math.isqrt(places) ** 2 != places:
+    side = math.isqrt(places)
+    if side * side != places:
         raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
-    rows = told.nonzero().squeeze(1)
-    if batch == 1 or not len(rows):
-        return annotations
-    side, half = math.isqrt(places), math.isqrt(places) // 2
+    result = annotations.clone()
+    if batch == 1:
+        return result
     grid = annotations.reshape(batch, side, side, size).movedim(-1, 1)  # (B, D, side, side)
-    others = (rows[:, None] + torch.randint(1, batch, (len(rows), 3), generator=generator)) % batch
-    quarters = torch.rand(len(rows), 4, generator=generator).argsort(1)
-    photos = torch.cat([rows[:, None], others], 1).gather(1, quarters).to(annotations.device)  # (rows, 4)
-    picture = annotations.new_empty(len(rows), side, side, size)
+    rows = told.nonzero().squeeze(1)
+    paired = torch.rand(len(rows), generator=generator) < pairs
+    for chosen, down in ((rows[~paired], 2), (rows[paired], 1)):
+        if len(chosen):
+            others = (
+                chosen[:, None] + torch.randint(1, batch, (len(chosen), 2 * down - 1), generator=generator)
+            ) % batch
+            order = torch.rand(len(chosen), 2 * down, generator=generator).argsort(1)
+            photos = torch.cat([chosen[:, None], others], 1).gather(1, order).to(annotations.device)
+            result[chosen.to(annotations.device)] = pictures(grid, photos, down).flatten(1, 2)
+    return result
+
+
+def pictures(grid: Tensor, photos: Tensor, down: int) -> Tensor:
+    """Pictures (N, side, side, D) of photos (N, 2·down) of a grid (B, D, side, side): ``down`` rows of two photos."""
+    side = grid.shape[-1]
+    edges = [0, side // 2, side]
+    heights = [(0, side)] if down == 1 else list(pairwise(edges))
+    picture = grid.new_empty(len(photos), side, side, grid.shape[1])
     smaller: dict[tuple[int, int], Tensor] = {}
-    for number in range(4):
-        down, across = (slice(0, half) if first else slice(half, side) for first in (number < 2, number % 2 == 0))
-        shape = (down.stop - down.start, across.stop - across.start)
+    for number, ((top, bottom), (left, right)) in enumerate(product(heights, pairwise(edges))):
+        shape = (bottom - top, right - left)
         if shape not in smaller:
             smaller[shape] = nn.functional.adaptive_avg_pool2d(grid, shape).movedim(1, -1)
-        picture[:, down, across] = smaller[shape][photos[:, number]]
-    result = annotations.clone()
-    result[rows.to(annotations.device)] = picture.flatten(1, 2)
-    return result
+        picture[:, top:bottom, left:right] = smaller[shape][photos[:, number]]
+    return picture
 
 
 @torch.no_grad()

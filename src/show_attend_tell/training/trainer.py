@@ -170,7 +170,7 @@ class Trainer:
         annotations = self.annotations(names)
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations = mosaics(annotations, chosen, self.generator)
+            annotations = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
         with self.autocast:
             history = self.history(annotations, captions)
             told = self.tell(
