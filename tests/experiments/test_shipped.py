@@ -120,7 +120,15 @@ GONE = {
     "decoder.output_tanh": True,
 }
 # Settings that came later, and what they were before: the training was as these values say.
-NEW = {"crops": 0, "visual_ngrams": True}
+NEW = {
+    "crops": 0,
+    "visual_ngrams": True,
+    "decoder.initial_dropout": 0.0,
+    "mosaics": 0.0,
+    "mosaics_end": None,
+    "mosaic_pairs": 0.0,
+    "attention_rate": 1.0,
+}
 
 
 @pytest.mark.usefixtures("small")
