@@ -380,7 +380,7 @@ def test_a_training_that_dies_at_its_first_checkpoint_is_resumed(
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("os.replace", killed)
+        patched.setattr(os, "replace", killed)
         with pytest.raises(Killed):
             run(dataset, small_config(epochs=2), tmp_path / "model")
     with pytest.raises(SatError, match="--resume to go on"):
