@@ -127,6 +127,8 @@ NEW = {
     "mosaics": 0.0,
     "mosaics_end": None,
     "mosaic_pairs": 0.0,
+    "soft.mosaic_weight": 0.0,
+    "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
 }
 

@@ -466,7 +466,7 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_quarter_and_others_in_the_
     batch, half = 6, side // 2
     annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
     told = torch.tensor([True, False, True, True, False, True])
-    found = mosaics(annotations, told, torch.Generator().manual_seed(3))
+    found, own = mosaics(annotations, told, torch.Generator().manual_seed(3))
     assert torch.equal(found[~told], annotations[~told]) and found.dtype == annotations.dtype
     grid, corners = found.view(batch, side, side, 3), set()
     for row in told.nonzero().flatten().tolist():
@@ -480,19 +480,29 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_quarter_and_others_in_the_
             assert near.sum() == 1
             seen.append(int(near.nonzero()))
         assert seen.count(row) == 1
-        corners.add(seen.index(row))
+        corner = seen.index(row)
+        corners.add(corner)
+        expected = torch.zeros(side, side, dtype=torch.bool)
+        down, across = (slice(0, half) if first else slice(half, side) for first in (corner < 2, corner % 2 == 0))
+        expected[down, across] = True
+        assert torch.equal(own[row].view(side, side), expected)
     assert len(corners) > 1  # anywhere in the picture
-    assert torch.equal(mosaics(annotations[:1], told[:1], torch.Generator()), annotations[:1])  # no other photo
+    assert own[~told].all()
+    alone, own = mosaics(annotations[:1], told[:1], torch.Generator())
+    assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
 
 
 def test_a_pair_has_the_photo_of_its_caption_in_one_half_and_another_in_the_other() -> None:
     annotations = torch.rand(4, 16, 3, dtype=torch.float64)
-    found = mosaics(annotations, torch.ones(4, dtype=torch.bool), torch.Generator().manual_seed(1), pairs=1.0)
+    told = torch.ones(4, dtype=torch.bool)
+    found, own = mosaics(annotations, told, torch.Generator().manual_seed(1), pairs=1.0)
     halves = nn.functional.adaptive_avg_pool2d(annotations.mT.reshape(4, 3, 4, 4), (4, 2)).permute(0, 2, 3, 1)
     for row, grid in enumerate(found.view(4, 4, 4, 3)):
         seen = [int((halves - part).abs().amax((1, 2, 3)).argmin()) for part in (grid[:, :2], grid[:, 2:])]
         assert torch.allclose(torch.cat([halves[seen[0]], halves[seen[1]]], 1), grid)
         assert seen.count(row) == 1
+        left = own[row].view(4, 4)[:, :2]
+        assert bool(left.all()) == (seen[0] == row) and own[row].sum() == 8
 
 
 def test_mosaics_need_a_square_grid() -> None:
@@ -504,9 +514,11 @@ def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.Mon
     trainer = trainer_of(small_config(mosaics=1.0, mosaics_end=0.0, epochs=2), random_data())
     shares: list[float] = []
 
-    def remember(annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float) -> Tensor:
+    def remember(
+        annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float
+    ) -> tuple[Tensor, Tensor]:
         shares.append(told.double().mean().item())
-        return annotations
+        return annotations, torch.ones(annotations.shape[:2], dtype=torch.bool)
 
     monkeypatch.setattr(trainer_module, "mosaics", remember)
     trainer.run(show=False)

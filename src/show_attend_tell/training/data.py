@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +95,26 @@ def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> 
     return result
 
 
-def mosaics(annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float = 0.0) -> Tensor:
+def mosaics(
+    annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Annotations (B, L, D) where each row in ``told`` (B,), true or false, has three more photos in its picture.
 
     The others are photos of the same mini-batch, drawn at random, and so is the part of the picture that each photo
     gets. Each is averaged to a quarter of the places. A share of the rows, ``pairs``, has one more photo instead, each
     squeezed to the left or right half. A caption is still of its own photo, so attention must find it by the words. A
-    mini-batch of one photo stays as it is. Raises `SatError` for places that are not a square grid.
+    mini-batch of one photo stays as it is.
+
+    Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics. Raises
+    `SatError` for places that are not a square grid.
     """
     batch, places, size = annotations.shape
     side = math.isqrt(places)
     if side * side != places:
         raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
-    result = annotations.clone()
+    result, own = annotations.clone(), torch.ones(batch, places, dtype=torch.bool)
     if batch == 1:
-        return result
+        return result, own.to(annotations.device)
     grid = annotations.reshape(batch, side, side, size).movedim(-1, 1)  # (B, D, side, side)
     rows = told.nonzero().squeeze(1)
     paired = torch.rand(len(rows), generator=generator) < pairs
@@ -121,21 +126,29 @@ def mosaics(annotations: Tensor, told: Tensor, generator: torch.Generator, *, pa
             order = torch.rand(len(chosen), 2 * down, generator=generator).argsort(1)
             photos = torch.cat([chosen[:, None], others], 1).gather(1, order).to(annotations.device)
             result[chosen.to(annotations.device)] = pictures(grid, photos, down).flatten(1, 2)
-    return result
+            where = torch.zeros(2 * down, side, side, dtype=torch.bool)
+            for part, (down_to, across) in zip(where, parts(side, down), strict=True):
+                part[down_to, across] = True
+            own[chosen] = where.flatten(1)[order.argmin(1)]
+    return result, own.to(annotations.device)
+
+
+def parts(side: int, down: int) -> list[tuple[slice, slice]]:
+    """The rows and columns of each part of a picture: ``down`` rows of two parts."""
+    halves = [slice(0, side // 2), slice(side // 2, side)]
+    return list(product([slice(0, side)] if down == 1 else halves, halves))
 
 
 def pictures(grid: Tensor, photos: Tensor, down: int) -> Tensor:
-    """Pictures (N, side, side, D) of photos (N, 2·down) of a grid (B, D, side, side): ``down`` rows of two photos."""
+    """Pictures (N, side, side, D) of photos (N, 2·down) of a grid (B, D, side, side), each in its part."""
     side = grid.shape[-1]
-    edges = [0, side // 2, side]
-    heights = [(0, side)] if down == 1 else list(pairwise(edges))
     picture = grid.new_empty(len(photos), side, side, grid.shape[1])
     smaller: dict[tuple[int, int], Tensor] = {}
-    for number, ((top, bottom), (left, right)) in enumerate(product(heights, pairwise(edges))):
-        shape = (bottom - top, right - left)
+    for number, (rows, columns) in enumerate(parts(side, down)):
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
         if shape not in smaller:
             smaller[shape] = nn.functional.adaptive_avg_pool2d(grid, shape).movedim(1, -1)
-        picture[:, top:bottom, left:right] = smaller[shape][photos[:, number]]
+        picture[:, rows, columns] = smaller[shape][photos[:, number]]
     return picture
 
 

@@ -59,16 +59,33 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
+def astray(alpha: Tensor, own: Tensor) -> Tensor:
+    """−log of α's share on the places of the caption's own photo (B, P, C), from alpha (B, P, C, L) and own (B, L).
+
+    It is zero outside of mosaics, where every place is the own photo's. Its mean over captions is least when the share
+    is the probability that the caption is of that photo, given the words before.
+    """
+    return -(alpha * own[:, None, None]).sum(-1).clamp_min(1e-6).log()
+
+
+def share_in_mosaics(away: Tensor, own: Tensor) -> dict[str, Tensor]:
+    """What to watch of `astray`'s values: α's mean share on the own photo, over the batch's mosaics if it has any."""
+    mosaics = ~own.all(1)
+    return {"own_photo": (-away.detach()[mosaics]).exp().mean()} if mosaics.any() else {}
+
+
 @settings(frozen=False)
 class SoftObjective:
-    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t], summed over the caption, averaged over the batch (eq. 9).
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t] − λ_m Σ_t log Σ_{i own} α_ti, summed over the caption.
 
-    The paper has no λ_e here. A λ_e below zero makes α sharper, and a hard model can start from such a soft model.
+    The mean over the batch is the loss (eq. 9). The paper has no λ_e here: a λ_e below zero makes α sharper, and a hard
+    model can start from such a soft model. The paper has no mosaics and no λ_m either, see `astray`.
     Raises `SatError` for a number out of its range.
     """
 
     doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
     entropy_weight: float = 0.0  # λ_e
+    mosaic_weight: Amount = 0.0  # λ_m
     label_smoothing: ShareBelowOne = 0.0
 
     paths = 1
@@ -78,9 +95,18 @@ class SoftObjective:
         return Draws(Expectation(), torch.ones(batch, 1, dtype=torch.bool))
 
     def __call__(
-        self, told: Told, captions: Tensor, draws: Draws | None = None, *, word_scores: WordScores = word_scores
+        self,
+        told: Told,
+        captions: Tensor,
+        draws: Draws | None = None,
+        *,
+        own: Tensor | None = None,
+        word_scores: WordScores = word_scores,
     ) -> Loss:
-        """The loss of captions (B, C); ``draws`` are there to be called like `HardObjective`, and are not read."""
+        """The loss of captions (B, C); ``own`` (B, L) is true at the places of the caption's photo, None for all.
+
+        ``draws`` are there to be called like `HardObjective`, and are not read.
+        """
         log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
@@ -89,6 +115,10 @@ class SoftObjective:
             loss = loss + self.doubly_stochastic * doubly_stochastic(told.alpha).mean()
             loss = loss - self.entropy_weight * uncertainty.sum(-1).mean()
             watch["entropy"] = uncertainty.detach().mean()
+            if own is not None:
+                away = astray(told.alpha, own)
+                loss = loss + self.mosaic_weight * away.sum(-1).mean()
+                watch |= share_in_mosaics(away, own)
         return Loss(loss, watch)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -206,6 +236,7 @@ class HardObjective:
     reward: Literal["sentence", "to_go"] = "sentence"
     baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
     doubly_stochastic: Amount = 0.0  # λ: the paper has it in the soft model only
+    mosaic_weight: Amount = 0.0  # λ_m, as in `SoftObjective`
     label_smoothing: ShareBelowOne = 0.0
 
     coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
@@ -233,10 +264,19 @@ class HardObjective:
         expected = self.toss(batch, self.samples, generator)
         return Draws(Mixed(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
-    def __call__(self, told: Told, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores) -> Loss:
+    def __call__(
+        self,
+        told: Told,
+        captions: Tensor,
+        draws: Draws,
+        *,
+        own: Tensor | None = None,
+        word_scores: WordScores = word_scores,
+    ) -> Loss:
         """The loss of captions (B, C), told by ``draws.look``; its gradient is minus the rule above.
 
-        Raises `SatError` for a decoder without attention.
+        ``own`` (B, L) is true at the places of the caption's photo, None for all. Raises `SatError` for a decoder
+        without attention.
         """
         if told.alpha is None or told.places is None:
             raise SatError("hard attention is learnt from sampled places: this decoder has no attention to sample")
@@ -258,6 +298,10 @@ class HardObjective:
         total = total + self.doubly_stochastic * (weight * doubly_stochastic(told.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
+        if own is not None:
+            away = astray(told.alpha, own)
+            total = total + self.mosaic_weight * (weight * away.sum(-1)).sum(1).mean()
+            watch |= share_in_mosaics(away, own)
         for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
             if chosen.any():
                 watch[name] = -log_probabilities.detach()[chosen].mean()

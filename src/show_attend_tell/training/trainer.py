@@ -168,15 +168,16 @@ class Trainer:
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
         draws = objective.draw(len(indices), captions.shape[1], self.generator)
         annotations = self.annotations(names)
+        own = None  # the places of each caption's photo
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
+            annotations, own = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
         with self.autocast:
             history = self.history(annotations, captions)
             told = self.tell(
                 self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history
             )
-            loss = objective(told, captions, draws, word_scores=self.kernels.word_scores)
+            loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
         if not torch.isfinite(loss.total):
             raise SatError(
                 f"the loss became {loss.total.item()} at batch {self.taken + 1}: lower the learning rate "
