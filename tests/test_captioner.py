@@ -18,7 +18,7 @@ from PIL import Image
 
 import show_attend_tell.captioner as captioner_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.model.search as search_module
+import show_attend_tell.model.search.beam as search_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.records import Decoding
@@ -30,7 +30,8 @@ from show_attend_tell.model.attention import LOOKS
 @pytest.fixture
 def float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """On any hardware."""
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
+    for module in (encoder_module, captioner_module):
+        monkeypatch.setattr(module, "native_bf16", lambda device: False)
 
 
 @pytest.fixture

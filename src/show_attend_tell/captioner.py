@@ -27,12 +27,12 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.settings import Count, CountOrNone, Rate, settings
 from show_attend_tell.data.vocabulary import tokenise
-from show_attend_tell.device import pick_device
+from show_attend_tell.device import native_bf16, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
 from show_attend_tell.model.attention import Look, LookName, look_by_name
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, beam_search, photos_together, ranked, sample
+from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked, sample
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 from show_attend_tell.vision.encoder import Encoder
@@ -203,6 +203,7 @@ class Captioner:
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
         self.reranker = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)
+        self.beam_search = fastest_beam_search(self.device, bf16=native_bf16(self.device))
 
     @classmethod
     def from_pretrained(
@@ -413,15 +414,31 @@ class Captioner:
         """
         self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
-        together = photos_together(paths, annotations.device)
-        if len(annotations) > together and look is None:
-            found = []
-            for start in range(0, len(annotations), together):
-                part = slice(start, start + together)
-                found += self.search(annotations[part], decoding, sampling=sampling, seeds=seeds[part])
+        together = photos_together(paths, annotations.device) if look is None else max(1, len(annotations))
+        found = []
+        for start in range(0, len(annotations), together):
+            part = slice(start, start + together)
+            found += self._searched(annotations[part], decoding, sampling, seeds[part], look)
+        if sampling is not None or self.reranker is None:
             return found
+        found = self.reranker.add_agreement(annotations, found)
+        return [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
+
+    def _searched(
+        self,
+        annotations: Tensor,
+        decoding: Decoding,
+        sampling: "Sampling | None",
+        seeds: list[int],
+        look: Look | None,
+    ) -> list[list[Hypothesis]]:
+        """What `search` finds of photos that are searched at once, before the reranker."""
         look = look or look_by_name(
-            decoding.look, seeds=seeds, paths=paths, steps=decoding.max_length, device=annotations.device
+            decoding.look,
+            seeds=seeds,
+            paths=decoding.beam if sampling is None else sampling.captions,
+            steps=decoding.max_length,
+            device=annotations.device,
         )
         if sampling is not None:
             return sample(
@@ -432,7 +449,7 @@ class Captioner:
                 look=look,
                 **dataclasses.asdict(sampling),
             )
-        found = beam_search(
+        return self.beam_search(
             self.decoder,
             annotations,
             beam=decoding.beam,
@@ -440,10 +457,6 @@ class Captioner:
             look=look,
             length_normalisation=decoding.length_normalisation,
         )
-        if self.reranker is None:
-            return found
-        found = self.reranker.add_agreement(annotations, found)
-        return [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
 
     def check_decoding(self, decoding: Decoding) -> None:
         """Raise `SatError` when the decoding uses a reranker and the model has none."""

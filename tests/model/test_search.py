@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 from decoders import C, L, Scripted, small_annotations, small_decoder
+from searching import same, talkative
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
-from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, beam_search, narrowed, sample
+from show_attend_tell.model.search import Hypothesis, beam_search, sample
+from show_attend_tell.model.search.sampling import narrowed
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
@@ -29,30 +30,11 @@ def log_probability(decoder: Decoder, annotations: Tensor, words: list[int], loo
     return word_log_probabilities(told.logits, captions).sum().item()
 
 
-def talkative(spread: float = 0.6, **options: object) -> AttentionDecoder:
-    """A decoder whose captions end, some early and some late."""
-    decoder = small_decoder(spread=spread, **options)
-    with torch.no_grad():
-        decoder.output_bias[END] += 7 * spread
-    return decoder
-
-
 def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
     """Every caption of known words that ends within the longest length, its end token last; and those cut off there."""
     known = range(2, vocabulary)
     ended = [[*words, END] for steps in range(longest) for words in itertools.product(known, repeat=steps)]
     return ended + [list(words) for words in itertools.product(known, repeat=longest)]
-
-
-def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:
-    assert [h.words for h in found] == [h.words for h in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.ended == other.ended
-        assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)
-        for a, b in ((one.alpha, other.alpha), (one.beta, other.beta), (one.places, other.places)):
-            assert (a is None) == (b is None)
-            if a is not None:
-                torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
 
 
 # ---------------------------------------------------------------- beam search

@@ -27,7 +27,7 @@ from builders import (
 from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.model.search as search_module
+import show_attend_tell.model.search.beam as search_module
 import show_attend_tell.rerank.visual_ngrams as visual_ngrams_module
 import show_attend_tell.scoring.run as scoring_run
 import show_attend_tell.training.data as data_module

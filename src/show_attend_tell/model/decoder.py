@@ -232,8 +232,12 @@ class AttentionDecoder(Decoder):
         if self.config.output_tanh:
             total = torch.tanh(total)
         total = self.dropout(total)
-        words = self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
-        return nn.functional.linear(total, words, self.output_bias)
+        return nn.functional.linear(total, self.word_weights, self.output_bias)
+
+    @property
+    def word_weights(self) -> Tensor:
+        """L_o (K, m)."""
+        return self.embedding.weight[:-1] if self.output_words is None else self.output_words.weight
 
 
 class Dropout(nn.Dropout):

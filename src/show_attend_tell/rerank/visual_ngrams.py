@@ -15,6 +15,7 @@ R directions · G n-grams.
 """
 
 import dataclasses
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,8 @@ class VisualNgrams(nn.Module):
         if int(self.channels.max()) >= annotations.shape[-1]:
             raise SatError(f"the visual n-grams read annotations of another size than {annotations.shape[-1]}")
         moments = second_moments(annotations, self.channels)
-        return (self.prior + (moments @ self.directions.T - self.offset) @ self.shares.T).clamp_min(0)
+        along = (self.directions @ moments.T).T  # several times faster than the other way round
+        return (self.prior + (along - self.offset) @ self.shares.T).clamp_min(0)
 
     def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]]) -> list[float]:
         """The agreement of captions, as word ids without the end token, with the n-grams ``expected`` (G,) of a photo.
@@ -239,14 +241,14 @@ def counted(words: Sequence[int]) -> list[Ngram]:
     The end token is not counted as a word. N-grams with an unknown word are left out.
     """
     words = said(words)
-    before: Counter[Ngram] = Counter()
-    result = []
+    result: list[Ngram] = []
     for n in range(1, LONGEST + 1):
-        for start in range(len(words) - n + 1):
-            ngram = tuple(words[start : start + n])
+        before: dict[Ngram, int] = {}
+        for ngram in zip(*(words[start:] for start in range(n)), strict=False):
             if Vocabulary.UNKNOWN not in ngram:
-                result.append((before[ngram], *ngram))
-                before[ngram] += 1
+                times = before.get(ngram, 0)
+                before[ngram] = times + 1
+                result.append((times, *ngram))
     return result
 
 
@@ -255,10 +257,17 @@ def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
 
     Each annotation a_i is first made to have mean 0 and variance 1 over all of its channels.
     """
-    normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:])[..., channels]
-    rows, columns = torch.triu_indices(len(channels), len(channels), device=annotations.device)
-    moments = (normal.mT @ normal)[:, rows, columns]
-    return nn.functional.normalize(moments.sign() * moments.abs().sqrt(), dim=-1)
+    normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:]).index_select(-1, channels)
+    moments = (normal.mT @ normal).flatten(1).index_select(1, upper_triangle(len(channels), annotations.device))
+    return nn.functional.normalize(torch.copysign(moments.abs().sqrt(), moments), dim=-1)
+
+
+@functools.cache
+def upper_triangle(size: int, device: torch.device) -> Tensor:
+    """Where the upper triangle of a square matrix is among its values in row-major order: (size · (size + 1) / 2,)."""
+    rows, columns = torch.triu_indices(size, size, device=device)
+    places: Tensor = rows * size + columns
+    return places
 
 
 def varied(annotations: Annotations, names: Sequence[str]) -> Tensor:

@@ -8,9 +8,10 @@ import torch
 from tqdm import tqdm
 
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.device import native_bf16
 from show_attend_tell.model.attention import LookName, look_by_name
 from show_attend_tell.model.interface import Config, Decoder
-from show_attend_tell.model.search import beam_search, photos_together, ranked
+from show_attend_tell.model.search import fastest_beam_search, photos_together, ranked
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData
@@ -49,12 +50,13 @@ def validation_bleu(
     look = look_by_name(own_look(decoder.config))
     device = next(decoder.parameters()).device
     names = [name for name, _ in data.validation]
+    search = fastest_beam_search(device, bf16=native_bf16(device))
     found: list[list[list[str]]] = [[] for _ in rankings]
     together = photos_together(beam, device)
     with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
-            searched = beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look)
+            searched = search(decoder, annotations, beam=beam, max_length=max_length, look=look)
             if ngrams is not None:
                 searched = ngrams.add_agreement(annotations, searched)
             for hypotheses in searched:

@@ -1,0 +1,122 @@
+"""What a search gives: captions with what the decoder saw on the way, read back from the steps of the search.
+
+B photos · B′ those of a step · P paths, the beam · Q ≤ P paths that looked · L places · T words, end token excluded.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.data.vocabulary import Vocabulary
+
+NEVER = float("-inf")
+
+
+class Trail(NamedTuple):
+    """What one step of a search leaves behind, to be read backwards from the end."""
+
+    photos: Tensor  # which of the photos these are (B′,), in order
+    words: Tensor  # said by each path (B′, P)
+    parents: Tensor  # the path of the step before that each path continues (B′, P)
+    rows: Tensor  # where α, β and the place of each path are in the next three (B′, P)
+    alpha: Tensor | None  # (B′, Q, L)
+    beta: Tensor | None  # (B′, Q)
+    places: Tensor | None  # (B′, Q)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One caption that a search found.
+
+    What the decoder saw on the way is gathered when somebody asks for it, since most captions of a beam are never
+    asked.
+    """
+
+    words: list[int]  # T word ids, end token excluded
+    log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
+    ended: bool  # False when the longest length came before the end token
+    seen: "Seen" = field(repr=False, compare=False)
+    agreement: float | None = None  # A, with the photo, 0 to about 1; None until a reranker gives it
+
+    @property
+    def alpha(self) -> Tensor | None:
+        """α (T, L); None for a decoder without attention."""
+        return self.seen.along([step.alpha for step in self.seen.trail])
+
+    @property
+    def beta(self) -> Tensor | None:
+        """β (T,); None without a gate."""
+        return self.seen.along([step.beta for step in self.seen.trail])
+
+    @property
+    def places(self) -> Tensor | None:
+        """The places looked at (T,); None when looking by expectation."""
+        return self.seen.along([step.places for step in self.seen.trail])
+
+
+class Seen(NamedTuple):
+    """Where a hypothesis finds what it saw."""
+
+    trail: list[Trail]  # of the whole search
+    photo: int
+    rows: list[int]  # of each word (T,)
+
+    def along(self, parts: list[Tensor | None]) -> Tensor | None:
+        """What the path saw at each of its T words, of every step's part (B′, Q, ...)."""
+        found: list[Tensor] = []
+        for step, part, row in zip(self.trail, parts, self.rows, strict=False):
+            if part is None:
+                return None
+            photo = int(torch.searchsorted(step.photos, self.photo))
+            found.append(part[photo, row])
+        if found:
+            return torch.stack(found)
+        return None if parts[0] is None else parts[0][0, :0]
+
+
+def read_back(trail: list[Trail], scores: Tensor, finished: Tensor) -> list[list[Hypothesis]]:
+    """The hypotheses of every photo, from each path's log p (B, P) and whether it ended (B, P).
+
+    A path of log p −∞ does not exist.
+    """
+    steps, (batch, paths), device = len(trail), scores.shape, scores.device
+    words = torch.full((steps, batch, paths), Vocabulary.END, device=device)
+    rows = torch.zeros_like(words)
+    path = torch.arange(paths, device=device).repeat(batch, 1)
+    for time in reversed(range(steps)):
+        step = trail[time]
+        here = path[step.photos]
+        words[time, step.photos] = step.words.gather(1, here)
+        rows[time, step.photos] = step.rows.gather(1, here)
+        path[step.photos] = step.parents.gather(1, here)
+    lengths = (words != Vocabulary.END).sum(0).tolist()  # a finished path says the end token again and again
+    said, at, log_p, ended = (
+        part.tolist() for part in (words.permute(1, 2, 0), rows.permute(1, 2, 0), scores, finished)
+    )
+    return [
+        [
+            Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(trail, b, at[b][p][:T]))
+            for p, T in enumerate(lengths[b])
+            if log_p[b][p] > NEVER
+        ]
+        for b in range(batch)
+    ]
+
+
+def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_weight: float = 0.0) -> list[Hypothesis]:
+    """Order the captions of one photo, the best first: by log p / length^γ + ω A.
+
+    Captions that ended come before those that did not, and an empty caption comes last.
+
+    γ is ``length_normalisation``, 0 for none; the end token counts. ω, ``reranker_weight``, weighs the agreement A with
+    the photo that a reranker gave each caption, where one did.
+    """
+
+    def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
+        length = len(hypothesis.words) + hypothesis.ended
+        normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
+        return bool(hypothesis.words), hypothesis.ended, normalised + reranker_weight * (hypothesis.agreement or 0.0)
+
+    return sorted(hypotheses, key=key, reverse=True)
