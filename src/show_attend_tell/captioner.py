@@ -31,8 +31,15 @@ from show_attend_tell.device import native_bf16, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
 from show_attend_tell.model.attention import Look, LookName, look_by_name
-from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked, sample
+from show_attend_tell.model.interface import tell
+from show_attend_tell.model.search import (
+    Hypothesis,
+    as_hypotheses,
+    fastest_beam_search,
+    photos_together,
+    ranked,
+    sample,
+)
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 from show_attend_tell.vision.encoder import Encoder
@@ -542,18 +549,7 @@ class Captioner:
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
         chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
         found = tell(self.decoder, annotations, ids, look=chosen)
-
-        def of_words(part: Tensor | None) -> Tensor | None:
-            return None if part is None else part[0, 0, :-1]  # without the end token
-
-        return Hypothesis(
-            words=ids[0, :-1].tolist(),
-            log_probability=float(word_log_probabilities(found.logits, ids).sum()),
-            ended=True,
-            alpha=of_words(found.alpha),
-            beta=of_words(found.beta),
-            places=of_words(found.places),
-        )
+        return as_hypotheses(found, ids)[0]
 
 
 class _Prepared(NamedTuple):

@@ -87,7 +87,7 @@ def test_requests_take_turns(captioner: Captioner, queue: Queue, gate: Gate, mon
 
 
 def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner, queue: Queue, gate: Gate) -> None:
-    narrow, wide = jobs(captioner, *"abcdef", beam=12), jobs(captioner, *"abc", beam=13)
+    narrow, wide = jobs(captioner, *"abcdef", beam=50), jobs(captioner, *"abc", beam=51)
     scored = jobs(captioner, *"ab", captions=("word3 word4",))
     for request in (narrow[:2], wide, narrow[2:], scored):
         queue.submit(request)

@@ -8,12 +8,13 @@
 
 from show_attend_tell.model.search.beam import beam_search, photos_together
 from show_attend_tell.model.search.fast import FastBeamSearch, fastest_beam_search
-from show_attend_tell.model.search.hypotheses import Hypothesis, ranked
+from show_attend_tell.model.search.hypotheses import Hypothesis, as_hypotheses, ranked
 from show_attend_tell.model.search.sampling import check_sampling, sample
 
 __all__ = [
     "FastBeamSearch",
     "Hypothesis",
+    "as_hypotheses",
     "beam_search",
     "check_sampling",
     "fastest_beam_search",

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.interface import Told, word_log_probabilities
 
 NEVER = float("-inf")
 
@@ -103,6 +104,17 @@ def read_back(trail: list[Trail], scores: Tensor, finished: Tensor) -> list[list
         ]
         for b in range(batch)
     ]
+
+
+def as_hypotheses(told: Told, captions: Tensor) -> list[Hypothesis]:
+    """Captions (B, C) that were told along one path each, with their end tokens, as if a search had found them."""
+    photos, only = torch.arange(len(captions), device=captions.device), torch.zeros_like(captions[:, :1])
+    trail = [
+        Trail(photos, captions[:, time, None], only, only, *(None if p is None else p[:, :, time] for p in told[1:]))
+        for time in range(captions.shape[1])
+    ]
+    scores = word_log_probabilities(told.logits, captions).sum(-1)
+    return [found for (found,) in read_back(trail, scores, torch.ones_like(scores, dtype=torch.bool))]
 
 
 def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_weight: float = 0.0) -> list[Hypothesis]:
