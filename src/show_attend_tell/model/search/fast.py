@@ -52,7 +52,7 @@ class Histories(NamedTuple):
     gates: Tensor  # the share of h_{t−1} and ẑ_t in the LSTM's gates (B, Q, 4n)
     deep: Tensor | None  # L_z ẑ_t (B, Q, m)
     memory: Tensor  # c_{t−1} (B, Q, n)
-    alpha: Tensor  # (B, Q, L)
+    alpha: Tensor | None  # (B, Q, L); None for uniform attention
     beta: Tensor | None  # (B, Q)
     places: Tensor | None  # (B, Q)
 
@@ -208,7 +208,8 @@ def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Ten
         context = linear(context, weights.from_context)
     gates = product[..., : weights.gates] + context[..., : weights.gates]
     deep = None if weights.decoder.output_context is None else context[..., weights.gates :]
-    return Histories(gates, deep, memory, alpha, beta, places)
+    shown = None if weights.decoder.config.attention == "uniform" else alpha
+    return Histories(gates, deep, memory, shown, beta, places)
 
 
 def energies(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
