@@ -87,3 +87,12 @@ def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path:
     )
     one, two = (tmp_path / f"{name}.json.gz" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()  # whenever it was written
+
+
+def test_a_gaze_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
+    kept = results.read("flickr8k-soft", results.GAZE)
+    results.keep_gaze({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
+    assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyse gaze --model ")
+    noun = kept["at_word"]["noun"]["uniform"]
+    rows = {line.split(" | ")[0]: line for line in tables.gaze("again", tmp_path).splitlines()}
+    assert f"| {noun['mean']:.2f} [{noun['low']:.2f}, {noun['high']:.2f}] |" in rows["| α replaced by uniform α"]
