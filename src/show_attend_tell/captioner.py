@@ -54,7 +54,7 @@ class Caption:
     """A caption and the evidence for it; prints as its sentence."""
 
     words: list[str]  # T
-    log_probability: float  # natural logarithm, end token included, by the look of `settings`
+    log_probability: float  # natural logarithm, end token included, with the look in `settings`
     attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
@@ -111,7 +111,7 @@ class Caption:
         return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
-        """How Jupyter shows a caption; without its photo, or when the photo's file is gone, it has only its text."""
+        """How Jupyter shows a caption: as a page, or as text when it has no photo or the photo's file is gone."""
         try:
             return page.frame(self.html())
         except SatError:
@@ -480,9 +480,9 @@ class Captioner:
         size: tuple[int, int] | None,
         source: str | None,
     ) -> Caption:
-        """The caption that the best hypothesis is, of a photo of that width and height in pixels, yet without it.
+        """The caption of the best hypothesis, without its photo.
 
-        Without a size, what part of the photo the encoder saw is left open.
+        ``size`` is the photo's width and height in pixels. Without it, the part that the encoder saw is not known.
         """
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
@@ -582,7 +582,7 @@ def whole(name: str, value: object, *, least: int | None = None) -> None:
 
 @settings
 class Sampling:
-    """Drawing the words from the model's distribution instead of searching for the likeliest.
+    """Words drawn from the model's distribution, instead of a search for the likeliest.
 
     Raises `SatError` for wrong values.
     """

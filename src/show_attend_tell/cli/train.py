@@ -151,7 +151,7 @@ def train(
 
 
 def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
-    """The settings that training begins with; raises a usage error unless one of attention and comparator is given."""
+    """The settings to start from; raises a usage error unless one of attention and comparator is given."""
     from show_attend_tell.training.presets import comparator_preset, preset
 
     if attention is not None and comparator is None:
@@ -164,8 +164,7 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
 def start_and_encoder(
     start_from: str | None, encoder: str, weights: str | None, geometry: Any, fine_tune: float | None
 ) -> tuple[Any, Any]:
-    """The model to start from, if one is named, and the encoder, with the weights that this model's decoder learnt
-    with."""
+    """The model to start from, if one is named, and the encoder, with the weights that this model was trained with."""
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import find_model
     from show_attend_tell.vision.encoder import load_encoder
@@ -190,7 +189,7 @@ SET_ELSEWHERE = {
 def changed(config: Any, changes: Sequence[str]) -> Any:
     """A configuration with settings changed, "decoder.hidden_size=1024" and the like, all at once.
 
-    Raises `SatError` for a name that is not a setting's, listing those that there are, and for a wrong value.
+    Raises `SatError` for an unknown name, listing the names of all settings, and for a wrong value.
     """
     from show_attend_tell.data.settings import read_setting
 

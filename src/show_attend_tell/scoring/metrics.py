@@ -71,8 +71,10 @@ def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequen
 
 
 def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
-    """What each caption adds to BLEU (N, 10): its 1- to 4-grams that are right, all of them, its length, and that of
-    the closest reference."""
+    """What each caption adds to BLEU (N, 10).
+
+    The columns are: its right 1- to 4-grams, all its 1- to 4-grams, its length, and the closest reference's length.
+    """
     if not captions:
         raise SatError("there are no captions to score")
     if len(captions) != len(references):

@@ -99,8 +99,11 @@ async def on_http_exception(request: Request, error: Any) -> Response:
 
 
 async def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of the program. uvicorn logs the traceback, which holds no photo, and closes the connection; the answer
-    says so, because a client would otherwise send its next request into a closed connection."""
+    """A fault of the program.
+
+    uvicorn logs the traceback, which holds no photo, and closes the connection. The answer says so, because a client
+    would otherwise send its next request into a closed connection.
+    """
     detail = f"The server has a fault ({type(error).__name__}). Its log tells more."
     return Problem(500, detail, headers={"Connection": "close"}).answer()
 

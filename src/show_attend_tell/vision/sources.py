@@ -40,8 +40,10 @@ def cached(
 
 
 class LivePhotos:
-    """Annotations computed at each call, with gradient while the encoder trains: what fine-tuning reads instead of a
-    cache. The photos of a call are read by several threads."""
+    """Annotations that are computed at each call, with gradient while the encoder trains: for fine-tuning.
+
+    The photos of a call are read by several threads.
+    """
 
     def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
         self.photos = {example.name: example.photo for example in examples}
@@ -64,8 +66,10 @@ class LivePhotos:
 
 
 class MeanAnnotations:
-    """The mean annotation (B, 1, D) of photos: all that a decoder without attention needs. Each mean is computed once,
-    when it is first asked for."""
+    """The mean annotation (B, 1, D) of photos, which is all that a decoder without attention needs.
+
+    Each mean is computed once, when it is first asked for.
+    """
 
     def __init__(self, annotations: Annotations) -> None:
         self.annotations = annotations
