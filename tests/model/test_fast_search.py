@@ -153,7 +153,7 @@ def test_it_refuses_what_the_plain_search_refuses() -> None:
     with pytest.raises(SatError, match="beam is 0 and the longest caption 5"):
         FastBeamSearch()(decoder, small_annotations(), beam=0, max_length=5)
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
-    with pytest.raises(SatError, match="probabilities are no numbers"):
+    with pytest.raises(SatError, match="probabilities are not finite numbers"):
         FastBeamSearch()(decoder, small_annotations(), beam=2)
 
 

@@ -245,7 +245,7 @@ def test_beam_refuses(beam: int, longest: int) -> None:
 def test_probabilities_that_are_no_numbers_are_refused() -> None:
     decoder = small_decoder()
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
-    with pytest.raises(SatError, match="probabilities are no numbers"):
+    with pytest.raises(SatError, match="probabilities are not finite numbers"):
         beam_search(decoder, small_annotations(), beam=2)
 
 

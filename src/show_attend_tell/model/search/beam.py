@@ -40,7 +40,7 @@ def beam_search(
     has other captions, and its empty one comes last. A finished path is frozen: it keeps its score, and its place until
     better paths push it out. The search ends when every path of every photo is finished, or after ``max_length`` words,
     the end token counted; then each photo's paths are `ranked`.
-    Raises `SatError` for a beam or length below one and for a decoder whose probabilities are no numbers.
+    Raises `SatError` for a beam or length below one and for a decoder whose probabilities are not finite numbers.
     """
     if beam < 1 or max_length < 1:
         raise SatError(f"beam is {beam} and the longest caption {max_length}: give at least 1 of each")
@@ -74,5 +74,5 @@ def beam_search(
 
     found = read_back(trail, scores, finished)
     if not all(found):
-        raise SatError("the decoder's probabilities are no numbers: its weights or the annotations are damaged")
+        raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
     return [ranked(hypotheses, length_normalisation) for hypotheses in found]

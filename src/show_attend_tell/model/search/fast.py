@@ -178,7 +178,9 @@ class FastBeamSearch:
 
         found = read_back(trail, scores, finished)
         if not all(found):
-            raise SatError("the decoder's probabilities are no numbers: its weights or the annotations are damaged")
+            raise SatError(
+                "the decoder's probabilities are not finite numbers: its weights or the annotations are damaged"
+            )
         return [ranked(each, length_normalisation) for each in found]
 
 

@@ -71,7 +71,7 @@ def sample(
 
     found = read_back(trail, scores, finished)
     if not all(len(each) == captions for each in found):
-        raise SatError("the decoder's probabilities are no numbers: its weights or the annotations are damaged")
+        raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
     return found
 
 
