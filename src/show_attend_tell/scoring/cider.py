@@ -1,0 +1,127 @@
+"""CIDEr-D of many captions at once, as tensors of word ids (Vedantam, Zitnick and Parikh, CVPR 2015).
+
+B photos · P captions of a photo · R references of a photo · C words of a caption, padded · S words of a reference,
+padded · U distinct n-grams.
+
+A caption is compared with each reference by the cosine of their tf-idf vectors of n-grams, for n from 1 to 4. A count
+that is higher in the caption than in the reference is cut to the reference's, and a Gaussian punishes another length.
+The score is ten times the mean over n and over the references.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.errors import SatError
+
+LONGEST = 4  # words of an n-gram
+SIGMA = 6.0  # of the Gaussian on the difference of lengths
+PADDING = -1  # what stands behind the last word of a caption
+LARGEST = 50_000  # words of a vocabulary whose n-grams have numbers of 63 bits
+
+
+class _NGrams(NamedTuple):
+    """The n-grams of captions, by the position of their first word."""
+
+    numbers: Tensor  # (..., C), equal for equal n-grams; -1 where an n-gram would reach into the padding
+    weights: Tensor  # (..., C), their inverse document frequencies
+    norm: Tensor  # (...), of the caption's tf-idf vector
+
+
+class CiderD:
+    """CIDEr-D with the document frequencies of n-grams in given references.
+
+    pycocoevalcap takes the frequencies from the references that it scores against, and so does coco-caption. As a
+    reward, they come from all training references.
+    """
+
+    def __init__(self, documents: Sequence[Sequence[Sequence[int]]]) -> None:
+        """``documents`` has one entry a photo: its references, each a list of word ids.
+
+        A photo has an n-gram when any of its references has it. Raises `SatError` without references, and for an id
+        that is too large.
+        """
+        if not any(map(len, documents)):
+            raise SatError("there are no references to count n-grams in")
+        words = padded(list(chain.from_iterable(documents)))
+        if words.max() >= LARGEST:
+            raise SatError(f"the word id {int(words.max())} is too large: give ids below {LARGEST:,}")
+        owners = torch.repeat_interleave(
+            torch.arange(len(documents)), torch.tensor([len(references) for references in documents])
+        )
+        self.log_documents = math.log(len(documents))
+        self.known: list[Tensor] = []  # the numbers of the n-grams (U,), in order, for each n
+        self.log_frequencies: list[Tensor] = []  # the logarithms of their document frequencies (U,), for each n
+        for n in range(1, LONGEST + 1):
+            numbers = ngram_numbers(words, n)
+            there = numbers >= 0
+            known, found = numbers[there].unique(return_inverse=True)
+            photos = owners[:, None].expand_as(numbers)[there]
+            pairs: Tensor = photos * max(1, len(known)) + found
+            once = pairs.unique()  # type: ignore[no-untyped-call]  # an n-gram of a photo counts once
+            frequencies = torch.bincount(once % max(1, len(known)), minlength=len(known))
+            self.known.append(known)
+            self.log_frequencies.append(frequencies.double().log())
+
+    def __call__(self, captions: Tensor, references: Tensor) -> Tensor:
+        """The scores (B, P), 0 to 10, of captions (B, P, C) against their photos' references (B, R, S).
+
+        Both hold word ids, and `PADDING` behind the last word. A reference without words is not counted.
+        """
+        device = captions.device
+        captions, references = captions.cpu(), references.cpu()
+        there = (references >= 0).any(-1)  # (B, R)
+        lengths = ((captions >= 0).sum(-1) - 1).clamp_min(0)[:, :, None]  # counted in pairs, as pycocoevalcap does
+        others = ((references >= 0).sum(-1) - 1).clamp_min(0)[:, None]
+        total = torch.zeros(())
+        for n in range(1, LONGEST + 1):
+            said, wanted = self._ngrams(captions, n), self._ngrams(references, n)
+            equal = said.numbers[:, :, None, :, None] == wanted.numbers[:, None, :, None]  # (B, P, R, C, S)
+            equal &= (said.numbers >= 0)[:, :, None, :, None]
+            in_reference = equal.sum(-1)  # how often the reference has it (B, P, R, C)
+            in_caption = _counts(said.numbers)[:, :, None]  # and the caption (B, P, 1, C)
+            # a sum over distinct n-grams: each of the equal ones adds its share
+            shares = torch.minimum(in_caption, in_reference) * in_reference / in_caption.clamp_min(1)
+            product = (shares * said.weights.square()[:, :, None]).sum(-1)  # (B, P, R)
+            norms = said.norm[:, :, None] * wanted.norm[:, None]
+            total = total + torch.where(norms > 0, product / norms.clamp_min(1e-300), 0.0)
+        total = total / LONGEST * torch.exp(-((lengths - others).double() ** 2) / (2 * SIGMA**2))
+        mean = (total * there[:, None]).sum(-1) / there.sum(-1).clamp_min(1)[:, None]
+        return (10 * mean).float().to(device)
+
+    def _ngrams(self, words: Tensor, n: int) -> _NGrams:
+        """The n-grams of captions (..., C)."""
+        numbers = ngram_numbers(words, n)
+        known, log_frequencies = self.known[n - 1], self.log_frequencies[n - 1]
+        weights = torch.full(numbers.shape, self.log_documents, dtype=torch.float64)  # of an n-gram never seen
+        if len(known):
+            rows = torch.searchsorted(known, numbers).clamp_max(len(known) - 1)
+            weights = torch.where(known[rows] == numbers, weights - log_frequencies[rows], weights)
+        weights = weights * (numbers >= 0)
+        # the squared tf-idf of an n-gram that is there k times is k² w²: each of the k adds k w²
+        return _NGrams(numbers, weights, (_counts(numbers) * weights.square()).sum(-1).sqrt())
+
+
+def ngram_numbers(words: Tensor, n: int) -> Tensor:
+    """A number (..., C) for the n-gram that begins at each position of captions (..., C), -1 where none fits."""
+    inside = torch.nn.functional.pad(words, (0, n - 1), value=PADDING).unfold(-1, n, 1)  # (..., C, n)
+    places = torch.tensor([(LARGEST + 1) ** power for power in range(n)])
+    numbers: Tensor = ((inside + 1) * places).sum(-1)
+    return torch.where((inside >= 0).all(-1), numbers, PADDING)
+
+
+def _counts(numbers: Tensor) -> Tensor:
+    """How often the n-gram at each position (..., C) is in its caption; 0 where there is none."""
+    there = numbers >= 0
+    equal: Tensor = (numbers[..., :, None] == numbers[..., None, :]) & there[..., None]
+    return equal.sum(-1)
+
+
+def padded(captions: Sequence[Sequence[int]]) -> Tensor:
+    """Captions as one tensor (N, C), `PADDING` behind the shorter ones."""
+    longest = max([1, *map(len, captions)])
+    return torch.tensor([[*words, *[PADDING] * (longest - len(words))] for words in captions]).view(-1, longest)
