@@ -8,7 +8,14 @@ from decoders import B, C, P, small_annotations, small_captions, small_comparato
 from torch import Tensor
 
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words, tell
+from show_attend_tell.model.interface import (
+    Decoder,
+    at_step,
+    map_parts,
+    previous_words,
+    tell,
+    word_log_probabilities,
+)
 from show_attend_tell.model.precision import wide
 
 
@@ -73,3 +80,16 @@ def test_half_precision_is_widened_and_nothing_is_narrowed(given: torch.dtype, k
 def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
     told = tell(decoder.double(), small_annotations(), small_captions())
     assert told.logits.dtype == torch.float64 and (told.alpha is None or told.alpha.dtype == torch.float64)
+
+
+def test_a_caption_for_each_path_is_told_as_if_alone() -> None:
+    """Padding behind its end changes nothing before it."""
+    decoder, annotations = small_decoder(), small_annotations()
+    captions = small_captions(batch=B * P).view(B, P, C)
+    padded = torch.cat([captions, torch.ones(B, P, 3, dtype=torch.long)], dim=-1)
+    told = tell(decoder, annotations, padded, paths=P)
+    log_p = word_log_probabilities(told.logits, padded)
+    for path in range(P):
+        alone = tell(decoder, annotations, captions[:, path])
+        torch.testing.assert_close(told.logits[:, [path], :C], alone.logits)
+        torch.testing.assert_close(log_p[:, [path], :C], word_log_probabilities(alone.logits, captions[:, path]))

@@ -8,7 +8,7 @@ from decoders import B, C, P, small_annotations, small_captions, small_decoder
 from torch import Tensor
 
 from show_attend_tell.model import kernels
-from show_attend_tell.model.attention import Expectation, Mixed
+from show_attend_tell.model.attention import AtPlaces, Expectation, Mixed
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell
 from show_attend_tell.model.unroll import UnrolledTell
@@ -31,11 +31,19 @@ def draws() -> Mixed:
     return Mixed(expect, torch.rand(B, P, C, generator=generator))
 
 
-def told_and_gradients(decoder: AttentionDecoder, telling: Any, hard: bool) -> tuple[Told, dict[str, Tensor]]:
+def several() -> Tensor:
+    """Another caption for each path (B, P, C)."""
+    return small_captions(batch=B * P).view(B, P, C)
+
+
+def told_and_gradients(
+    decoder: AttentionDecoder, telling: Any, hard: bool, captions: Tensor | None = None, look: Any = None
+) -> tuple[Told, dict[str, Tensor]]:
     """What is told of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
-    look = draws() if hard else Expectation()
-    told = telling(decoder, annotations, small_captions(), paths=P if hard else 1, look=look)
+    look = look or (draws() if hard else Expectation())
+    captions = small_captions() if captions is None else captions
+    told = telling(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, look=look)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
     for part in (told.logits, told.alpha, told.beta):
@@ -49,11 +57,36 @@ def told_and_gradients(decoder: AttentionDecoder, telling: Any, hard: bool) -> t
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_the_step_by_step_recurrence(name: str) -> None:
+@pytest.mark.parametrize("captions", [small_captions, several], ids=["one caption", "a caption a path"])
+def test_it_is_the_step_by_step_recurrence(name: str, captions: Any) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    plain, expected = told_and_gradients(decoder, tell, hard)
-    unrolled, found = told_and_gradients(decoder, UnrolledTell(), hard)
+    check_the_same(*(told_and_gradients(decoder, telling, hard, captions()) for telling in (tell, UnrolledTell())))
+
+
+@pytest.mark.usefixtures("float64")
+def test_places_that_were_drawn_before_are_looked_at() -> None:
+    decoder = small_decoder(attention="hard", gate=False)
+    drawn = UnrolledTell()(decoder, small_annotations(), several(), paths=P, look=only_places())
+    assert drawn.places is not None
+    check_the_same(
+        *(
+            told_and_gradients(decoder, telling, True, several(), AtPlaces(drawn.places))
+            for telling in (tell, UnrolledTell())
+        )
+    )
+    again = UnrolledTell()(decoder, small_annotations(), several(), paths=P, look=AtPlaces(drawn.places))
+    torch.testing.assert_close(again.logits, drawn.logits)
+
+
+def only_places() -> Mixed:
+    """Sampled places on every path."""
+    return Mixed(torch.zeros(B, P, dtype=torch.bool), draws().sampled.uniforms)
+
+
+def check_the_same(one: tuple[Told, dict[str, Tensor]], other: tuple[Told, dict[str, Tensor]]) -> None:
+    """Both told the same, with the same gradients."""
+    (plain, expected), (unrolled, found) = one, other
     for part in ("logits", "alpha", "beta", "places"):
         wanted, have = getattr(plain, part), getattr(unrolled, part)
         assert (wanted is None) == (have is None), part

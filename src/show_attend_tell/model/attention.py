@@ -8,7 +8,8 @@ attention differ only in it:
 
 - `Expectation`: the soft model's Σ_i α_i a_i (eq. 8);
 - `Sampled` and `Likeliest`: the hard model's one place (eq. 3 and 4);
-- `Mixed`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1).
+- `Mixed`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1);
+- `AtPlaces`: places that were drawn before.
 """
 
 from collections.abc import Sequence
@@ -110,6 +111,21 @@ class Sampled:
         self.time += 1
         below = wide(alpha).cumsum(-1) <= uniform[..., None]
         return look_at(below.sum(-1).clamp_max(alpha.shape[-1] - 1), annotations)
+
+
+class AtPlaces:
+    """ẑ_t = a_i of places that were drawn before (B, P, C), one a step.
+
+    An instance counts its steps, so use it for one `tell`.
+    """
+
+    def __init__(self, places: Tensor) -> None:
+        self.places = places
+        self.time = 0
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+        self.time += 1
+        return look_at(self.places[:, :, self.time - 1].to(alpha.device), annotations)
 
 
 class Mixed:

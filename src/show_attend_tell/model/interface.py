@@ -173,8 +173,9 @@ class Told(NamedTuple):
 
 
 def previous_words(decoder: Decoder, captions: Tensor) -> Tensor:
-    """The word before each word of captions (B, C): at each step, what a decoder is told that it has just said."""
-    return torch.cat([captions.new_full((len(captions), 1), decoder.vocabulary_size), captions[:, :-1]], dim=1)
+    """The word before each word of captions (..., C): at each step, what a decoder is told that it has just said."""
+    first = captions.new_full((*captions.shape[:-1], 1), decoder.vocabulary_size)
+    return torch.cat([first, captions[..., :-1]], dim=-1)
 
 
 def at_step(embedded: Parts, time: int, paths: int) -> Parts:
@@ -193,13 +194,19 @@ def tell(
 ) -> Told:
     """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
 
-    Each step gets the true word before it, or that of ``history`` (B, C) if given (scheduled sampling).
+    Captions (B, P, C) are one for each path. They may be padded at their ends with any words; leave what is told there
+    out of account. Each step gets the true word before it, or that of ``history`` if given, which is shaped as the
+    captions (scheduled sampling).
     """
     embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
     state = decoder.start(annotations, paths=paths)
     taken: list[Step] = []
-    for time in range(captions.shape[1]):
-        taken.append(decoder.step(at_step(embedded, time, paths), state, look))
+    for time in range(captions.shape[-1]):
+        if captions.dim() == 2:
+            now = at_step(embedded, time, paths)
+        else:
+            now = map_parts(lambda part, time=time: part[:, :, time], embedded)
+        taken.append(decoder.step(now, state, look))
         state = taken[-1].state
 
     def over_time(*steps: Tensor) -> Tensor:
@@ -214,7 +221,10 @@ def tell(
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
-    """log p(y_t | history) (B, P, C) of captions (B, C), from logits (B, P, C, K), in float32 at least."""
-    target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)
+    """log p(y_t | history) (B, P, C) of captions (B, C), or (B, P, C) with one for each path, from logits (B, P, C, K).
+
+    They are in float32 at least.
+    """
+    target = (captions if captions.dim() == 3 else captions[:, None])[..., None].expand(*logits.shape[:-1], 1)
     picked = wide(logits.gather(-1, target).squeeze(-1))
     return picked - wide(logits).logsumexp(-1)

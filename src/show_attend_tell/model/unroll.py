@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import Look, Mixed
+from show_attend_tell.model.attention import AtPlaces, Look, Mixed
 from show_attend_tell.model.decoder import AttentionDecoder, Output
 from show_attend_tell.model.interface import EXPECTATION, Told, previous_words
 from show_attend_tell.model.kernels import LARGEST, PLAIN, Kernels
@@ -55,17 +55,22 @@ def unroll(
     *,
     expect: Tensor | None = None,
     uniforms: Tensor | None = None,
+    places: Tensor | None = None,
     kernels: Kernels = PLAIN,
 ) -> Unrolled:
-    """Run the recurrence over the words' share of the gates (B, T, 4n), biases included.
+    """Run the recurrence over the words' share of the gates (B, T, 4n), or (B, P, T, 4n) of another caption for each
+    path; biases are included.
 
     annotations (B, L, D), keys W_a a (B, L, A), first hidden state and memory (B, n). With ``uniforms`` (B, P, T) a
-    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false; without, every path looks
-    by expectation.
+    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false. With ``places`` (B, P, T)
+    every path looks at these. Without both, every path looks by expectation.
     """
     gate_bias = weights.gate_bias
+    words = words if words.dim() == 4 else words[:, None]
+    if places is not None:
+        expect = torch.zeros(places.shape[:2], dtype=torch.bool, device=places.device)
     outputs = _Unroll.apply(  # type: ignore[no-untyped-call]
-        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, kernels
+        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, places, kernels
     )
     hiddens, contexts, alphas, betas, places = outputs
     return Unrolled(hiddens, contexts, alphas, betas if gate_bias is not None else None, places)
@@ -86,11 +91,12 @@ class _Unroll(torch.autograd.Function):
         gate_bias: Tensor | None,
         expect: Tensor | None,
         uniforms: Tensor | None,
+        given: Tensor | None,
         kernels: Kernels,
     ) -> tuple[Tensor | None, ...]:
         keys = keys.detach()  # `torch.compile` warns of a tensor whose gradient is not its own
-        (B, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
-        P = 1 if uniforms is None else uniforms.shape[1]
+        (B, W, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
+        P = max(W, *(1 if part is None else part.shape[1] for part in (uniforms, given)))  # W is 1 or P
         L, D = annotations.shape[1:]
         dtype, state = from_hidden.dtype, memory.dtype
         exp_keys = kernels.exponentials(keys)
@@ -103,7 +109,9 @@ class _Unroll(torch.autograd.Function):
         queries = new(B, P, T, A, dtype=state)
         memories, activations = new(B, P, T + 1, n, dtype=state), new(B, P, T, 4 * n, dtype=state)
         memories[:, :, 0] = c
-        places = None if uniforms is None else torch.empty((B, P, T), dtype=torch.long, device=words.device)
+        places = None if given is None else given.clone()
+        if uniforms is not None:
+            places = torch.empty((B, P, T), dtype=torch.long, device=words.device)
         for t in range(T):
             before[:, :, t] = h
             product = (before[:, :, t] @ from_hidden.T).to(state)
@@ -111,9 +119,10 @@ class _Unroll(torch.autograd.Function):
             alpha = torch.softmax(kernels.energies(exp_keys, queries[:, :, t], twice), dim=-1)
             alphas[:, :, t] = alpha
             context = alpha.to(dtype) @ annotations
-            if uniforms is not None and places is not None and expect is not None:
-                below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
-                places[:, :, t] = below.sum(-1).clamp_max(L - 1)
+            if places is not None and expect is not None:
+                if uniforms is not None:
+                    below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
+                    places[:, :, t] = below.sum(-1).clamp_max(L - 1)
                 drawn = annotations.gather(1, places[:, :, t, None].expand(-1, -1, D))
                 context = torch.where(expect[..., None], context, drawn)
             looked[:, :, t] = context
@@ -122,7 +131,7 @@ class _Unroll(torch.autograd.Function):
                 betas[:, :, t] = beta[..., 0]
                 context = beta.to(dtype) * context
             contexts[:, :, t] = context
-            gates = words[:, None, t].to(state) + product[..., : 4 * n] + (context @ from_context.T).to(state)
+            gates = words[:, :, t].to(state) + product[..., : 4 * n] + (context @ from_context.T).to(state)
             act = activations[:, :, t]
             torch.sigmoid(gates[..., : 3 * n], out=act[..., : 3 * n])
             torch.tanh(gates[..., 3 * n :], out=act[..., 3 * n :])
@@ -135,7 +144,7 @@ class _Unroll(torch.autograd.Function):
             annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
             exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
         )  # fmt: skip
-        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A)
+        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
         ctx.mark_non_differentiable(*([places] if places is not None else []))
         return hiddens, contexts, alphas, betas, places
 
@@ -146,7 +155,7 @@ class _Unroll(torch.autograd.Function):
             annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
             exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
         ) = ctx.saved_tensors  # fmt: skip
-        B, P, T, L, D, n, A = ctx.sizes
+        B, P, T, L, D, n, A, W = ctx.sizes
         dtype, state = from_hidden.dtype, memories.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
         twice = 2 * energy.to(state)
@@ -203,9 +212,10 @@ class _Unroll(torch.autograd.Function):
             )
             d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_looked.flatten(1, 2)
         d_bias = None if gate_bias is None else products[..., -1].to(state).sum().reshape(1).to(gate_bias.dtype)
+        d_words = products[..., rows] if W == P else products[..., rows].sum(1, keepdim=True)
         return (
-            products[..., rows].sum(1), d_annotations, d_keys, d_h.sum(1), d_c.sum(1), d_from_hidden, d_from_context,
-            d_energy.to(energy.dtype), d_bias, None, None, None,
+            d_words, d_annotations, d_keys, d_h.sum(1), d_c.sum(1), d_from_hidden, d_from_context,
+            d_energy.to(energy.dtype), d_bias, None, None, None, None,
         )  # fmt: skip
 
 
@@ -225,7 +235,10 @@ class UnrolledTell:
         look: Look = EXPECTATION,
         history: Tensor | None = None,
     ) -> Told:
-        """Tell captions (B, C) as `interface.tell` does; ``look`` is an `Expectation` or a `Mixed`."""
+        """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.tell` does.
+
+        ``look`` is an `Expectation`, a `Mixed` or an `AtPlaces`.
+        """
         embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
         dtype = embedded.gates.dtype
         state = decoder.first_state(*decoder.normalised(annotations, self.kernels.normalise, dtype), paths=1)
@@ -249,8 +262,11 @@ class UnrolledTell:
             ),
             expect=None if mixed is None else mixed.expected.to(keys.device),
             uniforms=None if mixed is None else mixed.sampled.uniforms.to(keys.device),
+            places=look.places.to(keys.device) if isinstance(look, AtPlaces) else None,
             kernels=self.kernels,
         )
-        embedding = embedded.embedding[:, None].expand(-1, paths, -1, -1)
+        embedding = embedded.embedding
+        if captions.dim() == 2:
+            embedding = embedding[:, None].expand(-1, paths, -1, -1)
         logits = decoder.read_out(Output(embedding, told.hidden, told.context))
         return Told(logits, None if decoder.config.attention == "uniform" else told.alpha, told.beta, told.places)

@@ -59,10 +59,10 @@ class CiderD:
         for n in range(1, LONGEST + 1):
             numbers = ngram_numbers(words, n)
             there = numbers >= 0
-            known, found = numbers[there].unique(return_inverse=True)
+            known, found = torch.unique(numbers[there], return_inverse=True)
             photos = owners[:, None].expand_as(numbers)[there]
-            pairs: Tensor = photos * max(1, len(known)) + found
-            once = pairs.unique()  # type: ignore[no-untyped-call]  # an n-gram of a photo counts once
+            pairs = photos * max(1, len(known)) + found
+            once: Tensor = torch.unique(pairs)  # an n-gram of a photo counts once
             frequencies = torch.bincount(once % max(1, len(known)), minlength=len(known))
             self.known.append(known)
             self.log_frequencies.append(frequencies.double().log())
