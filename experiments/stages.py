@@ -66,7 +66,9 @@ def training(data: Path, model: Path, *arguments: object) -> Stage:
 
 def is_trained(model: Path) -> bool:
     """Whether a model's training has come to its end, which is the choice of its decoding."""
-    return (model / "config.json").exists() and "validation_bleu_4" in trained(model)["training"]
+    if not (model / "config.json").exists():
+        return False
+    return any(name in trained(model)["training"] for name in ("validation_bleu_4", "validation_cider"))
 
 
 def trained(model: Path) -> dict[str, Any]:

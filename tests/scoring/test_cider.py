@@ -9,7 +9,7 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring.cider import LARGEST, PADDING, CiderD, padded
+from show_attend_tell.scoring.cider import LARGEST, PADDING, CiderD, cider, padded
 
 
 def drawn(source: random.Random, longest: int, words: int = 7) -> list[int]:
@@ -66,10 +66,10 @@ def test_a_case_by_hand() -> None:
     The words weigh 0, log 2 and log 2. Single words: nothing in common but 1, whose weight is 0. Pairs: none. So 0.
     Against the reference "2": the cosine of single words is 1, pairs have none; the lengths differ by one pair.
     """
-    cider = CiderD([[[1, 3], [2]], [[1]]])
-    assert float(cider(padded([[1, 2]])[None], padded([[1, 3]])[None])) == 0
-    assert float(cider(padded([[1, 2]])[None], padded([[2]])[None])) == pytest.approx(10 / 4 * math.exp(-1 / 72))
-    assert float(cider(padded([[1, 2]])[None], padded([[1, 3], [2]])[None])) == pytest.approx(
+    score = CiderD([[[1, 3], [2]], [[1]]])
+    assert float(score(padded([[1, 2]])[None], padded([[1, 3]])[None])) == 0
+    assert float(score(padded([[1, 2]])[None], padded([[2]])[None])) == pytest.approx(10 / 4 * math.exp(-1 / 72))
+    assert float(score(padded([[1, 2]])[None], padded([[1, 3], [2]])[None])) == pytest.approx(
         10 / 8 * math.exp(-1 / 72)
     )
 
@@ -78,8 +78,8 @@ def test_a_caption_without_its_end_loses_where_the_end_counts_as_a_word() -> Non
     end, source = 0, random.Random(7)
     documents = [[[*(1 + word for word in drawn(source, 9)), end]] for _ in range(23)]
     reference = documents[4][0] = [5, 3, 6, 2, 7, 1, end]
-    cider = CiderD(documents)
-    whole, broken = cider(padded([reference, reference[:-1]])[None], padded([reference])[None])[0].tolist()
+    score = CiderD(documents)
+    whole, broken = score(padded([reference, reference[:-1]])[None], padded([reference])[None])[0].tolist()
     assert whole == pytest.approx(10) and broken < 9.5
 
 
@@ -87,9 +87,9 @@ def test_padding_says_nothing() -> None:
     documents = [[[1, 2, 3]], [[3, 4]]]
     said, wanted = padded([[1, 2, 3, 4], [1, 2, 3]]), padded([[1, 2, 3]])
     wide = torch.nn.functional.pad(said, (0, 5), value=PADDING), torch.nn.functional.pad(wanted, (0, 7), value=PADDING)
-    cider = CiderD(documents)
-    assert torch.equal(cider(said[None], wanted[None]), cider(wide[0][None], wide[1][None]))
-    assert float(cider(padded([[]])[None], wanted[None])) == 0
+    score = CiderD(documents)
+    assert torch.equal(score(said[None], wanted[None]), score(wide[0][None], wide[1][None]))
+    assert float(score(padded([[]])[None], wanted[None])) == 0
 
 
 def test_refusals() -> None:
@@ -98,3 +98,17 @@ def test_refusals() -> None:
             CiderD(documents)
     with pytest.raises(SatError, match=f"word id {LARGEST}"):
         CiderD([[[1, LARGEST]]])
+
+
+def test_the_score_of_captions_is_pycocoevalcap_s() -> None:
+    """Words that are in no reference count too."""
+    source = random.Random(11)
+    references = [[text(drawn(source, 9)).split() for _ in range(1 + n % 3)] for n in range(13)]
+    captions = [[*text(drawn(source, 9)).split(), "unheard"] for _ in range(13)]
+    expected, _ = Cider().compute_score(
+        {n: [" ".join(words) for words in choices] for n, choices in enumerate(references)},
+        {n: [" ".join(words)] for n, words in enumerate(captions)},
+    )
+    assert cider(captions, references) == pytest.approx(100 * expected, abs=1e-4)
+    with pytest.raises(SatError, match="13 captions cannot be scored against 12"):
+        cider(captions, references[1:])

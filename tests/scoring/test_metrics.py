@@ -92,10 +92,33 @@ def test_bleu_refuses_what_it_cannot_score() -> None:
 
 def test_variety() -> None:
     result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
-    assert result == {"words_used": 4, "mean_length": 7 / 4, "distinct": 75, "not_in_training": 50, "broken_off": 0}
+    assert result == {
+        "words_used": 4,
+        "mean_length": 7 / 4,
+        "distinct": 75,
+        "repetitive": 0,
+        "not_in_training": 50,
+        "broken_off": 0,
+    }
     assert "not_in_training" not in variety({"1": "a dog"}, None)
     with pytest.raises(SatError, match="no captions"):
         variety({}, None)
+
+
+@pytest.mark.parametrize(
+    ("caption", "repetitive"),
+    [
+        ("", False),
+        ("a cat next to a cat", False),
+        ("a cat next to a cat cat", True),  # a word twice in a row
+        ("a man in a shirt and a man in a hat", True),  # "a man in" twice
+        ("in a shirt in a hat", False),  # two words twice
+        ("run dog run dog run", True),  # "run dog run" twice, with a word in both
+        ("go go", True),
+    ],
+)
+def test_a_caption_that_repeats_itself_is_told(caption: str, repetitive: bool) -> None:
+    assert variety({"1": caption, "2": "a dog"}, None)["repetitive"] == 50 * repetitive
 
 
 def test_a_caption_that_breaks_off_is_told() -> None:

@@ -115,7 +115,18 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     assert [bool(re.search(r" s; at most \d+ (s|min) left$", line)) for line in epochs] == [True, True, False]
     log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == [1, 2, 3]
-    assert {"bleu_4", "loss", "entropy", "beta", "seconds"} <= log[0].keys()
+    assert {"bleu_4", "cider", "distinct", "repetitive", "broken_off", "loss", "entropy", "seconds"} <= log[0].keys()
+    for words in (
+        "val BLEU-4 ",
+        "CIDEr ",
+        " % broken off",
+        " % repetitive",
+        " % distinct",
+        " different words",
+        "loss ",
+    ):
+        assert words in epochs[0]
+    assert "(best)" in epochs[0] and epochs[0].index("(best)") < epochs[0].index("CIDEr")
 
 
 @pytest.mark.parametrize(
@@ -148,12 +159,12 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
 
     tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
-    def validation_bleu(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
+    def validation_scores(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
         assert rest == {"max_length": 12, "rankings": [(0.0, 0.0), (0.5, 0.0)], "ngrams": None, "show": False}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
-    monkeypatch.setattr(selection_module, "validation_bleu", validation_bleu)
+    monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     monkeypatch.setattr(selection_module, "BEAMS", tuple(tried))
     monkeypatch.setattr(selection_module, "NORMALISATIONS", (0.0, 0.5))
     best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
@@ -465,11 +476,11 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
     monkeypatch.setattr(Trainer, "validate", lambda self, **_: {"bleu_4": next(scores)})
     used: list[str] = []
 
-    def validation_bleu(decoder: Any, data: Any, **rest: Any) -> list[dict[str, float]]:
+    def validation_scores(decoder: Any, data: Any, **rest: Any) -> list[dict[str, float]]:
         used.append(data.encoder.digest)
         return [{"bleu_4": 0.0}] * len(rest["rankings"])
 
-    monkeypatch.setattr(selection_module, "validation_bleu", validation_bleu)
+    monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
     assert set(used) == {model.encoder.digest}
 
@@ -690,12 +701,12 @@ def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) 
 def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def validation_bleu(decoder: Any, data: Any, beam: int, rankings: Any, ngrams: Any, **rest: Any) -> Any:
+    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, ngrams: Any, **rest: Any) -> Any:
         asked[beam] = rankings
         assert ngrams is not None
         return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
-    monkeypatch.setattr(selection_module, "validation_bleu", validation_bleu)
+    monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     monkeypatch.setattr(selection_module, "BEAMS", (1,))
     monkeypatch.setattr(selection_module, "WIDE", (3, 4))
     monkeypatch.setattr(selection_module, "NORMALISATIONS", (0.0, 0.5))

@@ -40,7 +40,8 @@ from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
-from show_attend_tell.training.selection import validation_bleu
+from show_attend_tell.training.selection import validation_scores
+from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.training.state import load_state, save_state
 from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.sources import Annotations
@@ -160,6 +161,7 @@ HARD = replace(
     optimiser="rmsprop",
     learning_rate=1e-3,
 )
+CIDER = replace(SOFT, maximise="cider", self_critical=SelfCritical(longest=6, likelihood_weight=0.5), batch_size=2)
 
 
 class Interrupting:
@@ -180,7 +182,7 @@ def interrupt(trainer: Trainer, reading: int) -> Trainer:
     return trainer
 
 
-@pytest.mark.parametrize("config", [SOFT, HARD], ids=["soft", "hard"])
+@pytest.mark.parametrize("config", [SOFT, HARD, CIDER], ids=["soft", "hard", "cider"])
 @pytest.mark.parametrize("reading", [1, 5, 9, 13], ids=lambda reading: f"reading {reading}")
 def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     config: TrainingConfig, reading: int, tmp_path: Path
@@ -394,8 +396,9 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
             parameter.fill_(math.nan)  # were they used, nothing would be found
     scores = trainer.validate()
     assert read == Counter({name: 1 for name, _ in data.validation})
-    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4"}
-    assert all(0 <= score <= 100 for score in scores.values())
+    varied = {"words_used", "distinct", "repetitive", "broken_off"}
+    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", *varied}
+    assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
 
 
 def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places() -> None:
@@ -417,7 +420,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places(
         for (name, _), words in zip(data.validation, likeliest, strict=True)
     ]
     data = dataclasses.replace(data, validation=validation)
-    (scores,) = validation_bleu(trainer.average, data, beam=3, max_length=2)
+    (scores,) = validation_scores(trainer.average, data, beam=3, max_length=2)
     counted = bleu(likeliest, [references for _, references in validation])
     assert counted.with_penalty[0] < counted.no_brevity[0]
     assert scores["bleu_1"] == counted.with_penalty[0]
@@ -524,6 +527,19 @@ def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.Mon
     trainer.run(show=False)
     assert shares[0] == 1.0 and shares[-1] < 0.5
     assert len(shares) == 2 * trainer.batches_an_epoch
+
+
+def test_the_best_epoch_may_be_the_one_with_the_best_cider() -> None:
+    trainer = trainer_of(small_config(epochs=3, selected_by="cider"), random_data())
+    scores = iter([(9.0, 1.0), (5.0, 3.0), (99.0, 2.0)])
+
+    def validate(**_: Any) -> dict[str, float]:
+        return dict(zip(("bleu_4", "cider"), next(scores), strict=True))
+
+    trainer.validate = validate  # type: ignore[method-assign]
+    told: list[bool] = []
+    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
+    assert told == [True, True, False] and (trainer.best, trainer.best_epoch) == (3.0, 2)
 
 
 # Batches

@@ -61,17 +61,17 @@ def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> l
 def training_lines(model: Configuration) -> list[str]:
     """How the model was trained; the settings are in config.json alone."""
     by = ", by the likeliest places" if model.decoder.attention == "hard" else ""
+    metrics = {"validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"), "validation_cider": ("CIDEr", by[2:])}
     lines = []
     for name, value in model.training.items():
-        if name == "validation_bleu_4":
-            title = f"Best BLEU-4 on val of each beam (with brevity penalty{by})"
+        if name in metrics:
+            metric, how = metrics[name]
+            title = f"Best {metric} on val of each beam" + (f" ({how})" if how else "")
             value = "; ".join(f"{decoding}: {score}" for decoding, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
-            value = (
-                f"beam {value['beam']}, length normalisation {value['length_normalisation']:g} (BLEU-4 "
-                f"{value['validation_bleu_4']})"
-            )
+            metric, score = next((title, value[key]) for key, (title, _) in metrics.items() if key in value)
+            value = f"beam {value['beam']}, length normalisation {value['length_normalisation']:g} ({metric} {score})"
         else:
             title = name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value

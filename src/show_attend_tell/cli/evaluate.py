@@ -187,7 +187,8 @@ def tell_scores(result: dict[str, Any]) -> None:
         )
     click.echo(
         f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
-        f"{variety['distinct']:.0f} % of the captions distinct{against_training}"
+        f"{variety['distinct']:.0f} % of the captions distinct, {variety['repetitive']:.1f} % repetitive"
+        f"{against_training}"
     )
 
 

@@ -50,7 +50,7 @@ Examples:
     "preset_name",
     default="flickr8k",
     show_default=True,
-    help="Settings to start from: paper, flickr8k, flickr30k, coco or scenes.",
+    help="Settings to start from: paper, flickr8k, flickr8k-cider, flickr30k, coco or scenes.",
 )
 @click.option("--epochs", type=click.IntRange(1), help="Largest number of epochs. [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")

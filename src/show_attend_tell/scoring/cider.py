@@ -106,6 +106,24 @@ class CiderD:
         return _NGrams(numbers, weights, (_counts(numbers) * weights.square()).sum(-1).sqrt())
 
 
+def cider(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:
+    """CIDEr-D ×100 of N captions, with the document frequencies of their references, as pycocoevalcap computes it.
+
+    Raises `SatError` without captions, for lists of different lengths, and without references.
+    """
+    if not captions or len(captions) != len(references):
+        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
+    numbers: dict[str, int] = {}
+    ids = [[[numbers.setdefault(word, len(numbers)) for word in words] for words in choices] for choices in references]
+    said = padded([[numbers.setdefault(word, len(numbers)) for word in words] for words in captions])
+    longest = max([1, *(len(words) for choices in ids for words in choices)])
+    wanted = torch.full((len(ids), max(map(len, ids)), longest), PADDING)
+    for row, choices in enumerate(ids):
+        those = padded(choices)
+        wanted[row, : those.shape[0], : those.shape[1]] = those
+    return float(100 * CiderD(ids)(said[:, None], wanted).double().mean())
+
+
 def ngram_numbers(words: Tensor, n: int) -> Tensor:
     """A number (..., C) for the n-gram that begins at each position of captions (..., C), -1 where none fits."""
     inside = torch.nn.functional.pad(words, (0, n - 1), value=PADDING).unfold(-1, n, 1)  # (..., C, n)

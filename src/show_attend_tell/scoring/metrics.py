@@ -18,6 +18,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -285,7 +286,8 @@ def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | Non
     """How varied captions are, and whether they are whole: no score of a single caption shows it.
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
-    that differ from all before them) and, when the `training` captions are given as lists of words,
+    that differ from all before them), `repetitive` (the share with a word twice in a row, or with the same three words
+    in a row twice: `repeats`) and, when the `training` captions are given as lists of words,
     `not_in_training` (the share that is not the copy of one) and `broken_off` (the share whose last word occurs there
     a hundred times or more and ends a caption less than once in a hundred of these: "a man on a"; BLEU rewards leaving
     the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. Words are the split file's, also of raw
@@ -299,6 +301,7 @@ def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | Non
         "words_used": len({word for caption in spoken for word in caption}),
         "mean_length": sum(map(len, spoken)) / len(spoken),
         "distinct": share * len(set(spoken)),
+        "repetitive": share * sum(map(repeats, spoken)),
     }
     if training is not None:
         known = [tuple(caption) for caption in training]
@@ -308,6 +311,12 @@ def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | Non
         result["not_in_training"] = share * sum(caption not in seen for caption in spoken)
         result["broken_off"] = share * sum(caption[-1] in hardly_ends for caption in spoken if caption)
     return result
+
+
+def repeats(words: Sequence[str]) -> bool:
+    """Whether a caption has a word twice in a row, or the same three words in a row twice."""
+    triples = list(zip(words, words[1:], words[2:], strict=False))
+    return any(one == other for one, other in pairwise(words)) or len(set(triples)) < len(triples)
 
 
 def _check_names(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:

@@ -9,6 +9,7 @@ from show_attend_tell.data.settings import Amount, Count, CountOrNone, Rate, Sha
 from show_attend_tell.model.decoder import DecoderConfig
 from show_attend_tell.model.interface import Config
 from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.self_critical import SelfCritical
 
 
 @settings
@@ -22,6 +23,8 @@ class TrainingConfig:
     decoder: Config = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
+    maximise: Literal["likelihood", "cider"] = "likelihood"  # of true captions, or of captions that the decoder draws
+    self_critical: SelfCritical = field(default_factory=SelfCritical)  # how CIDEr is maximised
 
     minimum_count: Count = 1  # words seen less often in training captions become unknown
     vocabulary_size: Count = 10_000
@@ -47,9 +50,10 @@ class TrainingConfig:
     )
     entropy_weight_end: float | None = None  # λ_e moves evenly to this value over the training; None: it stays
 
+    selected_by: Literal["bleu_4", "cider"] = "bleu_4"  # what the best epoch and decoding are best in, on val
     validation_beam: Count = 1
     max_length: Count = 40
-    patience: Count = 10  # epochs without a better validation BLEU-4 (with brevity penalty) before stopping
+    patience: Count = 10  # epochs without a better validation score before stopping
     seed: CountOrNone = 1
 
     @property

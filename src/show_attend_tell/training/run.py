@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,16 @@ Say = Callable[[str], None]
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
 FREE = {"attention", "annotation_window", *DROPOUTS}
+
+# What an epoch's line says of its captions of val, see `Trainer.validate`.
+REPORTED = {
+    "bleu_4": "BLEU-4 {:.2f}",
+    "cider": "CIDEr {:.2f}",
+    "broken_off": "{:.1f} % broken off",
+    "repetitive": "{:.1f} % repetitive",
+    "distinct": "{:.0f} % distinct",
+    "words_used": "{:.0f} different words",
+}
 
 
 def train(
@@ -249,9 +259,10 @@ class Reports:
         write_log(self.output / "training" / "log.jsonl", epoch)
         watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
+        val = val_line(epoch.scores, best=self.trainer.config.selected_by if better else "")
         self.say(
-            f"epoch {epoch.number}: val BLEU-4 {epoch.scores['bleu_4']:.2f}{' (best)' if better else ''}, {watched}, "
-            f"{duration(epoch.seconds)}{f'; at most {duration(left)} left' if left else ''}"
+            f"epoch {epoch.number}: val {val}, {watched}, {duration(epoch.seconds)}"
+            f"{f'; at most {duration(left)} left' if left else ''}"
         )
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
@@ -269,6 +280,13 @@ class Reports:
             training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
             tuned_encoder=self.encoder.body.state_dict() if self.tuned else None,
         )
+
+
+def val_line(scores: Mapping[str, float], best: str = "") -> str:
+    """The scores of an epoch's captions of val, and how varied and whole these are; ``best`` is a score never reached
+    before."""
+    shown = {name: form.format(scores[name]) for name, form in REPORTED.items() if name in scores}
+    return ", ".join(f"{text} (best)" if name == best else text for name, text in shown.items())
 
 
 def duration(seconds: float) -> str:
@@ -295,14 +313,17 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
     """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
     if config.visual_ngrams:
         best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show)
-    chosen = choose_decoding(best.decoder, data, config.max_length, ngrams=best.reranker, say=say, show=show)
+    chosen = choose_decoding(
+        best.decoder, data, config.max_length, metric=config.selected_by, ngrams=best.reranker, say=say, show=show
+    )
+    score = f"validation_{config.selected_by}"
     best.decoding = chosen.decoding
-    best.training["validation_bleu_4"] = chosen.scores
+    best.training[score] = chosen.scores
     if chosen.decoding.reranker_weight:
         best.training["without_reranker"] = {
             "beam": chosen.alone.beam,
             "length_normalisation": chosen.alone.length_normalisation,
-            "validation_bleu_4": chosen.alone_score,
+            score: chosen.alone_score,
         }
     else:
         best.reranker = None

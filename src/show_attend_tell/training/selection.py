@@ -1,8 +1,8 @@
-"""What val chooses: the best epoch, by BLEU-4 of the captions that the model makes, and the decoding after training."""
+"""What val chooses, by a score of the captions that the model makes: the best epoch, and how it decodes."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -13,6 +13,7 @@ from show_attend_tell.model.attention import LookName, look_by_name
 from show_attend_tell.model.interface import Config, Decoder
 from show_attend_tell.model.search import fastest_beam_search, photos_together, ranked
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData
 
@@ -21,6 +22,9 @@ BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
+
+Metric = Literal["bleu_4", "cider"]
+TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
 
 
 def own_look(decoder: Config) -> LookName:
@@ -32,7 +36,7 @@ def own_look(decoder: Config) -> LookName:
 
 
 @torch.no_grad()
-def validation_bleu(
+def validation_captions(
     decoder: Decoder,
     data: TrainingData,
     *,
@@ -41,11 +45,10 @@ def validation_bleu(
     rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
     ngrams: VisualNgrams | None = None,
     show: bool = False,
-) -> list[dict[str, float]]:
-    """``bleu_1`` to ``bleu_4`` with brevity penalty, ×100, of a decoder's own captions of the validation photos.
+) -> list[list[list[str]]]:
+    """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
 
-    One search serves all of the ``rankings``, γ and ω of `search.ranked`, and each has its scores. The decoder looks
-    by its `own_look`.
+    One search serves all rankings, γ and ω of `search.ranked`. The decoder looks by its `own_look`.
     """
     look = look_by_name(own_look(decoder.config))
     device = next(decoder.parameters()).device
@@ -63,18 +66,28 @@ def validation_bleu(
                 for captions, ranking in zip(found, rankings, strict=True):
                     captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
             bar.update(len(annotations))
+    return found
+
+
+def validation_scores(decoder: Decoder, data: TrainingData, **how: Any) -> list[dict[str, float]]:
+    """The scores (`scores_of`) of `validation_captions`, for each ranking; ``how`` are that function's arguments."""
+    return [scores_of(captions, data) for captions in validation_captions(decoder, data, **how)]
+
+
+def scores_of(captions: Sequence[Sequence[str]], data: TrainingData) -> dict[str, float]:
+    """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos."""
     references = [references for _, references in data.validation]
-    scores = [bleu(captions, references).with_penalty for captions in found]
-    return [{f"bleu_{n}": score for n, score in enumerate(each, start=1)} for each in scores]
+    scores = bleu(captions, references).with_penalty
+    return {**{f"bleu_{n}": score for n, score in enumerate(scores, start=1)}, "cider": cider(captions, references)}
 
 
 class Chosen(NamedTuple):
     """The decodings that val chose, and what they reached."""
 
     decoding: Decoding  # the best of all
-    scores: dict[str, float]  # each beam's best val BLEU-4 with penalty, ×100
+    scores: dict[str, float]  # each beam's best val score
     alone: Decoding  # the best without a reranker, of `BEAMS`
-    alone_score: float  # its val BLEU-4
+    alone_score: float  # its val score
 
 
 def choose_decoding(
@@ -82,26 +95,28 @@ def choose_decoding(
     data: TrainingData,
     max_length: int,
     *,
+    metric: Metric = "bleu_4",
     ngrams: VisualNgrams | None = None,
     say: Callable[[str], None],
     show: bool = False,
 ) -> Chosen:
-    """The beam, length normalisation γ and reranker weight ω that have the best val BLEU-4 (with penalty, ×100).
+    """The beam, length normalisation γ and reranker weight ω that have the best val score.
 
-    ω other than 0 is tried where there are visual n-grams and several captions to rank. The look is the decoder's
-    `own_look`.
+    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there are visual
+    n-grams and several captions to rank. The look is the decoder's `own_look`.
     """
     chosen = alone = Decoding(look=own_look(decoder.config), max_length=max_length)
     best = best_alone = -1.0
     scores = {}
-    say("val BLEU-4 by length normalisation   " + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
+    title = f"val {TITLES[metric]} by length normalisation"
+    say(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
-        found = validation_bleu(
+        found = validation_scores(
             decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
         )
-        by_ranking = {ranking: each["bleu_4"] for ranking, each in zip(rankings, found, strict=True)}
+        by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
         for weight in weights:
             by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
             told = f"{beam}, reranker weight {weight:g}" if weight else f"{beam}"

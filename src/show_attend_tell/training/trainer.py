@@ -20,19 +20,23 @@ from show_attend_tell.model.interface import Told, tell
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
 from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
-from show_attend_tell.training.selection import validation_bleu
+from show_attend_tell.training.losses import Loss
+from show_attend_tell.training.selection import scores_of, validation_captions
+from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import between_batches, save_state
 
 LONG_TRAINING = 1000  # mini-batches
+WATCHED = ("words_used", "distinct", "repetitive", "broken_off")  # of `metrics.variety`, after each epoch
 
 
 class Epoch(NamedTuple):
     """What an epoch reached."""
 
     number: int
-    scores: dict[str, float]  # validation BLEU ×100, by the validation beam
+    scores: dict[str, float]  # of validation captions, by the validation beam, see `Trainer.validate`
     watch: dict[str, float]  # means over the epoch's batches
     seconds: float
 
@@ -78,7 +82,8 @@ class Trainer:
         else:  # Graves' centred RMSProp with the authors' program's constants
             self.optimiser = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.batches_an_epoch = len(batches(data.captions, config.batch_size, 0))
+        self.rewards = CaptionRewards(config.self_critical, data.captions) if config.maximise == "cider" else None
+        self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -1.0
         self.best_epoch = 0
@@ -88,7 +93,8 @@ class Trainer:
 
     def compiling_pays(self) -> bool:
         """Whether compiled loops, which take up to a minute to compile, save more than that."""
-        long = self.config.epochs * self.batches_an_epoch >= LONG_TRAINING
+        captions = 1 if self.rewards is None else self.config.self_critical.samples  # told of each of a batch
+        long = self.config.epochs * self.batches_an_epoch * captions >= LONG_TRAINING
         here = self.device.type == "cpu" and kernels.can_compile()
         return long and here and isinstance(self.decoder, AttentionDecoder)
 
@@ -125,9 +131,9 @@ class Trainer:
                 scores = self.validate(show=show)
                 pause()
                 self.epoch, self.batch = self.epoch + 1, 0
-                better = scores["bleu_4"] > self.best
+                better = scores[self.config.selected_by] > self.best
                 if better:
-                    self.best, self.best_epoch = scores["bleu_4"], self.epoch
+                    self.best, self.best_epoch = scores[self.config.selected_by], self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
                 if state is not None:
                     save_state(self, state)
@@ -139,7 +145,7 @@ class Trainer:
         ``pause`` is called after each batch.
         """
         self.decoder.train()
-        todo = batches(self.data.captions, self.config.batch_size, self.config.seed * 1_000_003 + self.epoch)
+        todo = self.batches(self.config.seed * 1_000_003 + self.epoch)
         totals: dict[str, float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
         with tqdm(
@@ -160,24 +166,16 @@ class Trainer:
                 pause()
         return {name: totals[name] / counts[name] for name in totals}
 
+    def batches(self, seed: int) -> list[list[int]]:
+        """One epoch's mini-batches: numbers of captions or, where captions are rewarded, of photos."""
+        size = self.config.batch_size
+        return batches(self.data.captions, size, seed) if self.rewards is None else self.rewards.batches(size, seed)
+
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimiser."""
-        config, objective = self.config, self.objective
+        config = self.config
         self.adjust()
-        names = [self.data.captions[i][0] for i in indices]
-        captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        draws = objective.draw(len(indices), captions.shape[1], self.generator)
-        annotations = self.annotations(names)
-        own = None  # the places of each caption's photo
-        if share := self.moved(config.mosaics, config.mosaics_end):
-            chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations, own = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
-        with self.autocast:
-            history = self.history(annotations, captions)
-            told = self.tell(
-                self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history
-            )
-            loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
+        loss = self.likelihood(indices) if self.rewards is None else self.reward(indices, self.rewards)
         if not torch.isfinite(loss.total):
             raise SatError(
                 f"the loss became {loss.total.item()} at batch {self.taken + 1}: lower the learning rate "
@@ -192,10 +190,44 @@ class Trainer:
         self.optimiser.step()
         self.taken += 1
         self.follow()
-        watch = {"loss": loss.total.item(), **{name: value.item() for name, value in loss.watch.items()}}
-        if told.beta is not None:
-            watch["beta"] = told.beta.detach().mean().item()
-        return watch
+        return {"loss": loss.total.item(), **{name: value.item() for name, value in loss.watch.items()}}
+
+    def reward(self, photos: list[int], rewards: CaptionRewards) -> Loss:
+        """The loss of captions that the decoder draws of photos, and of true captions beside them if they count."""
+        annotations = self.annotations([rewards.names[photo] for photo in photos])
+        with self.autocast:
+            loss = rewards.loss(
+                self.decoder,
+                self.tell,
+                annotations,
+                photos,
+                generator=self.generator,
+                word_scores=self.kernels.word_scores,
+            )
+        if not self.config.self_critical.likelihood_weight:
+            return loss
+        true = self.likelihood(rewards.true_captions(len(photos), self.generator))
+        return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
+
+    def likelihood(self, indices: Sequence[int]) -> Loss:
+        """The loss of training captions by their numbers, all of one length."""
+        config, objective = self.config, self.objective
+        names = [self.data.captions[i][0] for i in indices]
+        captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
+        draws = objective.draw(len(indices), captions.shape[1], self.generator)
+        annotations = self.annotations(names)
+        own = None  # the places of each caption's photo
+        if share := self.moved(config.mosaics, config.mosaics_end):
+            chosen = torch.rand(len(names), generator=self.generator) < share
+            annotations, own = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
+        with self.autocast:
+            history = self.history(annotations, captions)
+            told = self.tell(
+                self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history
+            )
+            loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
+        beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
+        return Loss(loss.total, {**loss.watch, **beta})
 
     def annotations(self, names: Sequence[str]) -> Tensor:
         """A batch's annotations, each photo's of a view drawn at random."""
@@ -249,6 +281,10 @@ class Trainer:
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
-        """BLEU ×100, on the validation photos, of the weights that would be saved."""
+        """BLEU and CIDEr ×100, on the validation photos, of the weights that would be saved, and how varied and whole
+        their captions are (`metrics.variety`)."""
         beam, max_length = self.config.validation_beam, self.config.max_length
-        return validation_bleu(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
+        found = validation_captions(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
+        numbered = {name: " ".join(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        varied = variety(numbered, [self.data.vocabulary.decode(words) for _, words in self.data.captions])
+        return {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}

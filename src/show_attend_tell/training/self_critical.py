@@ -1,0 +1,232 @@
+"""Training that maximises CIDEr: the decoder draws captions, and is rewarded for the good ones.
+
+Rennie et al., "Self-critical Sequence Training for Image Captioning", CVPR 2017. There the reward of the greedy caption
+is the baseline; here it is the mean of the photo's other drawn captions, which costs no search of its own.
+
+B photos · P captions drawn of each · C words of a drawn caption, end token included, padded · R references of a photo ·
+S words of a reference, padded · L places · K vocabulary.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from show_attend_tell.data.settings import Amount, Count, settings
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import AtPlaces, Look, Sampled
+from show_attend_tell.model.interface import EXPECTATION, Decoder, Told
+from show_attend_tell.model.kernels import WordScores
+from show_attend_tell.model.precision import wide
+from show_attend_tell.model.search import photos_together
+from show_attend_tell.scoring.cider import PADDING, CiderD, padded
+from show_attend_tell.training.losses import Loss, entropy
+
+NEVER = float("-inf")
+
+
+@settings
+class SelfCritical:
+    """The gradient, for the captions y drawn of each photo and, with hard attention, the places s drawn with them:
+
+        mean_y [ (r(y) − b(y)) Σ_t (∂log p(y_t) + λ_r ∂log p(s_t)) ] + λ_y ∂(the loss of true captions)
+
+    r(y) is CIDEr-D against the photo's training captions, whose n-grams in all training captions give the document
+    frequencies. The end token counts as a word, in both: otherwise captions break off, since a word that is left out
+    costs nothing. b(y) is the mean reward of the photo's other drawn captions.
+
+    The loss of true captions is that of the soft or hard objective, with its own settings, on as many captions as the
+    batch has photos. They are of one length, drawn at random. Raises `SatError` for a number out of its range.
+    """
+
+    samples: Annotated[int, Field(ge=2)] = 5  # captions drawn of each photo
+    longest: Count = 24  # words of a drawn caption, end token included; a longer one is cut off, and has no end
+    places_weight: Amount = 1.0  # λ_r
+    likelihood_weight: Amount = 0.0  # λ_y
+
+
+class Drawn(NamedTuple):
+    """Captions that a decoder drew."""
+
+    words: Tensor  # (B, P, C), end tokens behind the caption's own
+    lengths: Tensor  # (B, P), words with the end token, if there is one
+    places: Tensor | None  # (B, P, C), of hard attention
+
+
+class CaptionRewards:
+    """What self-critical training knows of its data: photos, their captions, and the reward of other captions."""
+
+    def __init__(self, chosen: SelfCritical, captions: Sequence[tuple[str, list[int]]]) -> None:
+        """``captions`` are those of `TrainingData`: photo name and word ids, end token included."""
+        self.settings = chosen
+        by_photo: dict[str, list[list[int]]] = defaultdict(list)
+        self.by_length: dict[int, list[int]] = defaultdict(list)  # numbers of captions
+        for number, (name, words) in enumerate(captions):
+            by_photo[name].append(words)
+            self.by_length[len(words)].append(number)
+        self.names = list(by_photo)
+        self.numbers = [len(words) for _, words in captions]
+        self.cider = CiderD(list(by_photo.values()))
+        most, every = max(map(len, by_photo.values())), padded([words for said in by_photo.values() for words in said])
+        self.references = torch.full((len(by_photo), most, every.shape[1]), PADDING)
+        start = 0
+        for photo, said in enumerate(by_photo.values()):
+            self.references[photo, : len(said)] = every[start : start + len(said)]
+            start += len(said)
+
+    def batches(self, size: int, seed: int) -> list[list[int]]:
+        """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once."""
+        order = list(range(len(self.names)))
+        random.Random(seed).shuffle(order)
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+    def true_captions(self, count: int, generator: torch.Generator) -> list[int]:
+        """The numbers of that many different training captions of one length, or of all that there are.
+
+        A length is as likely as it is frequent.
+        """
+        drawn = int(torch.randint(len(self.numbers), (), generator=generator))
+        alike = self.by_length[self.numbers[drawn]]
+        return [alike[row] for row in torch.randperm(len(alike), generator=generator)[:count].tolist()]
+
+    def rewards(self, drawn: Drawn, photos: Sequence[int]) -> Tensor:
+        """CIDEr-D (B, P), 0 to 10, of captions drawn of photos, the end token counted as a word."""
+        words = drawn.words.masked_fill(behind(drawn), PADDING)
+        return self.cider(words, self.references[list(photos)])
+
+    def loss(
+        self,
+        decoder: Decoder,
+        tell: Callable[..., Told],
+        annotations: Tensor,
+        photos: Sequence[int],
+        *,
+        generator: torch.Generator,
+        word_scores: WordScores,
+    ) -> Loss:
+        """The loss of photos with annotations (B, L, D), whose gradient is minus that of `SelfCritical`, but for true
+        captions.
+
+        The captions are drawn without dropout, and then told as ``tell`` does it, with the decoder's dropout.
+        ``word_scores`` is `kernels.word_scores`, plain or compiled.
+        """
+        chosen = self.settings
+        drawn = draw(decoder, annotations, samples=chosen.samples, longest=chosen.longest, generator=generator)
+        rewards = self.rewards(drawn, photos)
+        advantage = rewards - (rewards.sum(1, keepdim=True) - rewards) / (chosen.samples - 1)
+        ended = drawn.words.gather(-1, drawn.lengths[..., None] - 1) == Vocabulary.END
+        watch = {
+            "drawn_cider": 100 * rewards.mean(),
+            "drawn_words": drawn.lengths.float().mean() - ended.float().mean(),
+            "drawn_ended": ended.float().mean(),
+        }
+        total, uncertainty = torch.zeros((), device=annotations.device), []
+        for rows in alike(drawn.lengths, photos_together(chosen.samples, annotations.device)):
+            part = at_rows(drawn, rows)
+            look: Look = EXPECTATION if part.places is None else AtPlaces(part.places)
+            told = tell(decoder, annotations[rows], part.words, paths=chosen.samples, look=look)
+            there = ~behind(part)
+            credit = log_probabilities(told.logits, part.words, word_scores)
+            if told.alpha is not None:
+                uncertainty.append(entropy(told.alpha.detach())[there])
+                if part.places is not None:
+                    places = told.alpha.gather(-1, part.places[..., None]).squeeze(-1)
+                    credit = credit + chosen.places_weight * places.clamp_min(1e-12).log()
+            total = total - (advantage[rows, :, None] * credit * there).sum()
+        if uncertainty:
+            watch["drawn_entropy"] = torch.cat(uncertainty).mean()
+        return Loss(total / rewards.numel(), watch)
+
+
+def log_probabilities(logits: Tensor, words: Tensor, word_scores: WordScores) -> Tensor:
+    """log p (B, P, C) of words (B, P, C) among those that are drawn: no unknown word, and no end token at first."""
+    logits = logits.index_fill(-1, torch.tensor([Vocabulary.UNKNOWN], device=logits.device), NEVER)
+    logits[:, :, 0, Vocabulary.END] = NEVER
+    picked, _ = word_scores(logits.flatten(0, 2), words.flatten())
+    return picked.view(words.shape)
+
+
+@torch.no_grad()
+def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, generator: torch.Generator) -> Drawn:
+    """Captions that a decoder draws word by word, of photos with annotations (B, L, D).
+
+    The unknown word is never drawn, nor the end token first. A hard decoder draws its places too. As many photos run
+    together as is fastest. The decoder's dropout is off meanwhile.
+    """
+    training = decoder.training
+    decoder.eval()
+    try:
+        size = photos_together(samples, annotations.device)
+        parts = [
+            _draw(decoder, annotations[start : start + size], samples, longest, generator)
+            for start in range(0, len(annotations), size)
+        ]
+    finally:
+        decoder.train(training)
+    most = max(part.words.shape[-1] for part in parts)
+
+    def joined(tensors: Sequence[Tensor]) -> Tensor:
+        return torch.cat([torch.nn.functional.pad(part, (0, most - part.shape[-1])) for part in tensors])
+
+    return Drawn(
+        joined([part.words for part in parts]),
+        torch.cat([part.lengths for part in parts]),
+        joined([part.places for part in parts if part.places is not None]) if parts[0].places is not None else None,
+    )
+
+
+def _draw(decoder: Decoder, annotations: Tensor, samples: int, longest: int, generator: torch.Generator) -> Drawn:
+    """`draw`, all photos together."""
+    batch, device = len(annotations), annotations.device
+    uniforms = torch.rand(longest, batch, samples, 1, generator=generator).to(device)
+    hard = decoder.config.attention == "hard"
+    look: Look = Sampled(torch.rand(batch, samples, longest, generator=generator)) if hard else EXPECTATION
+    state = decoder.start(annotations, paths=samples)
+    words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
+    finished = torch.zeros_like(words, dtype=torch.bool)
+    lengths = torch.zeros_like(words)
+    said, places = [], []
+    for time in range(longest):
+        step = decoder.step(decoder.embed(words), state, look)
+        state = step.state
+        logits = wide(decoder.read_out(step.output))
+        logits[..., Vocabulary.UNKNOWN] = NEVER
+        if time == 0:
+            logits[..., Vocabulary.END] = NEVER
+        cumulative = torch.softmax(logits, dim=-1).cumsum(-1)
+        chosen = torch.searchsorted(cumulative, uniforms[time] * cumulative[..., -1:], right=True).squeeze(-1)
+        words = chosen.clamp_max(cumulative.shape[-1] - 1).masked_fill(finished, Vocabulary.END)
+        lengths = lengths + ~finished
+        finished = finished | (words == Vocabulary.END)
+        said.append(words)
+        if step.places is not None:
+            places.append(step.places)
+        if finished.all():
+            break
+    return Drawn(torch.stack(said, dim=-1), lengths, torch.stack(places, dim=-1) if places else None)
+
+
+def behind(drawn: Drawn) -> Tensor:
+    """Where there is only padding, true or false, (B, P, C)."""
+    return torch.arange(drawn.words.shape[-1], device=drawn.words.device) >= drawn.lengths[..., None]
+
+
+def alike(lengths: Tensor, size: int) -> list[Tensor]:
+    """Photos in groups of that size at most, by their longest caption; ``lengths`` (B, P) are those of captions.
+
+    A group needs no more steps than its own longest caption has words.
+    """
+    order = lengths.amax(1).argsort(stable=True)
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def at_rows(drawn: Drawn, rows: Tensor) -> Drawn:
+    """The captions of some of the photos, without padding that all of them have."""
+    lengths = drawn.lengths[rows]
+    longest = int(lengths.max())
+    places = None if drawn.places is None else drawn.places[rows, :, :longest]
+    return Drawn(drawn.words[rows, :, :longest], lengths, places)
