@@ -34,7 +34,7 @@ help:
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
-	@echo "make bench   measure how fast the code is on this machine"
+	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
 	@echo "make clean   remove .venv and demo/"
 
 demo: $(RUNTIME)
@@ -63,7 +63,7 @@ table1: $(DEV)
 	$(BIN)/python experiments/table1.py "$(FLICKR8K)" runs
 
 bench: $(DEV)
-	$(BIN)/python benchmarks/decoder.py
+	$(BIN)/python benchmarks/bench.py
 
 clean:
 	rm -rf $(VENV) demo

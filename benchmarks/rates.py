@@ -60,20 +60,28 @@ def fastest(action: Callable[[], object], seconds: float) -> float:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one action: the median of its repeats, and the smallest and largest."""
+    """Seconds of one action: the median of its repeats, the smallest and the largest, and how many there are."""
 
     median: float
     low: float
     high: float
+    repeats: int
 
 
-def interleaved(actions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
-    """Time the actions in turns, so that a machine whose speed drifts treats them alike; the first turn warms up."""
+def interleaved(actions: Mapping[str, Callable[[], object]], repeats: int, seconds: float) -> dict[str, Timing]:
+    """Time the actions in turns, so that a machine whose speed drifts treats them alike; the first turn warms up.
+
+    There are fewer turns than ``repeats``, but at least one, where they would take longer than so many seconds.
+    """
     times: dict[str, list[float]] = {name: [] for name in actions}
+    end = time.perf_counter() + seconds
     for turn in range(repeats + 1):
+        began_turn = time.perf_counter()
         for name, action in actions.items():
             began = time.perf_counter()
             action()
             if turn:
                 times[name].append(time.perf_counter() - began)
-    return {name: Timing(statistics.median(each), min(each), max(each)) for name, each in times.items()}
+        if turn and time.perf_counter() + (time.perf_counter() - began_turn) > end:
+            break
+    return {name: Timing(statistics.median(each), min(each), max(each), len(each)) for name, each in times.items()}

@@ -5,21 +5,25 @@ annotations projected and the words read out at every step, one photo a search. 
 not part of the package.
 """
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
+
+from show_attend_tell.model.decoder import AttentionDecoder
 
 
 class TutorialDecoder(nn.Module):
     """Soft attention, one step at a time."""
 
-    def __init__(self, *, vocabulary: int, size: int) -> None:
-        """``size`` is m, n, D and A at once."""
+    def __init__(self, *, vocabulary: int, size: int, attention: int | None = None) -> None:
+        """``size`` is m, n and D at once, and A too unless ``attention`` is given."""
         super().__init__()
-        self.size = size
+        attention = attention or size
         self.embedding = nn.Embedding(vocabulary + 1, size)
-        self.attention_annotations = nn.Linear(size, size)
-        self.attention_hidden = nn.Linear(size, size, bias=False)
-        self.attention_energy = nn.Linear(size, 1, bias=False)
+        self.attention_annotations = nn.Linear(size, attention)
+        self.attention_hidden = nn.Linear(size, attention, bias=False)
+        self.attention_energy = nn.Linear(attention, 1, bias=False)
         self.gate = nn.Linear(size, 1)
         self.initial = nn.Linear(size, size)
         self.initial_hidden = nn.Linear(size, size)
@@ -29,6 +33,40 @@ class TutorialDecoder(nn.Module):
         self.output_context = nn.Linear(size, size, bias=False)
         self.output_words = nn.Linear(size, vocabulary)
         self.dropout = nn.Dropout(0.5)
+
+    @classmethod
+    def of(cls, decoder: AttentionDecoder) -> Self:
+        """The same model as a decoder with a gate and layers of one size, for annotations that it has normalised."""
+        config, n = decoder.config, decoder.config.hidden_size
+        made = cls(vocabulary=config.vocabulary_size, size=n, attention=config.attention_size).eval()
+        assert decoder.gate is not None and decoder.initial is not None and decoder.output_context is not None
+
+        def lstm_order(gates: Tensor) -> Tensor:
+            i, f, o, g = gates.split(n)
+            return torch.cat([i, f, g, o])
+
+        with torch.no_grad():
+            for own, other in (
+                (made.embedding, decoder.embedding),
+                (made.attention_annotations, decoder.attention.key),
+                (made.attention_hidden, decoder.attention.query),
+                (made.gate, decoder.gate),
+                (made.initial, decoder.initial),
+                (made.initial_hidden, decoder.initial_hidden),
+                (made.initial_memory, decoder.initial_memory),
+                (made.output_hidden, decoder.output_hidden),
+                (made.output_context, decoder.output_context),
+            ):
+                own.load_state_dict(other.state_dict())
+            made.attention_energy.weight.copy_(decoder.attention.energy[None])
+            inputs = torch.cat([decoder.gates_from_word.weight, decoder.gates_from_context.weight], dim=1)
+            made.cell.weight_ih.copy_(lstm_order(inputs))
+            made.cell.weight_hh.copy_(lstm_order(decoder.gates_from_hidden.weight))
+            made.cell.bias_ih.copy_(lstm_order(decoder.gates_from_word.bias))
+            made.cell.bias_hh.zero_()
+            made.output_words.weight.copy_(decoder.word_weights)
+            made.output_words.bias.copy_(decoder.output_bias)
+        return made
 
     def start(self, annotations: Tensor) -> tuple[Tensor, Tensor]:
         """h_0 and c_0 (B, n) from annotations (B, L, D)."""
@@ -65,7 +103,7 @@ class TutorialDecoder(nn.Module):
         return loss + doubly_stochastic * (1 - covered).square().sum(1).mean()
 
     @torch.inference_mode()
-    def search(self, annotations: Tensor, *, beam: int, max_length: int, end: int = 0) -> list[int]:
+    def search(self, annotations: Tensor, *, beam: int, max_length: int, end: int = 0, unknown: int = 1) -> list[int]:
         """The likeliest caption that a beam search finds for the annotations (L, D) of one photo."""
         K = self.output_words.out_features
         annotations = annotations[None].expand(beam, -1, -1)
@@ -79,6 +117,7 @@ class TutorialDecoder(nn.Module):
             alive = len(paths)
             logits, _, hidden, memory = self.step(words, annotations[:alive], hidden, memory)
             total = scores[:, None] + torch.log_softmax(logits, dim=-1)
+            total[:, unknown] = float("-inf")
             best, chosen = total.flatten().topk(beam - len(finished))
             kept: list[tuple[int, int, float]] = []
             for score, index in zip(best.tolist(), chosen.tolist(), strict=True):

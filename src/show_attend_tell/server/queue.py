@@ -2,9 +2,8 @@
 
 Requests take turns, one job each, so that a request of one photo does not wait for another request's sixteen.
 Jobs of one kind (one model, one decoding) are searched eight at a time where that is faster: with any beam on a GPU,
-and with a beam of up to 50 on a CPU. Wider searches share little on a CPU and are done one by one
-(`benchmarks/server.py` measures both). Photos are encoded one by one: on a CPU this costs nothing, and
-a photo's annotations do not depend on the photos beside it.
+and with a beam of up to 50 on a CPU. Wider searches share little on a CPU and are done one by one. Photos are encoded
+one by one: on a CPU this costs nothing, and a photo's annotations do not depend on the photos beside it.
 """
 
 import threading

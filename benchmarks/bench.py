@@ -1,0 +1,320 @@
+"""How fast the package is on this machine, side by side with a baseline and the floor: `make bench`.
+
+    python benchmarks/bench.py [--threads 1] [--minutes 10] [--only search] [--to FOLDER]
+
+It times, in turns and in one process:
+
+- a training step of the paper's sizes, soft and hard: the tutorial's decoder, the plain path and the fast path;
+- the search of the shipped soft model with a beam of 1, 10 and 100, with and without the reranker: the tutorial's
+  decoder with the same weights, the plain path and the fast path;
+- the encoder: the network alone, and with reading and resizing the photos;
+- threads: a caption in a process of its own, by how its threads wait.
+
+It prints one table and writes bench.json and bench.svg. A floor is the time of what cannot be left out, at the best
+rates that this run measures: products in bfloat16, one σ for each attention value, Adam's 28 bytes a weight at the rate
+of a copy.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import threads
+import torch
+from rates import Rates, Timing, interleaved, measure_rates
+from torch import Tensor, nn
+from tutorial_decoder import TutorialDecoder
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model import kernels
+from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.model.interface import tell
+from show_attend_tell.model.search import Hypothesis, beam_search, photos_together
+from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.training.losses import HardObjective, SoftObjective
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))
+BATCH, STEPS, PLACES, SIZE, WORDS = 64, 12, 196, 512, 10_000  # of a training step
+BEAMS = {1: 0.1, 10: 0.2, 100: 0.7}  # with their shares of the time
+PLAIN_PATHS = 100  # that the plain path searches fastest at once on a CPU
+VGG19 = 39.0e9  # operations of a photo
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times in seconds."""
+
+    name: str
+    timing: Timing
+    baseline: float | None  # the baseline's median time
+    floor: float | None
+
+    def line(self) -> str:
+        """The line in Markdown."""
+        t = self.timing
+        spread = f"{1000 * t.low:.4g} to {1000 * t.high:.4g} ({t.repeats})"
+        ratio = "" if self.baseline is None else f"{self.baseline / t.median:.1f}"
+        floor, share = ("", "") if not self.floor else (f"{1000 * self.floor:.3g}", f"{self.floor / t.median:.0%}")
+        return f"| {self.name} | {1000 * t.median:.4g} | {spread} | {ratio} | {floor} | {share} |"
+
+
+# ---------------------------------------------------------------- a training step
+
+
+def step_floor(rates: Rates, weights: int, paths: int) -> float:
+    """Seconds that a training step takes at least."""
+    rows = BATCH * STEPS * paths
+    forward = 2 * (
+        BATCH * PLACES * SIZE * SIZE  # keys
+        + BATCH * STEPS * SIZE * 4 * SIZE  # gates from words
+        + rows * SIZE * (4 * SIZE + SIZE)  # gates and query from h
+        + rows * SIZE * 4 * SIZE  # gates from ẑ
+        + rows * PLACES * SIZE  # Σ α a
+        + 2 * rows * SIZE * SIZE  # L_h, L_z
+        + rows * SIZE * WORDS  # L_o
+    )
+    return 3 * forward / rates.bf16 + rows * PLACES * SIZE / rates.sigma + 28 * weights / rates.copy
+
+
+def package_step(objective: SoftObjective | HardObjective, fast: bool) -> tuple[Callable[[], None], int]:
+    """One step of the package's decoder in bfloat16, and how many weights it has."""
+    torch.manual_seed(0)
+    kind = "hard" if isinstance(objective, HardObjective) else "soft"
+    decoder = AttentionDecoder(
+        DecoderConfig(vocabulary_size=WORDS, attention=kind, attention_size=SIZE, annotation_norm="layer")  # type: ignore
+    )
+    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-4, fused=True)
+    annotations = torch.rand(BATCH, PLACES, SIZE).half()
+    captions = torch.randint(2, WORDS, (BATCH, STEPS))
+    generator = torch.Generator().manual_seed(0)
+    used = kernels.compiled() if fast else kernels.PLAIN
+    telling: Callable[..., object] = UnrolledTell(used) if fast else tell
+
+    def step() -> None:
+        draws = objective.draw(BATCH, STEPS, generator)
+        with torch.autocast("cpu", torch.bfloat16):
+            told = telling(decoder, annotations, captions, paths=objective.paths, look=draws.look)
+            loss = objective(told, captions, draws, word_scores=used.word_scores).total  # type: ignore[arg-type]
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step, count(decoder)
+
+
+def tutorial_step() -> tuple[Callable[[], None], int]:
+    """One step of the tutorial's decoder in float32."""
+    torch.manual_seed(0)
+    decoder = TutorialDecoder(vocabulary=WORDS, size=SIZE)
+    optimiser = torch.optim.Adam(decoder.parameters(), lr=1e-4)
+    annotations = torch.rand(BATCH, PLACES, SIZE)
+    captions = torch.randint(2, WORDS, (BATCH, STEPS))
+
+    def step() -> None:
+        loss = decoder.loss(annotations, captions)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    return step, count(decoder)
+
+
+def count(module: nn.Module) -> int:
+    """The number of weights."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def training_steps(rates: Rates, seconds: float) -> list[Row]:
+    """Every kind of training step."""
+    baseline = "training step, tutorial's decoder, float32"
+    action, weights = tutorial_step()
+    actions = {baseline: action}
+    # the tutorial's products are in float32: its floor says how far from its own best it is
+    floors = {baseline: step_floor(Rates(rates.fp32, rates.fp32, rates.sigma, rates.copy), weights, 1)}
+    for kind in ("soft", "hard"):
+        for path in ("plain path", "fast path"):
+            if path == "fast path" and not kernels.can_compile():
+                continue
+            objective = (
+                SoftObjective(label_smoothing=0.1)
+                if kind == "soft"
+                else HardObjective(samples=1, coin="both", baseline="expected")
+            )
+            name = f"training step, {kind}, {path}"
+            actions[name], weights = package_step(objective, path == "fast path")
+            floors[name] = step_floor(rates, weights, objective.paths)
+    times = interleaved(actions, 5, seconds)
+    return [Row(name, timing, times[baseline].median, floors[name]) for name, timing in times.items()]
+
+
+# ---------------------------------------------------------------- the search
+
+
+def search_floor(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis]) -> float:
+    """Seconds that the search that found these takes at least: its histories look, and its paths say a word."""
+    config = decoder.config
+    n, m, D, A, K = (
+        config.hidden_size,
+        config.embedding_size,
+        config.annotation_size,
+        config.attention_size,
+        config.vocabulary_size,
+    )
+    products, sigmas, paths = 2.0 * PLACES * D * A, 0.0, 1
+    for step in found[0].seen.trail:
+        assert step.alpha is not None
+        histories = step.alpha.shape[1]
+        products += 2 * histories * (n * (4 * n + A) + PLACES * D + D * (4 * n + m))
+        products += 2 * paths * (n * m + m * K)
+        sigmas += histories * PLACES * A
+        paths = int((step.words != Vocabulary.END).sum())
+    return products / rates.bf16 + sigmas / rates.sigma
+
+
+def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: float) -> list[Row]:
+    """The search of several photos, time per photo; each path searches as many at once as suits it."""
+    decoder, reranker = captioner.decoder, captioner.reranker
+    assert isinstance(decoder, AttentionDecoder)
+    tutorial = TutorialDecoder.of(decoder)
+    with torch.no_grad():
+        normalised, _ = decoder.normalised(annotations)
+    rows, photos = [], len(annotations)
+
+    def by_tutorial(beam: int) -> None:
+        for photo in normalised:
+            tutorial.search(photo, beam=beam, max_length=40)
+
+    def by_package(search: Callable[..., list[list[Hypothesis]]], at_once: int, beam: int, ranked: bool) -> None:
+        for part in annotations.split(at_once):
+            found = search(decoder, part, beam=beam, max_length=40)
+            if ranked and reranker is not None:
+                reranker.add_agreement(part, found)
+
+    for beam, share in BEAMS.items():
+        baseline = f"search, beam {beam}, tutorial's decoder"
+        actions: dict[str, Callable[[], None]] = {baseline: partial(by_tutorial, beam)}
+        for ranked in (False, True):
+            named = f"search, beam {beam}, {'with' if ranked else 'without'} reranker"
+            actions[f"{named}, plain path"] = partial(
+                by_package, beam_search, max(1, PLAIN_PATHS // beam), beam, ranked
+            )
+            at_once = photos_together(beam, captioner.device)
+            actions[f"{named}, fast path"] = partial(by_package, captioner.beam_search, at_once, beam, ranked)
+        times = interleaved(actions, 7, seconds * share)
+        floor = sum(
+            search_floor(rates, decoder, captioner.beam_search(decoder, photo, beam=beam, max_length=40)[0])
+            for photo in annotations.split(1)
+        )
+        rows += [
+            Row(name, per(timing, photos), times[baseline].median / photos, floor / photos)
+            for name, timing in times.items()
+        ]
+    return rows
+
+
+def per(timing: Timing, photos: int) -> Timing:
+    """The time of one photo of many."""
+    return Timing(timing.median / photos, timing.low / photos, timing.high / photos, timing.repeats)
+
+
+# ---------------------------------------------------------------- the encoder and threads
+
+
+def encoding(captioner: Captioner, rates: Rates, seconds: float) -> list[Row]:
+    """Eight photos: the network alone, and with decoding and resizing them."""
+    encoder, files = captioner.encoder, [EXAMPLES[number % len(EXAMPLES)] for number in range(8)]
+    pixels = torch.stack([encoder.preprocessing(open_photo(file)) for file in files])
+    network, whole = "encoder, network alone", "encoder, photo files to annotations"
+    times = interleaved(
+        {
+            network: lambda: encoder.annotate(pixels),
+            whole: lambda: encoder.annotate(torch.stack([encoder.preprocessing(open_photo(file)) for file in files])),
+        },
+        7,
+        seconds,
+    )
+    return [Row(name, per(timing, 8), times[network].median / 8, VGG19 / rates.bf16) for name, timing in times.items()]
+
+
+def waiting() -> list[Row]:
+    """A caption in a process of its own, by how its threads wait."""
+    times = {way: threads.seconds(settings) for way, settings in threads.WAYS.items()}
+    return [
+        Row(f"caption, threads: {way}", Timing(each, each, each, 5), times["busy loop"], None)
+        for way, each in times.items()
+    ]
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def chart(rows: list[Row]) -> str:
+    """The times as bars on a logarithmic scale, the floors as marks: SVG."""
+    kept = [row for row in rows if row.timing.median > 0]
+    least = min(min(row.timing.median, row.floor or row.timing.median) for row in kept)
+    most = max(row.timing.median for row in kept)
+    scale = torch.tensor([least / 2, most]).log10().tolist()
+
+    def x(seconds: float) -> float:
+        return 330 + 420 * (torch.tensor(seconds).log10().item() - scale[0]) / (scale[1] - scale[0])
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{24 * len(kept) + 40}" font-size="12">']
+    parts.append('<style>text{font-family:sans-serif}</style><rect width="100%" height="100%" fill="white"/>')
+    for number, row in enumerate(kept):
+        top, end = 12 + 24 * number, x(row.timing.median)
+        parts.append(f'<text x="320" y="{top + 12}" text-anchor="end">{row.name.replace("&", "&amp;")}</text>')
+        parts.append(f'<rect x="330" y="{top}" width="{end - 330:.1f}" height="16" fill="#4c78a8"/>')
+        parts.append(f'<text x="{end + 6:.1f}" y="{top + 12}">{1000 * row.timing.median:.3g} ms</text>')
+        if row.floor:
+            parts.append(f'<rect x="{x(row.floor):.1f}" y="{top - 2}" width="2" height="20" fill="#e45756"/>')
+    note = "bar: median time, logarithmic scale; red: floor"
+    parts.append(f'<text x="330" y="{24 * len(kept) + 28}">{note}</text></svg>')
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description="Measure how fast the package is on this machine.")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="Number of threads.")
+    parser.add_argument("--minutes", type=float, default=10.0, help="Time for everything, about.")
+    parser.add_argument("--only", choices=["search", "encoder", "training", "threads"], help="One part.")
+    parser.add_argument("--to", type=Path, default=Path("bench"), help="Folder for bench.json and bench.svg.")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    began, seconds = time.perf_counter(), 60 * options.minutes
+    rates = measure_rates()
+    captioner = Captioner.from_pretrained("flickr8k-soft", device="cpu")
+    pixels = torch.stack([captioner.encoder.preprocessing(open_photo(file)) for file in EXAMPLES[:4]])
+    conditions = f"PyTorch {torch.__version__}, {options.threads} threads; {rates}"
+    print(conditions, "\n", flush=True)
+    print("| figure | ms, median | lowest to highest (repeats) | times as fast as the baseline | floor, ms | of it |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    rows: list[Row] = []
+    annotations = captioner.encoder.annotate(pixels)
+    sections: Mapping[str, Callable[[], list[Row]]] = {
+        "search": lambda: searches(captioner, annotations, rates, 0.4 * seconds),
+        "encoder": lambda: encoding(captioner, rates, 0.1 * seconds),
+        "training": lambda: training_steps(rates, 0.25 * seconds),
+        "threads": waiting,
+    }
+    for name, section in sections.items():
+        if options.only not in (None, name):
+            continue
+        new = section()
+        rows += new
+        print("\n".join(row.line() for row in new), flush=True)
+    print(f"\n{time.perf_counter() - began:.0f} s in all")
+    options.to.mkdir(parents=True, exist_ok=True)
+    figures = {"conditions": conditions, "rates": asdict(rates), "rows": [asdict(row) for row in rows]}
+    (options.to / "bench.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    (options.to / "bench.svg").write_text(chart(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
