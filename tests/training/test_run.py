@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from builders import (
     small_encoder,
     small_load_encoder,
 )
+from safetensors.torch import load_file
 from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
@@ -46,6 +47,7 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import comparator_preset, preset
 from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.vision.backbones import small as small_backbone
 from show_attend_tell.vision.encoder import Encoder
 
 CPU = torch.device("cpu")
@@ -483,6 +485,87 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
     assert set(used) == {model.encoder.digest}
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Encoder]:
+    """An encoder of three convolutions, which checkpoints find too."""
+
+    def load(name: str = "small", *, weights: Any = None, geometry: Any = "squash") -> Encoder:
+        return Encoder(**small_backbone(geometry)._asdict())
+
+    monkeypatch.setattr(checkpoint_module, "load_encoder", load)
+    return load
+
+
+def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(
+    dataset: Dataset, tmp_path: Path, blocks: Callable[[], Encoder]
+) -> None:
+    encoder = blocks()
+    model, _ = run(dataset, small_config(), tmp_path / "soft", encoder=encoder, fine_tune=0.01, fine_tune_from="conv3")
+    stored = load_file(tmp_path / "soft" / "encoder.safetensors")
+    assert {name: value.dtype for name, value in stored.items()} == {
+        "convolutions.4.weight": torch.int8,
+        "convolutions.4.weight.scale": torch.float32,
+        "convolutions.4.bias": torch.float32,
+    }
+    assert model.tuned_encoder is not None
+    plain = blocks().body.state_dict()
+    assert all(not torch.equal(value, plain[name]) for name, value in model.tuned_encoder.items())
+    again = Captioner.from_pretrained(tmp_path / "soft", device="cpu")  # which checks the digest
+    for name, value in again.encoder.body.state_dict().items():
+        assert torch.equal(value, model.tuned_encoder.get(name, plain[name])), name
+    caption = again(dataset.examples[0].photo)
+    assert str(caption) == str(Captioner(model, encoder)(dataset.examples[0].photo)) and caption.words
+    folders = [folder for folder in (tmp_path / "cache" / "shapes").iterdir() if folder.is_dir()]
+    assert len(folders) == 1  # what the block reads, and nothing else
+
+    hard = small_config(epochs=1, decoder={"attention": "hard"})
+    tuned = blocks()
+    tuned.adopt(model.tuned_encoder)
+    shared, _ = run(dataset, hard, tmp_path / "hard", encoder=tuned, start_from=model)  # frozen now
+    assert (tmp_path / "hard" / "encoder.safetensors").read_bytes() == (
+        tmp_path / "soft" / "encoder.safetensors"
+    ).read_bytes()
+    assert shared.encoder == model.encoder
+    tuned = blocks()
+    tuned.adopt(model.tuned_encoder)
+    further = {"start_from": model, "fine_tune": 0.01, "fine_tune_from": "conv3"}
+    other, _ = run(dataset, hard, tmp_path / "further", encoder=tuned, **further)
+    assert other.encoder.digest != model.encoder.digest and other.tuned_encoder is not None
+    assert other.tuned_encoder.keys() == model.tuned_encoder.keys()
+
+
+def test_fine_tuning_from_a_block_resumes_to_the_bit(
+    dataset: Dataset, tmp_path: Path, blocks: Callable[[], Encoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    further = {"fine_tune": 0.01, "fine_tune_from": "conv3"}
+    whole, _ = run(dataset, small_config(), tmp_path / "whole", encoder=blocks(), **further)
+    batch, taken = Trainer.one_batch, 0
+
+    def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
+        nonlocal taken
+        taken += 1
+        if taken == 7:
+            signal.raise_signal(signal.SIGINT)
+        return batch(self, indices)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Trainer, "one_batch", interrupted)
+        run(dataset, small_config(), tmp_path / "model", encoder=blocks(), **further)
+    resumed, _ = run(dataset, small_config(), tmp_path / "model", encoder=blocks(), resume=True, **further)
+    assert whole.tuned_encoder is not None and resumed.tuned_encoder is not None
+    assert same(resumed.tuned_encoder, whole.tuned_encoder)
+    assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+    with pytest.raises(SatError, match=r"encoder\.fine_tune_from was 'conv3', is 'conv2'"):
+        run(
+            dataset,
+            small_config(),
+            tmp_path / "model",
+            encoder=blocks(),
+            resume=True,
+            **{**further, "fine_tune_from": "conv2"},
+        )
 
 
 def test_fine_tuning_resumes_to_the_bit(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@
 | model.safetensors | the decoder's weights, in 32, 16 or 8 bits each |
 | vocabulary.json | the words in the order of their ids |
 | README.md | the card: what the model is, what it was trained on, what it scores |
-| encoder.safetensors | the encoder's weights; only when the encoder was fine-tuned |
+| encoder.safetensors | the encoder's weights that were fine-tuned, blocks of it in 8 bits; only when some were |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
 
 The shipped models share their visual n-grams, which are in a folder of their own beside them.
@@ -16,11 +16,12 @@ the old file or the new one, never half a file.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -52,7 +53,7 @@ class Checkpoint:
     decoding: Decoding = field(default_factory=Decoding)
     training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
     scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, attention alone": for the card
-    tuned_encoder: dict[str, Tensor] | None = None  # the weights of an encoder that was fine-tuned with the decoder
+    tuned_encoder: dict[str, Tensor] | None = None  # those weights of the encoder that were tuned with the decoder
     reranker: VisualNgrams | None = None  # which captions are ranked by too
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
@@ -79,7 +80,7 @@ class Checkpoint:
             )
         folder.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
-            tuned = {name: value.detach().cpu().contiguous() for name, value in self.tuned_encoder.items()}
+            tuned = smallest(self.tuned_encoder)
             replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
         else:  # of a model that was here before
             (folder / "encoder.safetensors").unlink(missing_ok=True)
@@ -153,7 +154,7 @@ class Checkpoint:
             decoding=config.decoding,
             training=config.training,
             scores=config.scores,
-            tuned_encoder=read_weights(tuned) if tuned.exists() else None,
+            tuned_encoder=unpack_8bit(read_weights(tuned)) if tuned.exists() else None,
             reranker=ngrams,
         )
 
@@ -166,11 +167,21 @@ class Checkpoint:
         encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
         if self.tuned_encoder is not None:
             try:
-                encoder.body.load_state_dict(self.tuned_encoder)
-            except RuntimeError as error:
+                encoder.adopt(self.tuned_encoder)
+            except SatError as error:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
         encoder.preprocessing = self.encoder.preprocessing
         return encoder
+
+
+def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights as they are stored: in 8 bits each if they were rounded so, which loses nothing; else as they are."""
+    whole = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    if name := not_finite(whole):
+        raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
+    packed = pack_8bit(whole)
+    again = unpack_8bit(packed)
+    return packed if all(torch.equal(again[name], value) for name, value in whole.items()) else whole
 
 
 def check_vacant(folder: Path) -> None:

@@ -80,6 +80,11 @@ Examples:
     help="Learning rate of the encoder, which is then trained too.",
 )
 @click.option(
+    "--fine-tune-from",
+    metavar="BLOCK",
+    help="First block of the encoder that is trained, such as conv5_1 of vgg19. [default: the whole encoder]",
+)
+@click.option(
     "--bits",
     type=click.Choice(["32", "16", "8"]),
     default="16",
@@ -107,6 +112,7 @@ def train(
     encoder_weights: str | None,
     geometry: Any,
     fine_tune_encoder: float | None,
+    fine_tune_from: str | None,
     bits: str,
     restval: bool,
     tensorboard: bool,
@@ -124,6 +130,8 @@ def train(
     config = changed(preset_of(preset_name, attention, comparator), changes)
     if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
         raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a learning rate, 1e-5 for example")
+    if fine_tune_from is not None and fine_tune_encoder is None:
+        raise SatError(f"--fine-tune-from {fine_tune_from} needs a learning rate: add --fine-tune-encoder 1e-5")
     try:
         dataset = read_dataset(data, restval=restval)
         chosen = pick_device(device)
@@ -138,9 +146,14 @@ def train(
             resume=resume,
             start_from=start,
             fine_tune=fine_tune_encoder,
+            fine_tune_from=fine_tune_from,
             bits=int(bits),  # type: ignore[arg-type]
             tensorboard=tensorboard,
-            notes={"preset": preset_name, **({"started_from": start_from} if start_from else {})},
+            notes={
+                "preset": preset_name,
+                **({"started_from": start_from} if start_from else {}),
+                **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
+            },
             say=click.echo,
         )
     except KeyboardInterrupt:
@@ -175,7 +188,7 @@ def start_and_encoder(
         raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
     network = load_encoder(encoder, weights=weights, geometry=geometry)
     if start is not None and tuned is not None and start.encoder.name == network.name:
-        network.body.load_state_dict(tuned)
+        network.adopt(tuned)
     return start, network
 
 

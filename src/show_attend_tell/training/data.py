@@ -18,8 +18,9 @@ from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, cached
+from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, cached
 
 
 @dataclass(kw_only=True)
@@ -30,8 +31,9 @@ class TrainingData:
     captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
-    encoder: nn.Module | None = None  # only when it is to be fine-tuned
+    encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
     encoder_learning_rate: float = 1e-5
+    tuned_names: Sequence[str] = ()  # of the encoder's weights that are fine-tuned
     encoder_record: dict[str, Any] = field(default_factory=dict)  # what the annotations come from, before any training
 
 
@@ -43,12 +45,14 @@ def prepare(
     *,
     vocabulary: Vocabulary | None = None,
     fine_tune: float | None = None,
+    fine_tune_from: str | None = None,
     show: bool = True,
 ) -> TrainingData:
     """Vocabulary, captions and annotations for a training.
 
     ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``fine_tune`` is the
-    encoder's own learning rate, None to keep it frozen. Raises `SatError` for data without train or val photos.
+    encoder's own learning rate, None to keep it frozen. ``fine_tune_from`` is the first block that is tuned, whose
+    input is cached, None for the whole encoder. Raises `SatError` for data without train or val photos.
     """
     train, validation = dataset.split("train"), dataset.split("val")
     vocabulary = vocabulary or Vocabulary.build(
@@ -57,12 +61,23 @@ def prepare(
         size=config.vocabulary_size,
     )
     views: list[Annotations]
+    tuned: nn.Module | None = None
+    names: list[str] = []
     if fine_tune is None:
         views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
         views += [cached(dataset, encoder, cache, splits=("train",), view=view, show=show) for view in config.views]
         if config.decoder.attention == "none":  # nothing tells the places apart
             views = [MeanAnnotations(view) for view in views]
+    elif fine_tune_from is not None:
+        below, tuned, names = cut(encoder, fine_tune_from)
+        views = [
+            TunedAnnotations(
+                cached(dataset, below, cache, splits=splits, view=view, show=show), tuned, encoder.precision
+            )
+            for view, splits in (("original", ("train", "val")), *((view, ("train",)) for view in config.views))
+        ]
     else:
+        tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
         views = [LivePhotos((*train, *validation), encoder)]
         views += [LivePhotos(train, encoder, view) for view in config.views]
@@ -71,12 +86,14 @@ def prepare(
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
         views=views,
-        encoder=None if fine_tune is None else encoder,
+        encoder=tuned,
         encoder_learning_rate=fine_tune or 0.0,
+        tuned_names=names,
         encoder_record={
             "digest": encoder.digest,
             **encoder.preprocessing.to_dict(),
             "preprocessing_version": PREPROCESSING_VERSION,
+            **({"fine_tune_from": fine_tune_from} if fine_tune_from is not None else {}),
         },
     )
 

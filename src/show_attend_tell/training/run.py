@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, replace
 from show_attend_tell.model.decoder import DROPOUTS, DecoderConfig, check_window, ungated
 from show_attend_tell.model.interface import Config, Decoder, tell
+from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, prepare
@@ -26,7 +27,7 @@ from show_attend_tell.training.selection import choose_decoding, own_look
 from show_attend_tell.training.state import load_state
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.training.trainer import Epoch, Trainer
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.encoder import Encoder, weights_digest
 
 Say = Callable[[str], None]
 
@@ -55,6 +56,7 @@ def train(
     resume: bool = False,
     start_from: Checkpoint | None = None,
     fine_tune: float | None = None,
+    fine_tune_from: str | None = None,
     bits: Bits = 32,
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
@@ -66,7 +68,8 @@ def train(
 
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
     ``start_from`` gives initial decoder weights, and the vocabulary that they need. ``fine_tune`` is the encoder's
-    learning rate, None to keep it frozen. ``bits`` are those of a stored weight. ``notes`` go on the model card.
+    learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is trained, None for all of it.
+    ``bits`` are those of a stored weight. ``notes`` go on the model card.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for settings that do not fit
     together, and for a start or a state that does not fit the training.
@@ -81,7 +84,16 @@ def train(
         say(line)
 
     vocabulary = None if start_from is None else start_from.vocabulary
-    data = prepare(dataset, config, encoder, cache, vocabulary=vocabulary, fine_tune=fine_tune, show=show)
+    data = prepare(
+        dataset,
+        config,
+        encoder,
+        cache,
+        vocabulary=vocabulary,
+        fine_tune=fine_tune,
+        fine_tune_from=fine_tune_from,
+        show=show,
+    )
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     if resume and state.exists():
@@ -96,7 +108,7 @@ def train(
         output=output,
         trainer=trainer,
         encoder=encoder,
-        tuned=fine_tune is not None or (start_from is not None and start_from.tuned_encoder is not None),
+        tuned={*data.tuned_names, *(start_from.tuned_encoder or () if start_from is not None else ())},
         notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
         bits=bits,
         board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
@@ -108,7 +120,7 @@ def train(
 
     best = Checkpoint.load(output)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
-        encoder.body.load_state_dict(best.tuned_encoder)
+        encoder.adopt(best.tuned_encoder)
     best.decoder.to(device)
     decide_decoding(best, config, data, say=say, show=show)
     best.save(output, bits=bits)
@@ -248,7 +260,7 @@ class Reports:
     output: Path
     trainer: Trainer
     encoder: Encoder
-    tuned: bool  # the encoder's weights are not those that its name stands for, so they are stored too
+    tuned: Set[str]  # the encoder's weights that are not those that its name stands for, so they are stored too
     notes: dict[str, Any]  # for the model card
     bits: Bits
     board: TensorBoard | None
@@ -272,13 +284,17 @@ class Reports:
     def checkpoint(self, epoch: Epoch) -> Checkpoint:
         """The model as it is now, with decoding defaults that hold until the training ends."""
         config = self.trainer.config
+        weights = {name: value.detach().cpu() for name, value in self.encoder.body.state_dict().items()}
+        tuned = {name: weights[name] for name in sorted(self.tuned)}
+        if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
+            tuned = unpack_8bit(pack_8bit(tuned))
         return Checkpoint(
             decoder=self.trainer.average,
             vocabulary=self.trainer.data.vocabulary,
-            encoder=EncoderRecord.of(self.encoder),
+            encoder=dataclasses.replace(EncoderRecord.of(self.encoder), digest=weights_digest({**weights, **tuned})),
             decoding=Decoding(beam=config.validation_beam, look=own_look(config.decoder), max_length=config.max_length),
             training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
-            tuned_encoder=self.encoder.body.state_dict() if self.tuned else None,
+            tuned_encoder=tuned or None,
         )
 
 

@@ -147,7 +147,7 @@ def small(geometry: Geometry) -> Backbone:
 # Vision models of transformers
 
 
-class _TransformersBody(nn.Module):
+class TransformersBody(nn.Module):
     """A vision model of `transformers`, its output brought to a map or to patch tokens in rows.
 
     (B, 3, H, W) → (B, D, rows, columns), or (B, L, D) with the tokens before the patches (class, registers)
@@ -195,7 +195,7 @@ def transformers_model(name: str, geometry: Geometry) -> Backbone:
     if untrained := sorted(set(info["missing_keys"]) & model.state_dict().keys()):
         raise SatError(f"encoder {name!r}: its file of weights lacks {', '.join(untrained)}")
     preprocessing = _transformers_preprocessing(transformers, name, config, geometry)
-    body = _TransformersBody(model)
+    body = TransformersBody(model)
     annotation_size, grid = _probe(body, name, config, preprocessing.size)
     known_as = (hub_id(folder) if folder is not None else None) or name
     return Backbone(body, known_as, annotation_size, grid, preprocessing)
@@ -225,7 +225,7 @@ def _transformers_preprocessing(transformers: Any, name: str, config: Any, geome
     return Preprocessing(size=size, geometry=geometry, mean=tuple(mean), std=tuple(std))
 
 
-def _probe(body: _TransformersBody, name: str, config: Any, size: int) -> tuple[int, tuple[int, int]]:
+def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[int, tuple[int, int]]:
     """Find D and the grid by encoding a blank square; tell the body how many tokens precede the patches."""
     body.eval()
     try:

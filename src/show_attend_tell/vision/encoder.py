@@ -99,6 +99,18 @@ class Encoder(nn.Module):
         finally:
             self.train(training)
 
+    def adopt(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over weights of the body by their names, all or some of them: those that were tuned.
+
+        Raises `SatError` for a name or a shape that the body does not have.
+        """
+        try:
+            unknown = self.body.load_state_dict(weights, strict=False).unexpected_keys
+        except RuntimeError as error:
+            raise SatError(f"tuned weights do not fit the encoder {self.name}: {error}") from error
+        if unknown:
+            raise SatError(f"tuned weights do not fit the encoder {self.name}, which has no {', '.join(unknown)}")
+
     def unfreeze(self) -> None:
         """Let the weights be trained; batch norm keeps its running statistics even then, as is usual."""
         self.frozen = False

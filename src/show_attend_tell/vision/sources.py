@@ -1,4 +1,4 @@
-"""Where annotations come from: a feature cache, an encoder at work on the photos themselves, or their means."""
+"""Where annotations come from: a feature cache, an encoder or its last blocks at work, or their means."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.blocks import LastBlocks
+from show_attend_tell.vision.encoder import Encoder, Precision
 from show_attend_tell.vision.feature_cache import FeatureCache, folder_name
 from show_attend_tell.vision.reading import photo_readers
 
@@ -63,6 +64,27 @@ class LivePhotos:
     def read(self, name: str) -> Tensor:
         """The pixels (3, size, size) of one photo."""
         return self.encoder.preprocessing(open_photo(self.photos[name]), self.view, name)
+
+
+class TunedAnnotations:
+    """Annotations that an encoder's last blocks compute at each call of what is cached, with gradient while they train.
+
+    A photo that is asked for several times is computed once.
+    """
+
+    def __init__(self, cache: Annotations, blocks: LastBlocks, precision: Precision) -> None:
+        """``cache`` has what the blocks read."""
+        self.cache, self.blocks, self.precision = cache, blocks, precision
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        device = next(self.blocks.parameters()).device
+        self.blocks.train(torch.is_grad_enabled())
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            annotations: Tensor = self.blocks(self.cache[list(distinct)].to(device).float())
+        if len(distinct) == len(names):
+            return annotations
+        return annotations[torch.tensor([distinct[name] for name in names], device=device)]
 
 
 class MeanAnnotations:

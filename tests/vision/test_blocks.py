@@ -1,0 +1,147 @@
+"""An encoder cut in two: both parts together are the whole, they share its weights, and the last blocks learn."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import Held
+from torch import Tensor
+
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.errors import SatError
+from show_attend_tell.vision.backbones import VGG19, SmallEncoder
+from show_attend_tell.vision.blocks import cut
+from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision.sources import TunedAnnotations
+
+VIT = {
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 7,
+    "image_size": 20,
+    "patch_size": 4,
+}
+RESNET = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
+CONVNEXT = {"hidden_sizes": [6, 10], "depths": [1, 1], "num_stages": 2, "patch_size": 4, "image_size": 40}
+
+
+def noise(photos: int, size: int) -> Tensor:
+    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
+
+
+def vgg19(size: int = 32) -> Encoder:
+    """VGG-19 with random weights, for small photos."""
+    torch.manual_seed(0)
+    places = size // 16
+    return Encoder(
+        VGG19(), name="vgg19", annotation_size=512, grid=(places, places), preprocessing=Preprocessing(size=size)
+    )
+
+
+def small() -> Encoder:
+    torch.manual_seed(0)
+    body = SmallEncoder()
+    return Encoder(body, name="small", annotation_size=64, grid=(8, 8), preprocessing=Preprocessing(size=64))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "block", "read", "names"),
+    [
+        (vgg19, "conv5_1", (4, 512), [28, 30, 32, 34]),
+        (vgg19, "conv5_4", (4, 512), [34]),
+        (vgg19, "conv1_2", (32 * 32, 64), [2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34]),
+        (small, "conv3", (16 * 16, 64), [4]),
+    ],
+)
+def test_both_parts_are_the_whole(encoder: Any, block: str, read: tuple[int, int], names: list[int]) -> None:
+    whole = encoder()
+    pixels = noise(2, whole.preprocessing.size)
+    expected = whole(pixels)
+    below, last, found = cut(whole, block)
+    assert below(pixels).shape == (2, *read) and (below.grid[0] * below.grid[1], below.annotation_size) == read
+    torch.testing.assert_close(last(below(pixels)), expected)
+    layers = "convolutions" if encoder is small else "features"
+    assert sorted(found) == sorted(f"{layers}.{number}.{part}" for number in names for part in ("bias", "weight"))
+    assert {id(weight) for weight in last.parameters()} == {
+        id(weight) for name, weight in whole.body.named_parameters() if name in found
+    }
+
+
+def test_the_cached_part_is_known_by_its_own_weights_alone() -> None:
+    """So all trainings that tune the same blocks share one cache, from one start or another."""
+    encoder = vgg19()
+    below, last, _ = cut(encoder, "conv5_1")
+    before, whole = below.digest, encoder.digest
+    with torch.no_grad():
+        for weight in last.parameters():
+            weight.add_(0.1)
+    assert below.digest == before == cut(encoder, "conv5_1").below.digest and encoder.digest != whole
+    assert cut(encoder, "conv5_2").below.digest != before
+
+
+def test_the_last_blocks_learn_and_the_others_do_not() -> None:
+    encoder = vgg19()
+    below, last, names = cut(encoder, "conv5_3")
+    last(below(noise(1, 32))).sum().backward()
+    for name, weight in encoder.body.named_parameters():
+        assert (weight.grad is not None) == weight.requires_grad == (name in names), name
+
+
+def test_a_photo_of_a_batch_is_computed_once() -> None:
+    below, last, _ = cut(small(), "conv2")
+    read = dict(zip("abc", below(noise(3, 64)), strict=True))
+    seen = []
+    last.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
+    annotations = TunedAnnotations(Held(read), last, "float32")
+    found = annotations["a", "b", "a", "a"]
+    assert seen == [2] and found.requires_grad and found.shape == (4, 64, 64)
+    torch.testing.assert_close(found[2], last(read["a"][None])[0])
+    torch.testing.assert_close(found[1], annotations["b",][0])
+    with torch.no_grad():
+        assert not annotations["c",].requires_grad
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "size"),
+    [
+        ("ViT", VIT, 20),
+        ("Dinov2WithRegisters", {**VIT, "num_register_tokens": 3, "mlp_ratio": 2}, 20),
+        ("ResNet", RESNET, 64),
+        ("ConvNext", CONVNEXT, 40),
+    ],
+)
+def test_transformers_models_are_cut_too(kind: str, config: dict[str, Any], size: int, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**config))
+    model.save_pretrained(tmp_path)
+    values = {"image_processor_type": "ViTImageProcessor", "size": {"height": size, "width": size}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    encoder = load_encoder(str(tmp_path))
+    with pytest.raises(SatError, match="has no block 'head': choose one of ") as refusal:
+        cut(encoder, "head")
+    block = str(refusal.value).split("choose one of ")[1].split(" to ")[0]  # versions of transformers differ in it
+    below, last, names = cut(encoder, block)
+    torch.testing.assert_close(last(below(noise(2, size))), encoder(noise(2, size)), rtol=1e-3, atol=1e-4)
+    assert names and set(names) < set(encoder.body.state_dict())
+    assert {id(weight) for weight in last.parameters()} <= {id(weight) for weight in encoder.body.parameters()}
+
+
+def test_refusals() -> None:
+    with pytest.raises(SatError, match=r"no block 'conv6_1': choose one of conv1_2, conv2_1, .*, conv5_4"):
+        cut(vgg19(), "conv6_1")
+    with pytest.raises(SatError, match="choose one of conv2, conv3"):
+        cut(small(), "conv1")  # before it there is nothing to cache
+    torch.manual_seed(0)
+    other = Encoder(
+        torch.nn.Conv2d(3, 5, 1), name="tiny", annotation_size=5, grid=(6, 6), preprocessing=Preprocessing(size=6)
+    )
+    with pytest.raises(SatError, match="tiny cannot be cut"):
+        cut(other, "conv1")
+    with pytest.raises(SatError, match="do not fit the encoder small, which has no nothing"):
+        small().adopt({"nothing": torch.zeros(1)})
+    with pytest.raises(SatError, match="do not fit the encoder small"):
+        small().adopt({"convolutions.0.bias": torch.zeros(7)})
