@@ -45,7 +45,8 @@ def test_captions_of_the_examples_alone_and_together(name: str) -> None:
         assert caption.attention is not None and alone.attention is not None
         assert np.allclose(caption.attention, alone.attention, atol=1e-3)
         assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
-        assert captioner.log_probability(photo, str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
+        # a wide beam is searched in bfloat16 where the processor has it: docs/performance.md has the differences
+        assert captioner.log_probability(photo, str(caption)) == pytest.approx(caption.log_probability, abs=0.03)
 
 
 @pytest.mark.proof
