@@ -130,6 +130,8 @@ NEW = {
     "soft.mosaic_weight": 0.0,
     "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
+    "maximise": "likelihood",
+    "selected_by": "bleu_4",
 }
 
 
@@ -150,7 +152,7 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
     found = flat({**plain(asked["config"]), "decoder": asked["config"].decoder.to_dict()})
     sizes = {"decoder.vocabulary_size", "decoder.annotation_size"}  # which come from the data
     for name in found.keys() | wanted.keys() - sizes:
-        if name in sizes:
+        if name in sizes or name.startswith("self_critical."):  # of a stage that these models do not have
             continue
         if name not in found:
             assert wanted[name] == GONE[name], name
