@@ -148,6 +148,13 @@ def test_it_notices_another_decoder_and_changed_weights() -> None:
     alike(*both(talkative(gate=False), annotations, search, beam=3, max_length=6))
 
 
+def test_a_decoder_made_in_inference_mode_is_searched() -> None:
+    with torch.inference_mode():
+        decoder = talkative()
+        found, expected = both(decoder, small_annotations(batch=2), beam=4, max_length=6)
+    alike(found, expected)
+
+
 def test_it_refuses_what_the_plain_search_refuses() -> None:
     decoder = small_decoder()
     with pytest.raises(SatError, match="beam is 0 and the longest caption 5"):

@@ -93,8 +93,11 @@ class Weights:
 
 
 def identity(decoder: Decoder) -> list[tuple[int, int]]:
-    """What changes when a decoder's weights are changed or replaced."""
-    return [(weight.data_ptr(), weight._version) for weight in decoder.parameters()]
+    """What changes when a decoder's weights are changed or replaced.
+
+    Weights that were made under `torch.inference_mode` count no changes.
+    """
+    return [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in decoder.parameters()]
 
 
 class FastBeamSearch:
