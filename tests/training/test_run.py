@@ -375,6 +375,11 @@ def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_e
 ) -> None:
     with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 places are not a square grid: give 1"):
         run(dataset, small_config(decoder={"annotation_window": 3}), tmp_path / "model")
+    for mosaics in ({"mosaics": 0.5}, {"mosaics_end": 0.5}):
+        with pytest.raises(SatError, match="mosaics is above 0, and 3 × 5 places are not a square grid: give 0"):
+            run(dataset, small_config(**mosaics), tmp_path / "model")
+    with pytest.raises(SatError, match="mosaics is above 0, and without attention nothing can find the photo"):
+        run(dataset, replace(comparator_preset("flickr8k", "nic"), mosaics=0.5), tmp_path / "model")
     assert not (tmp_path / "cache").exists()
 
 

@@ -150,6 +150,12 @@ def mosaics(
     return result, own.to(annotations.device)
 
 
+def check_mosaics(rows: int, columns: int) -> None:
+    """Raise `SatError` for mosaics on a grid that is not square."""
+    if rows != columns:
+        raise SatError(f"mosaics is above 0, and {rows} × {columns} places are not a square grid: give 0")
+
+
 def parts(side: int, down: int) -> list[tuple[slice, slice]]:
     """The rows and columns of each part of a picture: ``down`` rows of two parts."""
     halves = [slice(0, side // 2), slice(side // 2, side)]

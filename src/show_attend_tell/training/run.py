@@ -22,7 +22,7 @@ from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, prepare
+from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
 from show_attend_tell.training.selection import choose_decoding, own_look
 from show_attend_tell.training.state import load_state
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
@@ -152,6 +152,10 @@ def check_settings(config: TrainingConfig, encoder: Encoder, *, tensorboard: boo
         raise SatError("visual_ngrams is on, and without attention only the mean of the places is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):
         check_window(config.decoder.annotation_window, *encoder.grid)
+    if config.mosaics or config.mosaics_end:
+        if config.decoder.attention == "none":
+            raise SatError("mosaics is above 0, and without attention nothing can find the photo: give 0")
+        check_mosaics(*encoder.grid)
 
 
 def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
