@@ -11,24 +11,16 @@ from dataclasses import replace
 from show_attend_tell.training.presets import flickr8k
 from show_attend_tell.training.self_critical import SelfCritical
 
-STAGE = SelfCritical(samples=5, likelihood_weight=0.05)
-SOFT = replace(
-    flickr8k.SOFT,
-    maximise="cider",
-    self_critical=STAGE,
-    selected_by="cider",
-    epochs=6,
-    learning_rate=2e-4,
-    warmup=20,
-    averaging=0.99,
-)
-HARD = replace(
-    flickr8k.HARD,
-    maximise="cider",
-    self_critical=STAGE,
-    selected_by="cider",
-    epochs=6,
-    learning_rate=2e-4,
-    warmup=20,
-    averaging=0.99,
+SOFT, HARD = (
+    replace(
+        before,
+        maximise="cider",
+        self_critical=SelfCritical(samples=5, likelihood_weight=0.05),
+        selected_by="cider",
+        epochs=6,
+        learning_rate=2e-4,
+        warmup=20,
+        averaging=0.99,
+    )
+    for before in (flickr8k.SOFT, flickr8k.HARD)
 )
