@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from backbones import CONVNEXT, RESNET, VIT
 from builders import Held
 from torch import Tensor
 
@@ -15,17 +16,6 @@ from show_attend_tell.vision.backbones import VGG19, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import TunedAnnotations
-
-VIT = {
-    "hidden_size": 12,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 7,
-    "image_size": 20,
-    "patch_size": 4,
-}
-RESNET = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
-CONVNEXT = {"hidden_sizes": [6, 10], "depths": [1, 1], "num_stages": 2, "patch_size": 4, "image_size": 40}
 
 
 def noise(photos: int, size: int) -> Tensor:
