@@ -189,7 +189,12 @@ def test_the_page_tells_a_caption_of_each_photo_on_one_picture(
 
     own = sat(*command, "--mosaic", tmp_path / "images", "--html", page)  # five photos, no captions
     assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
+    assert "1 photo of 5 left out: a page has 4 photos a mosaic" in own.stderr
     assert len(shown()[0]["captions"]) == 4
+    sat(*command, "--mosaic", tmp_path / "images", "--html", page, "--look", "likeliest")
+    assert all(caption["settings"]["look"] == "likeliest" for caption in shown()[0]["captions"])
+    asked = ("--mosaic", tmp_path / "images", "--html", page, "--json", tmp_path / "own.json")
+    assert "nothing is measured on photos without captions" in refused(*command, *asked)
     (tmp_path / "few").mkdir()
     (tmp_path / "images" / "dog.png").rename(tmp_path / "few" / "dog.png")
     assert "1 photo, and a mosaic has 4" in refused(*command, "--mosaic", tmp_path / "few", "--html", page)

@@ -158,11 +158,17 @@ def point_in_mosaics(
     return result
 
 
-def mosaic_page(captioner: Captioner, groups: Sequence[Sequence[tuple[Image.Image, str]]], *, title: str) -> str:
+def mosaic_page(
+    captioner: Captioner,
+    groups: Sequence[Sequence[tuple[Image.Image, str]]],
+    *,
+    title: str,
+    look: LookName | None = None,
+) -> str:
     """A page of mosaics, each of four photos with a caption of each photo told on it, side by side.
 
-    Where the light goes to another photo when another caption is told, attention follows the words. Raises `SatError`
-    for a caption without a word.
+    Where the light goes to another photo when another caption is told, attention follows the words. ``look`` is by
+    default the model's own. Raises `SatError` for a caption without a word.
     """
     told = []
     for number, group in enumerate(tqdm(groups, desc="page", unit="mosaic"), start=1):
@@ -172,7 +178,7 @@ def mosaic_page(captioner: Captioner, groups: Sequence[Sequence[tuple[Image.Imag
             seen = captioner.encoder.preprocessing.seen(*photo.size)
             picture.paste(photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=seen), (left, top))
         for _, caption in group:
-            found = captioner.tell(picture, caption).to_dict() | {"source": f"mosaic {number}"}
+            found = captioner.tell(picture, caption, look=look).to_dict() | {"source": f"mosaic {number}"}
             told.append(with_image(found, picture, side=2 * SHOWN))
     return captions_page(told, title=title)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,13 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from show_attend_tell.captioner import Captioner
+
+    Mosaics = list[list[tuple[Image.Image, str]]]  # four photos each, with a caption of each
 
 ON_PAGE = 8  # mosaics at most
 
@@ -89,51 +96,56 @@ def pointing(
     if html_file is not None and mosaic is None:
         raise SatError(f"--html {html_file}: the page shows mosaics, so give --mosaic too")
     check_targets(json_file, html_file, read=[folder for folder in (data, mosaic) if folder is not None])
+    dataset = None
     if mosaic is not None:
         try:
             dataset = read_dataset(mosaic)
         except NoCaptions:
             if html_file is None:
                 raise
-            captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
-            _show_own_photos(captioner, mosaic, html_file)
-            return
+            if json_file is not None:
+                raise SatError(f"--json {json_file}: nothing is measured on photos without captions") from None
+    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    if dataset is not None:
         examples = dataset.split(split)
-        captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
         result = point_in_mosaics(captioner, examples, mosaics=mosaics, look=look, seed=seed)
         result |= {"data": dataset.name, "split": split}
         if html_file is not None:
-            groups = [
-                [(open_photo(each.photo), " ".join(each.captions[0])) for each in drawn.photos]
-                for drawn in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)
-            ]
-            _write_page(captioner, groups, html_file, mosaic)
+            drawn = draw_mosaics(examples, min(mosaics, ON_PAGE), seed)
+            photos = [[(open_photo(each.photo), " ".join(each.captions[0])) for each in one.photos] for one in drawn]
+            _write_page(captioner, photos, Path(html_file), dataset.name, look)
+    elif mosaic is not None and html_file is not None:
+        photos = _own_photos(captioner, mosaic, look)
+        _write_page(captioner, photos, Path(html_file), mosaic.name, look)
+        return
     elif data is not None:
-        captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
         result = point_in_scenes(captioner, data, split=split, look=look, seed=seed)
     if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
-        for line in _in_mosaics(result) if mosaic is not None else _in_scenes(result, data):
+        for line in _in_mosaics(result) if dataset is not None else _in_scenes(result, data):
             click.echo(line)
 
 
-def _show_own_photos(captioner: Any, folder: Path, html_file: str) -> None:
-    """Write the page of mosaics of a folder's photos, in fours by name, each captioned by the model."""
+def _own_photos(captioner: "Captioner", folder: Path, look: Any) -> "Mosaics":
+    """The photos of a folder, in fours by name, each with the caption that the model gives it."""
     from show_attend_tell.data.photos import find_photos, open_photo
 
-    files = find_photos([str(folder)]).photos[: 4 * ON_PAGE]
-    if len(files) < 4:
+    files = find_photos([str(folder)]).photos
+    used = files[: min(len(files) // 4, ON_PAGE) * 4]
+    if not used:
         raise SatError(f"{folder}: {count(len(files), 'photo')}, and a mosaic has 4: add photos")
-    files = files[: len(files) // 4 * 4]
-    told = [(open_photo(file), str(caption)) for file, caption in zip(files, captioner(files), strict=True)]
-    _write_page(captioner, [told[start : start + 4] for start in range(0, len(told), 4)], html_file, folder)
+    if len(files) > len(used):
+        left = count(len(files) - len(used), "photo")
+        click.echo(f"{left} of {len(files)} left out: a page has 4 photos a mosaic, and {ON_PAGE} mosaics", err=True)
+    captions = captioner(used, look=look)
+    told = [(open_photo(file), str(caption)) for file, caption in zip(used, captions, strict=True)]
+    return [told[start : start + 4] for start in range(0, len(told), 4)]
 
 
-def _write_page(captioner: Any, groups: Any, html_file: str, folder: Path) -> None:
+def _write_page(captioner: "Captioner", photos: "Mosaics", file: Path, name: str, look: Any) -> None:
     from show_attend_tell.analysis.mosaics import mosaic_page
 
-    page = mosaic_page(captioner, groups, title=f"{captioner.name} on mosaics of {folder.name}")
-    write_text(Path(html_file), page)
-    click.echo(f"a page of {count(len(groups), 'mosaic')}: {html_file}", err=True)
+    write_text(file, mosaic_page(captioner, photos, title=f"{captioner.name} on mosaics of {name}", look=look))
+    click.echo(f"a page of {count(len(photos), 'mosaic')}: {file}", err=True)
 
 
 def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
