@@ -22,11 +22,10 @@ from show_attend_tell.model.attention import AtPlaces, Look, Sampled
 from show_attend_tell.model.interface import EXPECTATION, Decoder, Told
 from show_attend_tell.model.kernels import WordScores
 from show_attend_tell.model.precision import wide
-from show_attend_tell.model.search import photos_together
+from show_attend_tell.model.search import drawn_words, photos_together
+from show_attend_tell.model.search.hypotheses import NEVER
 from show_attend_tell.scoring.cider import PADDING, CiderD, padded
 from show_attend_tell.training.losses import Loss, entropy
-
-NEVER = float("-inf")
 
 
 @settings
@@ -182,7 +181,7 @@ def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, g
 def _draw(decoder: Decoder, annotations: Tensor, samples: int, longest: int, generator: torch.Generator) -> Drawn:
     """`draw`, all photos together."""
     batch, device = len(annotations), annotations.device
-    uniforms = torch.rand(longest, batch, samples, 1, generator=generator).to(device)
+    uniforms = torch.rand(longest, batch, samples, generator=generator).to(device)
     hard = decoder.config.attention == "hard"
     look: Look = Sampled(torch.rand(batch, samples, longest, generator=generator)) if hard else EXPECTATION
     state = decoder.start(annotations, paths=samples)
@@ -197,9 +196,7 @@ def _draw(decoder: Decoder, annotations: Tensor, samples: int, longest: int, gen
         logits[..., Vocabulary.UNKNOWN] = NEVER
         if time == 0:
             logits[..., Vocabulary.END] = NEVER
-        cumulative = torch.softmax(logits, dim=-1).cumsum(-1)
-        chosen = torch.searchsorted(cumulative, uniforms[time] * cumulative[..., -1:], right=True).squeeze(-1)
-        words = chosen.clamp_max(cumulative.shape[-1] - 1).masked_fill(finished, Vocabulary.END)
+        words = drawn_words(torch.softmax(logits, dim=-1), uniforms[time]).masked_fill(finished, Vocabulary.END)
         lengths = lengths + ~finished
         finished = finished | (words == Vocabulary.END)
         said.append(words)

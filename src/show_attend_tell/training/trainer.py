@@ -19,6 +19,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
+from show_attend_tell.model.search import drawn_words
 from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig
@@ -66,13 +67,13 @@ class Trainer:
         self.objective = config.objective()
         self.entropy_weight_start = self.objective.entropy_weight
         self.generator = torch.Generator().manual_seed(config.seed)
-        looking = {name for name, _ in self.decoder.named_parameters() if name.startswith("attention.")}
+        attention: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for name, weight in self.decoder.named_parameters():
+            (attention if name.startswith("attention.") else others).append(weight)
         groups: list[dict[str, Any]] = [
-            {
-                "params": [weight for name, weight in self.decoder.named_parameters() if (name in looking) == own],
-                "lr": rate,
-            }
-            for own, rate in ((False, config.learning_rate), (True, config.learning_rate * config.attention_rate))
+            {"params": others, "lr": config.learning_rate},
+            {"params": attention, "lr": config.learning_rate * config.attention_rate},
         ]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
@@ -254,9 +255,7 @@ class Trainer:
         chosen = torch.rand(captions.shape, device=captions.device) < share
         logits = wide(self.tell(self.decoder, annotations, captions).logits[:, 0][chosen])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
-        cumulative = torch.softmax(logits, dim=-1).cumsum(-1)
-        drawn = torch.rand(len(logits), 1, device=captions.device) * cumulative[:, -1:]
-        own = torch.searchsorted(cumulative, drawn, right=True).clamp_max(logits.shape[1] - 1)
+        own = drawn_words(torch.softmax(logits, dim=-1), torch.rand(len(logits), device=captions.device))
         return captions.masked_scatter(chosen, own)
 
     def adjust(self) -> None:

@@ -9,7 +9,7 @@
 from show_attend_tell.model.search.beam import beam_search, photos_together
 from show_attend_tell.model.search.fast import FastBeamSearch, fastest_beam_search
 from show_attend_tell.model.search.hypotheses import Hypothesis, as_hypotheses, ranked
-from show_attend_tell.model.search.sampling import check_sampling, sample
+from show_attend_tell.model.search.sampling import check_sampling, drawn_words, sample
 
 __all__ = [
     "FastBeamSearch",
@@ -17,6 +17,7 @@ __all__ = [
     "as_hypotheses",
     "beam_search",
     "check_sampling",
+    "drawn_words",
     "fastest_beam_search",
     "photos_together",
     "ranked",

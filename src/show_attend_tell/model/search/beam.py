@@ -72,7 +72,4 @@ def beam_search(
         if finished.all():
             break
 
-    found = read_back(trail, scores, finished)
-    if not all(found):
-        raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    return [ranked(hypotheses, length_normalisation) for hypotheses in found]
+    return [ranked(found, length_normalisation) for found in read_back(trail, scores, finished)]

@@ -26,7 +26,6 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import EXPECTATION, Decoder
@@ -179,12 +178,7 @@ class FastBeamSearch:
             histories, rows = distinct(path, hidden.shape[1])
             hidden, memory = rows_of(hidden, histories), rows_of(memory, histories)
 
-        found = read_back(trail, scores, finished)
-        if not all(found):
-            raise SatError(
-                "the decoder's probabilities are not finite numbers: its weights or the annotations are damaged"
-            )
-        return [ranked(each, length_normalisation) for each in found]
+        return [ranked(found, length_normalisation) for found in read_back(trail, scores, finished)]
 
 
 def fastest_beam_search(device: torch.device, *, bf16: bool) -> Callable[..., list[list[Hypothesis]]]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import Told, word_log_probabilities
 
 NEVER = float("-inf")
@@ -77,11 +78,14 @@ class Seen(NamedTuple):
         return None if parts[0] is None else parts[0][0, :0]
 
 
-def read_back(trail: list[Trail], scores: Tensor, finished: Tensor) -> list[list[Hypothesis]]:
+def read_back(trail: list[Trail], scores: Tensor, finished: Tensor, *, least: int = 1) -> list[list[Hypothesis]]:
     """The hypotheses of every photo, from each path's log p (B, P) and whether it ended (B, P).
 
-    A path of log p −∞ does not exist.
+    A path of log p −∞ does not exist. Raises `SatError` for a photo with fewer than the ``least`` number of paths: then
+    the decoder's probabilities are not finite numbers.
     """
+    if bool(((scores > NEVER).sum(1) < least).any()):
+        raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
     steps, (batch, paths), device = len(trail), scores.shape, scores.device
     words = torch.full((steps, batch, paths), Vocabulary.END, device=device)
     rows = torch.zeros_like(words)

@@ -58,9 +58,7 @@ def sample(
             log_probabilities, temperature, top_k, top_p, allow_unknown, allow_end=allow_empty or bool(trail)
         )
         uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
-        cumulative = weights.cumsum(-1)
-        words = (cumulative <= (uniform * cumulative[..., -1])[..., None]).sum(-1).clamp_max(weights.shape[-1] - 1)
-        words = words.masked_fill(finished, Vocabulary.END)
+        words = drawn_words(weights, uniform).masked_fill(finished, Vocabulary.END)
         picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
         scores = scores + picked.masked_fill(finished, 0.0)
         trail.append(Trail(photos, words, paths, paths, step.alpha, step.beta, step.places))
@@ -69,10 +67,14 @@ def sample(
         if finished.all():
             break
 
-    found = read_back(trail, scores, finished)
-    if not all(len(each) == captions for each in found):
-        raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    return found
+    return read_back(trail, scores, finished, least=captions)
+
+
+def drawn_words(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Words (...), each drawn in proportion to its weights (..., K) by a number from 0 to 1 (...)."""
+    cumulative = weights.cumsum(-1)
+    threshold = uniforms[..., None] * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, threshold, right=True).squeeze(-1).clamp_max(weights.shape[-1] - 1)
 
 
 def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) -> None:
