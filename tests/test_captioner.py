@@ -21,10 +21,12 @@ import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.model.search.beam as search_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner, Sampling
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LOOKS
+from show_attend_tell.scoring.metrics import repeats
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def photos() -> list[Image.Image]:
 
 def same(found: Caption, expected: Caption, tolerance: float) -> None:
     assert found.words == expected.words and found.complete == expected.complete
-    assert found.log_probability == pytest.approx(expected.log_probability, abs=tolerance)
+    assert found.log_probability == pytest.approx(expected.log_probability, rel=1e-6, abs=tolerance)
     assert [text for text, _ in found.alternatives] == [text for text, _ in expected.alternatives]
     for name in ("attention", "gate", "places"):
         ours, theirs = getattr(found, name), getattr(expected, name)
@@ -441,6 +443,28 @@ def test_a_caption_cut_off_says_so(photos: list[Image.Image]) -> None:
         model.decoder.output_bias[0] = -99
     caption = Captioner(model, encoder)(photos[0])
     assert not caption.complete and len(caption.words) == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"sampling": Sampling(captions=9)}], ids=str)
+def test_a_model_repeats_itself_only_if_its_decoding_says_so(
+    options: dict[str, Any], photos: list[Image.Image], tmp_path: Path
+) -> None:
+    encoder = small_encoder()
+    model = small_checkpoint(encoder)
+    with torch.no_grad():
+        model.decoder.output_bias[2:5] += 5  # three words are said again and again
+
+    def repetitive(model: Checkpoint) -> bool:
+        captions = Captioner(model, encoder)(photos[:3], **options)
+        said = [text for caption in captions for text in (str(caption), *(text for text, _ in caption.alternatives))]
+        return any(repeats(text.split()) for text in said)
+
+    model.decoding = dataclasses.replace(model.decoding, repetitions=False)
+    assert not repetitive(model)
+    model.save(tmp_path)
+    assert not repetitive(Checkpoint.load(tmp_path))
+    model.decoding = dataclasses.replace(model.decoding, repetitions=True)
+    assert repetitive(model)
 
 
 @pytest.mark.parametrize("options", [{}, {"look": "sampled"}, {"sampling": Sampling(captions=2)}], ids=str)

@@ -454,6 +454,7 @@ class Captioner:
                 seeds=[seed + 1 for seed in seeds],  # words and places are drawn apart
                 max_length=decoding.max_length,
                 look=look,
+                allow_repetitions=decoding.repetitions,
                 **dataclasses.asdict(sampling),
             )
         return self.beam_search(
@@ -463,6 +464,7 @@ class Captioner:
             max_length=decoding.max_length,
             look=look,
             length_normalisation=decoding.length_normalisation,
+            allow_repetitions=decoding.repetitions,
         )
 
     def check_decoding(self, decoding: Decoding) -> None:

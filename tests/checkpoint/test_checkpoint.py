@@ -177,6 +177,7 @@ def test_folders_of_older_formats_say_what_they_said(number: int, kind: str, enc
     model = Checkpoint.load(folder)
     assert model.decoding.reranker_weight == config["decoding"].get("agreement", 0.0)
     assert model.decoding.look == config["decoding"]["look"]
+    assert model.decoding.repetitions  # as these versions did
     for checkpoint in (model, saved_again(model, tmp_path / "again")):
         for (said, log_probability), (words, expected_log_probability) in zip(
             captions_of(checkpoint, encoder), expected, strict=True

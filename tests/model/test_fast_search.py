@@ -16,6 +16,7 @@ from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search, fast
 from show_attend_tell.model.search.fast import WIDE
+from show_attend_tell.scoring.metrics import repeats
 
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
@@ -68,13 +69,32 @@ def test_it_finds_the_same_when_photos_end_early_and_late() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"allow_unknown": True}, {"length_normalisation": 0.7}, {"max_length": 1}], ids=str
+    "options",
+    [{"allow_unknown": True}, {"length_normalisation": 0.7}, {"max_length": 1}, {"allow_repetitions": False}],
+    ids=str,
 )
 def test_its_options_are_those_of_the_plain_search(options: dict[str, Any]) -> None:
     found, expected = both(talkative(), small_annotations(batch=3), **{"beam": 9, "max_length": 6, **options})
     alike(found, expected)
     said = {word for hypotheses in found for h in hypotheses for word in h.words}
     assert (Vocabulary.UNKNOWN in said) == ("allow_unknown" in options)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 7, WIDE + 3])
+def test_it_finds_the_same_without_repetitions(beam: int) -> None:
+    decoder, photos = small_decoder(spread=0.5), small_annotations(batch=7)
+    with torch.no_grad():
+        decoder.output_bias[Vocabulary.END] += 3
+    found, expected = both(decoder, photos, beam=beam, max_length=15, allow_repetitions=False)
+    alike(found, expected)
+    rough = FastBeamSearch(bf16=True)(decoder, photos, beam=beam, max_length=15, allow_repetitions=False)
+    usual = beam_search(decoder, photos, beam=beam, max_length=15)
+    assert [repetitive(captions) for captions in (found, rough)] == [0, 0] and repetitive(usual) > 0
+
+
+def repetitive(found: list[list[Hypothesis]]) -> int:
+    """How many captions repeat themselves, by the rule of `sat evaluate`."""
+    return sum(repeats([str(word) for word in h.words]) for hypotheses in found for h in hypotheses)
 
 
 def test_few_words_and_a_window() -> None:

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, beam_search, sample
+from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search, sample
 from show_attend_tell.model.search.sampling import narrowed
+from show_attend_tell.scoring.metrics import repeats
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
@@ -400,3 +403,36 @@ def test_sampling_refuses(options: dict[str, float]) -> None:
     ((name, value),) = options.items()
     with pytest.raises(SatError, match=f"{name} {value}"):
         sample(small_decoder(), small_annotations(), seeds=[1, 2], **options)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- repetitions
+
+
+@pytest.mark.parametrize("search", [beam_search, FastBeamSearch()], ids=["plain", "fast"])
+def test_without_repetitions_a_wide_beam_finds_every_other_caption(search: Callable[..., Any]) -> None:
+    """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
+    decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 6
+    every = len(every_caption(5, longest))
+    for found, expected in zip(
+        search(decoder, annotations, beam=every, max_length=longest, allow_repetitions=False),
+        search(decoder, annotations, beam=every, max_length=longest),
+        strict=True,
+    ):
+        assert len(expected) == every
+        kept = [hypothesis for hypothesis in expected if not repeats([str(word) for word in hypothesis.words])]
+        assert {word for hypothesis in kept for word in hypothesis.words} == {2, 3, 4} and len(kept) < every / 3
+        same(found, kept)
+
+
+def test_samples_without_repetitions() -> None:
+    """They are drawn in proportion to what the words that are left have."""
+    decoder = chain(4, {-1: {2: 1.0}, 2: {2: 0.8, 3: 0.15, END: 0.05}, 3: {2: 0.5, 3: 0.4, END: 0.1}})
+    draws = 5_003
+    found = sample(decoder, torch.zeros(1, 1, 1), seeds=[3], captions=draws, max_length=9, allow_repetitions=False)[0]
+    p = {(2,): 0.25, (2, 3): 0.75 / 6, (2, 3, 2): 0.75 * 5 / 6 * 0.25, (2, 3, 2, 3): 0.75 * 5 / 6 * 0.75}
+    index = {words: k for k, words in enumerate(p)}
+    seen = torch.tensor([index[tuple(h.words)] for h in found])
+    assert chi_square(torch.bincount(seen, minlength=len(p)), torch.tensor(list(p.values()))) < 4
+    assert all(h.ended for h in found)
+    longest = next(h for h in found if len(h.words) == 4)
+    assert longest.log_probability == pytest.approx(math.log(0.15 * 0.5 * 0.15 * 0.1), abs=1e-3)  # the model's own

@@ -48,6 +48,8 @@ def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> l
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
         f"- Decoding by default: {decoding.summary()}; attention is read by {LOOKS[decoding.look]}.",
     ]
+    if not decoding.repetitions:
+        lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
     if reranker is not None:
         lines.append(
             f"- Reranker: visual n-grams ({reranker}). For a photo they predict the words, pairs and "

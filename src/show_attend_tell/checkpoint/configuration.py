@@ -5,6 +5,8 @@
 | 1 | has no reranker |
 | 2 | calls the reranker's weight "agreement" |
 | 3 | is the one that this version writes |
+
+The captions of a model whose decoding does not mention `repetitions` may repeat words.
 """
 
 import json
@@ -66,7 +68,7 @@ class Configuration:
             return cls(
                 decoder=read_config(entries["decoder"]),
                 encoder=EncoderRecord.from_dict(entries["encoder"]),
-                decoding=Decoding(**renamed(entries["decoding"])),
+                decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
                 ngrams=entries.get("ngrams"),
                 training=entries["training"],
                 scores={split: renamed(found) for split, found in entries["scores"].items()},

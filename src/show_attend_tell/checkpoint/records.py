@@ -27,6 +27,7 @@ class Decoding:
     length_normalisation: Amount = 0.0  # γ; 0 is none
     reranker_weight: Amount = 0.0  # ω; 0 is none
     max_length: Count = 40  # words, end token included
+    repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
 
     def but(self, **given: Any) -> "Decoding":
         """This decoding with the given values instead of its own; a value of None changes nothing."""

@@ -48,7 +48,8 @@ def validation_captions(
 ) -> list[list[list[str]]]:
     """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
 
-    One search serves all rankings, γ and ω of `search.ranked`. The decoder looks by its `own_look`.
+    One search serves all rankings, γ and ω of `search.ranked`. The decoder looks by its `own_look`, and its
+    captions have no word twice in a row, and no three words in a row twice.
     """
     look = look_by_name(own_look(decoder.config))
     device = next(decoder.parameters()).device
@@ -59,7 +60,9 @@ def validation_captions(
     with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
-            searched = search(decoder, annotations, beam=beam, max_length=max_length, look=look)
+            searched = search(
+                decoder, annotations, beam=beam, max_length=max_length, look=look, allow_repetitions=False
+            )
             if ngrams is not None:
                 searched = ngrams.add_agreement(annotations, searched)
             for hypotheses in searched:

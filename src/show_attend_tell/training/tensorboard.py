@@ -42,7 +42,7 @@ class TensorBoard:
         with torch.no_grad():
             annotations = self.data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
         look = look_by_name(own_look(self.trainer.average.config))
-        found_by_photo = beam_search(self.trainer.average, annotations, look=look)
+        found_by_photo = beam_search(self.trainer.average, annotations, look=look, allow_repetitions=False)
         for example, found in zip(self.examples, found_by_photo, strict=True):
             image = open_photo(example.photo)
             best = found[0]

@@ -31,7 +31,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import EXPECTATION, Decoder
 from show_attend_tell.model.kernels import LARGEST
 from show_attend_tell.model.search.beam import beam_search
-from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis, Trail, ranked, read_back
+from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis, Trail, ranked, read_back, repeating
 
 BLOCK = 1 << 17  # values of σ computed at once: half a megabyte in float32
 WIDE = 50  # beams from which on what is made for wide beams pays
@@ -122,6 +122,7 @@ class FastBeamSearch:
         look: Look = EXPECTATION,
         length_normalisation: float = 0.0,
         allow_unknown: bool = False,
+        allow_repetitions: bool = True,
     ) -> list[list[Hypothesis]]:
         """Search as `beam_search` does, with the same arguments, results and errors."""
         known_look = isinstance(look, (Expectation, Likeliest))
@@ -134,6 +135,7 @@ class FastBeamSearch:
                 look=look,
                 length_normalisation=length_normalisation,
                 allow_unknown=allow_unknown,
+                allow_repetitions=allow_repetitions,
             )
         wide = beam >= WIDE
         if wide not in self.known or self.known[wide].of != identity(decoder):
@@ -145,6 +147,7 @@ class FastBeamSearch:
         photos = torch.arange(batch, device=device)  # (B′,)
         live = rows = torch.zeros((batch, 1), dtype=torch.long, device=device)  # paths, and their histories (B′, P′)
         words = torch.full_like(live, decoder.vocabulary_size)
+        said = words.new_empty(batch, 1, 0)  # by each unfinished path so far (B′, P′, t)
         known, hidden, memory = start(weights, annotations)
         trail: list[Trail] = []
 
@@ -155,7 +158,8 @@ class FastBeamSearch:
             running = before.masked_fill(done, NEVER).gather(1, live)  # (B′, P′)
             forbidden = [] if allow_unknown else [Vocabulary.UNKNOWN]
             forbidden += [Vocabulary.END] if beam == 1 and not trail else []
-            best, path, word = continuations(weights, deep, running, beam, forbidden)
+            again = repeating(said) if trail and not allow_repetitions else None
+            best, path, word = continuations(weights, deep, running, beam, forbidden, again)
             kept, chosen = torch.cat([before.masked_fill(~done, NEVER), best], dim=1).topk(beam, dim=-1)
             frozen, child = chosen < beam, (chosen - beam).clamp_min_(0)
             path, words = path.gather(1, child), word.gather(1, child).masked_fill_(frozen, Vocabulary.END)
@@ -172,8 +176,10 @@ class FastBeamSearch:
             if not some.all():
                 photos, words, path, going = photos[some], words[some], path[some], going[some]
                 known, hidden, memory = Photos(*(part[some] for part in known)), hidden[some], memory[some]
+                said = said[some]
             live = going.byte().argsort(dim=1, descending=True, stable=True)[:, :longest]
             words, path = words.gather(1, live), path.gather(1, live)
+            said = torch.cat([rows_of(said, path), words[..., None]], dim=-1)
             path = torch.where(going.gather(1, live), path, path[:, :1])  # what fills up adds no history
             histories, rows = distinct(path, hidden.shape[1])
             hidden, memory = rows_of(hidden, histories), rows_of(memory, histories)
@@ -245,18 +251,20 @@ def advance(weights: Weights, seen: Histories, words: Tensor, rows: Tensor) -> t
 
 
 def continuations(
-    weights: Weights, deep: Tensor, before: Tensor, count: int, forbidden: list[int]
+    weights: Weights, deep: Tensor, before: Tensor, count: int, forbidden: list[int], again: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ``count`` best continuations of each photo's paths, or all where there are fewer: (B, ≤ count) each.
 
-    Gets the deep output (B, P′, m) and log p of the paths (B, P′). Gives log p of each continuation, its path and its
-    word.
+    Gets the deep output (B, P′, m), log p of the paths (B, P′), words that no path may say and those that each path may
+    not say ``again`` (B, P′, ·). Gives log p of each continuation, its path and its word.
     """
     logits = product_of(deep, weights.rough_words, weights.rough_bias)  # (B, P′, K)
     total = logits.logsumexp(-1, keepdim=True)
     scores = logits + (before[..., None] - total)
     for word in forbidden:
         scores[..., word] = NEVER
+    if again is not None:
+        scores.scatter_(2, again, NEVER)
     # the best continuations are by the words with the largest maxima
     words = scores.amax(1).topk(min(count + SPARE, scores.shape[-1]), dim=-1).indices  # (B, W)
     by_word = words[:, None].expand(-1, scores.shape[1], -1)

@@ -110,6 +110,18 @@ def read_back(trail: list[Trail], scores: Tensor, finished: Tensor, *, least: in
     ]
 
 
+def repeating(said: Tensor) -> Tensor:
+    """The words that would repeat what paths have said, of their t ≥ 1 words (..., t): (..., max(1, t − 1)).
+
+    They are a path's last word, and each word that followed the path's last two words before. A caption that has none
+    of them at any step has no word twice in a row and no three words in a row twice (`scoring.metrics.repeats`). The
+    last word fills up the rest.
+    """
+    last = said[..., -1:]
+    before = (said[..., :-2] == said[..., -2:-1]) & (said[..., 1:-1] == last)  # where the last two words are
+    return torch.cat([last, torch.where(before, said[..., 2:], last)], dim=-1)
+
+
 def as_hypotheses(told: Told, captions: Tensor) -> list[Hypothesis]:
     """Captions (B, C) that were told along one path each, with their end tokens, as if a search had found them."""
     photos, only = torch.arange(len(captions), device=captions.device), torch.zeros_like(captions[:, :1])

@@ -13,7 +13,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State
 from show_attend_tell.model.precision import wide
-from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis, Trail, read_back
+from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis, Trail, read_back, repeating
 
 
 @torch.inference_mode()
@@ -30,11 +30,13 @@ def sample(
     look: Look = EXPECTATION,
     allow_unknown: bool = False,
     allow_empty: bool = False,
+    allow_repetitions: bool = True,
 ) -> list[list[Hypothesis]]:
     """Captions drawn word by word from p(y_t), ``captions`` a photo, each photo by its own seed.
 
-    Without ``allow_empty`` the end token is never drawn first. ``temperature`` divides the logits, ``top_k`` keeps the
-    k likeliest words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability` is the
+    Without ``allow_empty`` the end token is never drawn first. Without ``allow_repetitions`` no caption has a word
+    twice in a row, or the same three words in a row twice. ``temperature`` divides the logits, ``top_k`` keeps the k
+    likeliest words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability` is the
     model's own, before these. Raises `SatError` for a temperature not above 0, a top_k below 0 or a top_p outside
     (0, 1].
     """
@@ -44,6 +46,7 @@ def sample(
     batch, device = annotations.shape[0], annotations.device
     state: State = decoder.start(annotations, paths=captions)
     words = torch.full((batch, captions), decoder.vocabulary_size, device=device)
+    said = words.new_empty(batch, captions, 0)  # by each path so far (B, P, t)
     scores = torch.zeros((batch, captions), device=device)
     finished = torch.zeros((batch, captions), dtype=torch.bool, device=device)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -55,14 +58,20 @@ def sample(
         step = decoder.step(decoder.embed(words), state, look)
         log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)
         weights = narrowed(
-            log_probabilities, temperature, top_k, top_p, allow_unknown, allow_end=allow_empty or bool(trail)
+            log_probabilities,
+            temperature,
+            top_k,
+            top_p,
+            allow_unknown,
+            allow_end=allow_empty or bool(trail),
+            again=repeating(said) if trail and not allow_repetitions else None,
         )
         uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
         words = drawn_words(weights, uniform).masked_fill(finished, Vocabulary.END)
         picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
         scores = scores + picked.masked_fill(finished, 0.0)
         trail.append(Trail(photos, words, paths, paths, step.alpha, step.beta, step.places))
-        state = step.state
+        state, said = step.state, torch.cat([said, words[..., None]], dim=-1)
         finished = finished | (words == Vocabulary.END)
         if finished.all():
             break
@@ -89,14 +98,25 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
 
 
 def narrowed(
-    log_probabilities: Tensor, temperature: float, top_k: int, top_p: float, allow_unknown: bool, allow_end: bool = True
+    log_probabilities: Tensor,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    allow_unknown: bool,
+    allow_end: bool = True,
+    again: Tensor | None = None,
 ) -> Tensor:
-    """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order."""
+    """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order.
+
+    The words that a path may not say ``again`` (B, P, ·) have no share in it.
+    """
     logits = log_probabilities / max(temperature, 1e-30)  # what is smaller divides to −∞
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
     if not allow_end:
         logits[..., Vocabulary.END] = NEVER
+    if again is not None:
+        logits = logits.scatter(-1, again, NEVER)
     if 0 < top_k < logits.shape[-1]:
         kept = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, NEVER).scatter(-1, kept.indices, kept.values)
