@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -371,6 +372,21 @@ def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
     assert torch.equal(square(photo, "flipped"), square(photo).flip(-1))
 
 
+def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> None:
+    square = Preprocessing(size=13, geometry="squash")
+    half = replace(square, size=6)(scene)
+    four = square(scene, "tiled-2x2")
+    assert torch.equal(four[:, :12, :12], half.tile(1, 2, 2))
+    assert not four[:, 12].any() and not four[:, :, 12].any()  # the mean colour
+    two = square(scene, "tiled-1x2")
+    assert torch.equal(two[:, :, :6], two[:, :, 6:12]) and not two[:, :, 12].any()
+    whole = square(scene)
+    narrow = torch.nn.functional.interpolate(whole[None], (13, 6), mode="bilinear", antialias=True)[0]
+    assert (two[:, :, :6] - narrow).abs().mean() < 0.2 and two[:, 12].any()
+    with pytest.raises(SatError, match="'tiled-3x2' does not exist"):
+        square(scene, "tiled-3x2")
+
+
 def test_a_very_long_photo_is_no_trouble() -> None:
     assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
 
@@ -382,6 +398,7 @@ def test_a_very_long_photo_is_no_trouble() -> None:
         ("crop", "flipped", (0.819, -0.705, -0.831, 1.206)),
         ("squash", "crop-1", (1.324, -0.4, -1.012, 1.314)),
         ("crop", "crop-2", (-0.577, 0.659, -0.857, 0.844)),
+        ("squash", "tiled-2x2", (0.057, 0.057, 0.188, 0.188)),
     ],
 )
 def test_pixels_change_only_with_the_version(scene: Image.Image, geometry: Any, view: str, means: Any) -> None:

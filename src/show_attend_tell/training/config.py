@@ -61,6 +61,13 @@ class TrainingConfig:
         """The views of the training photos (`Preprocessing`) besides the original."""
         return ["flipped"] * self.flipped + [f"crop-{number}" for number in range(1, self.crops + 1)]
 
+    @property
+    def tiled(self) -> list[int]:
+        """In how many rows of two the mosaics of this training have their photos."""
+        if not (self.mosaics or self.mosaics_end):
+            return []
+        return [2] * (self.mosaic_pairs < 1) + [1] * (self.mosaic_pairs > 0)
+
     def objective(self) -> SoftObjective | HardObjective:
         """The hard objective for hard attention, and the soft one for every other decoder.
 

@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -31,6 +31,7 @@ class TrainingData:
     captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
+    tiled: Mapping[int, Annotations] = field(default_factory=dict)  # for mosaics: the photo in so many rows of two
     encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
     encoder_learning_rate: float = 1e-5
     tuned_names: Sequence[str] = ()  # of the encoder's weights that are fine-tuned
@@ -60,32 +61,37 @@ def prepare(
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
     )
-    views: list[Annotations]
+    source: Callable[[str, Sequence[str]], Annotations]  # of a view and splits
     tuned: nn.Module | None = None
     names: list[str] = []
     if fine_tune is None:
-        views = [cached(dataset, encoder, cache, splits=("train", "val"), show=show)]
-        views += [cached(dataset, encoder, cache, splits=("train",), view=view, show=show) for view in config.views]
-        if config.decoder.attention == "none":  # nothing tells the places apart
-            views = [MeanAnnotations(view) for view in views]
+
+        def source(view: str, splits: Sequence[str]) -> Annotations:
+            annotations = cached(dataset, encoder, cache, splits=splits, view=view, show=show)
+            # without attention, nothing tells the places apart
+            return MeanAnnotations(annotations) if config.decoder.attention == "none" else annotations
+
     elif fine_tune_from is not None:
-        below, tuned, names = cut(encoder, fine_tune_from)
-        views = [
-            TunedAnnotations(
-                cached(dataset, below, cache, splits=splits, view=view, show=show), tuned, encoder.precision
-            )
-            for view, splits in (("original", ("train", "val")), *((view, ("train",)) for view in config.views))
-        ]
+        below, blocks, names = cut(encoder, fine_tune_from)
+        tuned = blocks
+
+        def source(view: str, splits: Sequence[str]) -> Annotations:
+            read = cached(dataset, below, cache, splits=splits, view=view, show=show)
+            return TunedAnnotations(read, blocks, encoder.precision)
+
     else:
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
-        views = [LivePhotos((*train, *validation), encoder)]
-        views += [LivePhotos(train, encoder, view) for view in config.views]
+
+        def source(view: str, splits: Sequence[str]) -> Annotations:
+            return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
+
     return TrainingData(
         vocabulary=vocabulary,
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
-        views=views,
+        views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
+        tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
         encoder_learning_rate=fine_tune or 0.0,
         tuned_names=names,
@@ -113,14 +119,22 @@ def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> 
 
 
 def mosaics(
-    annotations: Tensor, told: Tensor, generator: torch.Generator, *, pairs: float = 0.0
+    annotations: Tensor,
+    names: Sequence[str],
+    told: Tensor,
+    tiled: Mapping[int, Annotations],
+    generator: torch.Generator,
+    *,
+    pairs: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Annotations (B, L, D) where each row in ``told`` (B,), true or false, has three more photos in its picture.
+    """Annotations (B, L, D) of photos where each row in ``told`` (B,), true or false, has three more in its picture.
 
-    The others are photos of the same mini-batch, drawn at random, and so is the part of the picture that each photo
-    gets. Each is averaged to a quarter of the places. A share of the rows, ``pairs``, has one more photo instead, each
-    squeezed to the left or right half. A caption is still of its own photo, so attention must find it by the words. A
-    mini-batch of one photo stays as it is.
+    The others are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each photo
+    gets. A share of the rows, ``pairs``, has one more photo instead, each squeezed to the left or right half. A caption
+    is still of its own photo, so attention must find it by the words. A mini-batch of one photo stays as it is.
+
+    ``tiled`` gives photos four times in a picture, in two rows of two, and twice, in one row. A quarter's annotations
+    are those that its photo has in that quarter of its own tiled picture: nothing is encoded for a mosaic.
 
     Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics. Raises
     `SatError` for places that are not a square grid.
@@ -132,7 +146,6 @@ def mosaics(
     result, own = annotations.clone(), torch.ones(batch, places, dtype=torch.bool)
     if batch == 1:
         return result, own.to(annotations.device)
-    grid = annotations.reshape(batch, side, side, size).movedim(-1, 1)  # (B, D, side, side)
     rows = told.nonzero().squeeze(1)
     paired = torch.rand(len(rows), generator=generator) < pairs
     for chosen, down in ((rows[~paired], 2), (rows[paired], 1)):
@@ -141,11 +154,16 @@ def mosaics(
                 chosen[:, None] + torch.randint(1, batch, (len(chosen), 2 * down - 1), generator=generator)
             ) % batch
             order = torch.rand(len(chosen), 2 * down, generator=generator).argsort(1)
-            photos = torch.cat([chosen[:, None], others], 1).gather(1, order).to(annotations.device)
-            result[chosen.to(annotations.device)] = pictures(grid, photos, down).flatten(1, 2)
+            photos = torch.cat([chosen[:, None], others], 1).gather(1, order)  # (N, 2·down), rows of the batch
+            used, at = torch.unique(photos, return_inverse=True)
+            grids = tiled[down][[names[row] for row in used.tolist()]].to(annotations)
+            grids = grids.view(len(used), side, side, size)
+            pictures = grids.new_empty(len(chosen), side, side, size)
             where = torch.zeros(2 * down, side, side, dtype=torch.bool)
-            for part, (down_to, across) in zip(where, parts(side, down), strict=True):
-                part[down_to, across] = True
+            for number, part in enumerate(parts(side, down)):
+                pictures[:, *part] = grids[:, *part][at[:, number].to(grids.device)]
+                where[number, *part] = True
+            result[chosen.to(annotations.device)] = pictures.flatten(1, 2)
             own[chosen] = where.flatten(1)[order.argmin(1)]
     return result, own.to(annotations.device)
 
@@ -160,19 +178,6 @@ def parts(side: int, down: int) -> list[tuple[slice, slice]]:
     """The rows and columns of each part of a picture: ``down`` rows of two parts."""
     halves = [slice(0, side // 2), slice(side // 2, side)]
     return list(product([slice(0, side)] if down == 1 else halves, halves))
-
-
-def pictures(grid: Tensor, photos: Tensor, down: int) -> Tensor:
-    """Pictures (N, side, side, D) of photos (N, 2·down) of a grid (B, D, side, side), each in its part."""
-    side = grid.shape[-1]
-    picture = grid.new_empty(len(photos), side, side, grid.shape[1])
-    smaller: dict[tuple[int, int], Tensor] = {}
-    for number, (rows, columns) in enumerate(parts(side, down)):
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
-        if shape not in smaller:
-            smaller[shape] = nn.functional.adaptive_avg_pool2d(grid, shape).movedim(1, -1)
-        picture[:, rows, columns] = smaller[shape][photos[:, number]]
-    return picture
 
 
 @torch.no_grad()

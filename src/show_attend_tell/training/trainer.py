@@ -220,7 +220,9 @@ class Trainer:
         own = None  # the places of each caption's photo
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations, own = mosaics(annotations, chosen, self.generator, pairs=config.mosaic_pairs)
+            annotations, own = mosaics(
+                annotations, names, chosen, self.data.tiled, self.generator, pairs=config.mosaic_pairs
+            )
         with self.autocast:
             history = self.history(annotations, captions)
             told = self.tell(
