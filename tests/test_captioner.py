@@ -26,6 +26,7 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import LOOKS
+from show_attend_tell.rerank.doubt import Doubt, summary
 from show_attend_tell.scoring.metrics import repeats
 
 
@@ -475,7 +476,7 @@ def test_to_dict_is_complete_and_plain(
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
     fields = {field.name for field in dataclasses.fields(Caption)} - {"kept"}
-    assert values.keys() == fields | {"caption"}
+    assert values.keys() == fields | {"caption", "unsure"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     assert values["source"] == str(tmp_path / "photo.png") and values["seen"] == [0, 0, 50, 30]
     assert values["log_probability"] == caption.log_probability and values["complete"] is caption.complete
@@ -491,6 +492,32 @@ def test_to_dict_is_complete_and_plain(
         assert len(values["alternatives"]) == 2
         scores = [caption.log_probability, *(score for _, score in caption.alternatives)]
         assert scores == sorted(scores, reverse=True)
+
+
+def test_a_model_with_a_scale_of_doubt_says_how_sure_it_is(
+    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    assert captioner(photos[0]).doubt is None and not captioner(photos[0]).unsure
+    annotations = captioner.encoder.annotate(torch.stack([captioner.encoder.preprocessing(each) for each in photos]))
+    likelihoods = torch.linspace(-9, -1, 120)
+    scale = Doubt.fit(summary(annotations), summary(annotations).repeat(60, 1)[:120], likelihoods)
+    captioner.checkpoint.doubt = scale
+    captioner.save(tmp_path / "model")
+    model = Checkpoint.load(tmp_path / "model")
+    again = Captioner(model, captioner.encoder, name="small")
+    noise = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
+    strange = again([*photos, noise])[-1]
+    assert strange.doubt == captioner(noise).doubt == strange.to_dict()["doubt"]
+    assert strange.doubt is not None and strange.doubt > 0.95 and strange.unsure and strange.to_dict()["unsure"]
+    assert "unsure" in strange.html()
+    assert again(noise, sampling=Sampling()).doubt is None  # the scale is of captions that were searched
+    with pytest.raises(SatError, match="is of annotations of size 4, and the model reads"):
+        model.doubt = Doubt({**scale.tensors, "mean": torch.zeros(4), "whitening": torch.eye(4)})  # type: ignore[union-attr]
+        model.save(tmp_path / "other")
+        Checkpoint.load(tmp_path / "other")
+    captioner.checkpoint.doubt = model.doubt = None
+    model.save(tmp_path / "model")
+    assert Checkpoint.load(tmp_path / "model").doubt is None
 
 
 def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list[Image.Image]) -> None:

@@ -40,6 +40,7 @@ from show_attend_tell.model.search import (
     ranked,
     sample,
 )
+from show_attend_tell.rerank.doubt import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 from show_attend_tell.vision.encoder import Encoder
@@ -62,6 +63,7 @@ class Caption:
     alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
     agreement: float | None = None  # with the photo's visual n-grams, 0 to about 1; None where nothing ranks
+    doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
     seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
@@ -69,6 +71,11 @@ class Caption:
 
     def __str__(self) -> str:
         return " ".join(self.words)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the caption should not be trusted: its doubt is above 0.95, that of one known photo in twenty."""
+        return self.doubt is not None and self.doubt > UNSURE
 
     @property
     def photo(self) -> Image.Image | None:
@@ -95,6 +102,8 @@ class Caption:
             "gate": rounded(self.gate),
             "places": None if self.places is None else self.places.tolist(),
             "agreement": self.agreement,
+            "doubt": self.doubt,
+            "unsure": self.unsure,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "size": None if self.size is None else list(self.size),
             "seen": None if self.seen is None else list(self.seen),
@@ -416,6 +425,8 @@ class Captioner:
     ) -> list[list[Hypothesis]]:
         """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
 
+        The best caption has its doubt, unless it was drawn at random.
+
         ``look`` is another look than the decoding's, made for these photos and paths; then all are searched at once.
         Raises `SatError` when the decoding uses a reranker and the model has none.
         """
@@ -426,10 +437,12 @@ class Captioner:
         for start in range(0, len(annotations), together):
             part = slice(start, start + together)
             found += self._searched(annotations[part], decoding, sampling, seeds[part], look)
-        if sampling is not None or self.reranker is None:
+        if sampling is not None:
             return found
-        found = self.reranker.add_agreement(annotations, found)
-        return [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
+        if self.reranker is not None:
+            found = self.reranker.add_agreement(annotations, found)
+            found = [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
+        return found if self.checkpoint.doubt is None else self.checkpoint.doubt.add_doubt(annotations, found)
 
     def _searched(
         self,
@@ -508,6 +521,7 @@ class Captioner:
             gate=array(best.beta),
             places=None if places is None else np.stack([places // columns, places % columns], axis=1),
             agreement=best.agreement,
+            doubt=best.doubt,
             complete=best.ended,
             alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
             settings=made,

@@ -29,6 +29,7 @@ from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.model.search.beam as search_module
+import show_attend_tell.rerank.doubt as doubt_module
 import show_attend_tell.rerank.visual_ngrams as visual_ngrams_module
 import show_attend_tell.scoring.run as scoring_run
 import show_attend_tell.training.data as data_module
@@ -633,6 +634,21 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
     views = ("original", *config.views, "tiled-2x2", "tiled-1x2")
     expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
     assert torch.equal(found, encoder.annotate(expected).half())
+
+
+def test_a_training_makes_a_scale_of_doubt_from_val(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(dataset, small_config(), tmp_path / "few")
+    assert not (tmp_path / "few" / "doubt.safetensors").exists()  # val has fewer than 100 photos
+    monkeypatch.setattr(doubt_module, "LEAST", 2)
+    checkpoint, _ = run(dataset, small_config(), tmp_path / "model")
+    scale = Checkpoint.load(tmp_path / "model").doubt
+    assert scale is not None and checkpoint.doubt is not None
+    captioner = Captioner(checkpoint, small_encoder())
+    doubts = [captioner(example.photo).doubt for example in dataset.split("val")]
+    assert None not in doubts and len(set(doubts)) > 1  # the val photos are spread over the scale
+    assert max(float(doubt or 0) for doubt in doubts) > 0.9
 
 
 # Evaluating

@@ -8,6 +8,7 @@
 | README.md | the card: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | the encoder's weights that were fine-tuned, blocks of it in 8 bits; only when some were |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
+| doubt.safetensors | the scale of doubt; only when val had photos enough to make one |
 
 The shipped models share their visual n-grams, which are in a folder of their own beside them.
 
@@ -29,7 +30,7 @@ from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.find import model_name, named
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
-from show_attend_tell.checkpoint.weights import NGRAMS, not_finite, read_ngrams, read_weights
+from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, not_finite, read_doubt, read_ngrams, read_weights
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
@@ -37,6 +38,7 @@ from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
 from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
@@ -55,6 +57,7 @@ class Checkpoint:
     scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, attention alone": for the card
     tuned_encoder: dict[str, Tensor] | None = None  # those weights of the encoder that were tuned with the decoder
     reranker: VisualNgrams | None = None  # which captions are ranked by too
+    doubt: Doubt | None = None  # how much captions should be doubted
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder; make it if it is not there.
@@ -87,6 +90,11 @@ class Checkpoint:
         if self.reranker is not None:
             packed = self.reranker.packed
             replace(folder / NGRAMS, lambda file: save_file(packed, file))
+        if self.doubt is not None:
+            scale = self.doubt.tensors
+            replace(folder / DOUBT, lambda file: save_file(scale, file))
+        else:  # of a model that was here before
+            (folder / DOUBT).unlink(missing_ok=True)
         replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
         self.vocabulary.save(folder / "vocabulary.json")
         self.describe(folder)
@@ -156,6 +164,7 @@ class Checkpoint:
             scores=config.scores,
             tuned_encoder=unpack_8bit(read_weights(tuned)) if tuned.exists() else None,
             reranker=ngrams,
+            doubt=read_doubt(folder, decoder.config.annotation_size),
         )
 
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
@@ -188,7 +197,7 @@ def check_vacant(folder: Path) -> None:
     """Raise `SatError` when saving would overwrite a file of a folder that holds neither a model nor a training."""
     if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
-    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors", NGRAMS):
+    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors", NGRAMS, DOUBT):
         if (folder / name).exists():
             raise SatError(f"{folder} is not a model, and its {name} would be overwritten: name another folder")
 

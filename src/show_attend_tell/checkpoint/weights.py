@@ -9,9 +9,11 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint import find
 from show_attend_tell.errors import SatError
+from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 NGRAMS = "ngrams.safetensors"
+DOUBT = "doubt.safetensors"
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
@@ -45,3 +47,20 @@ def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
             if ngrams.digest == digest:
                 return ngrams
     raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
+
+
+def read_doubt(folder: Path, annotation_size: int) -> Doubt | None:
+    """The scale of doubt of a model's folder; None when there is none.
+
+    Raises `SatError` for a damaged file and for one of annotations of another size.
+    """
+    file = folder / DOUBT
+    if not file.exists():
+        return None
+    try:
+        doubt = Doubt(read_weights(file))
+    except SatError as error:
+        raise SatError(f"{file} is damaged: {error}") from error
+    if len(doubt.mean) != annotation_size:
+        raise SatError(f"{file} is of annotations of size {len(doubt.mean)}, and the model reads {annotation_size}")
+    return doubt

@@ -275,9 +275,9 @@ class Results:
             for caption in captions:
                 by = f" [{caption.settings['model']}]" if self.several else ""
                 ending = "" if caption.complete else " …"
-                click.echo(
-                    f"{click.format_filename(file)}{by}: {caption}{ending}  (log p {caption.log_probability:.2f})"
-                )
+                unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
+                likely = f"log p {caption.log_probability:.2f}"
+                click.echo(f"{click.format_filename(file)}{by}: {caption}{ending}  ({likely}{unsure})")
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
         if self._lines is None:

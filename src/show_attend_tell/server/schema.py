@@ -134,6 +134,14 @@ class CaptionAnswer(BaseModel):
             "from 0 to about 1. Null for a model without a reranker."
         ),
     ]
+    doubt: Annotated[
+        float | None,
+        Field(
+            description="How unlike the training photos this photo is, and how unlikely its caption, from 0 to 1: the "
+            "share of known photos that are less strange. Null for a model without a scale of doubt."
+        ),
+    ]
+    unsure: Annotated[bool, Field(description="Whether the doubt is above 0.95.")]
     alternatives: Annotated[
         list[Alternative], Field(description="The other captions that the beam search found, best first.")
     ]

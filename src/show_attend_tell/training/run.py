@@ -23,7 +23,7 @@ from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
-from show_attend_tell.training.selection import choose_decoding, own_look
+from show_attend_tell.training.selection import choose_decoding, fit_doubt, own_look
 from show_attend_tell.training.state import load_state
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.training.trainer import Epoch, Trainer
@@ -347,6 +347,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
         }
     else:
         best.reranker = None
+    best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=best.reranker, show=show)
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:

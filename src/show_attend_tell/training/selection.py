@@ -1,18 +1,20 @@
 """What val chooses, by a score of the captions that the model makes: the best epoch, and how it decodes."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.device import native_bf16
 from show_attend_tell.model.attention import LookName, look_by_name
 from show_attend_tell.model.interface import Config, Decoder
-from show_attend_tell.model.search import fastest_beam_search, photos_together, ranked
-from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
+from show_attend_tell.rerank.doubt import Doubt, likelihood, summary
+from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly
 from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData
@@ -22,6 +24,8 @@ BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
+
+TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
 
 Metric = Literal["bleu_4", "cider"]
 TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
@@ -51,25 +55,37 @@ def validation_captions(
     One search serves all rankings, γ and ω of `search.ranked`. The decoder looks by its `own_look`, and its
     captions have no word twice in a row, and no three words in a row twice.
     """
+    found: list[list[list[str]]] = [[] for _ in rankings]
+    names = [name for name, _ in data.validation]
+    for _, searched in searches(decoder, data, names, beam=beam, max_length=max_length, ngrams=ngrams, show=show):
+        for hypotheses in searched:
+            for captions, ranking in zip(found, rankings, strict=True):
+                captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+    return found
+
+
+@torch.no_grad()
+def searches(
+    decoder: Decoder,
+    data: TrainingData,
+    names: Sequence[str],
+    *,
+    beam: int,
+    max_length: int,
+    ngrams: VisualNgrams | None = None,
+    show: bool = False,
+) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
+    """The annotations (B, L, D) of photos and what the search found of each, as many photos at a time as is fastest."""
     look = look_by_name(own_look(decoder.config))
     device = next(decoder.parameters()).device
-    names = [name for name, _ in data.validation]
     search = fastest_beam_search(device, bf16=native_bf16(device))
-    found: list[list[list[str]]] = [[] for _ in rankings]
     together = photos_together(beam, device)
     with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
-            searched = search(
-                decoder, annotations, beam=beam, max_length=max_length, look=look, allow_repetitions=False
-            )
-            if ngrams is not None:
-                searched = ngrams.add_agreement(annotations, searched)
-            for hypotheses in searched:
-                for captions, ranking in zip(found, rankings, strict=True):
-                    captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+            found = search(decoder, annotations, beam=beam, max_length=max_length, look=look, allow_repetitions=False)
+            yield annotations, found if ngrams is None else ngrams.add_agreement(annotations, found)
             bar.update(len(annotations))
-    return found
 
 
 def validation_scores(decoder: Decoder, data: TrainingData, **how: Any) -> list[dict[str, float]]:
@@ -135,3 +151,35 @@ def choose_decoding(
             alone = dataclasses.replace(alone, beam=beam, length_normalisation=gamma)
             best_alone = by_ranking[gamma, 0.0]
     return Chosen(chosen, scores, alone, round(best_alone, 2))
+
+
+@torch.no_grad()
+def fit_doubt(
+    decoder: Decoder,
+    data: TrainingData,
+    decoding: Decoding,
+    *,
+    ngrams: VisualNgrams | None = None,
+    show: bool = False,
+) -> Doubt | None:
+    """The scale of doubt of a model that decodes so, by its training photos and at most `KNOWN` photos of val.
+
+    None where val has too few photos.
+    """
+    train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
+    parts = []
+    with tqdm(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
+        for start in range(0, len(train), 64):
+            batch = train[start : start + 64]
+            parts.append(summary(data.views[0][batch]))
+            bar.update(len(batch))
+    known, likelihoods = [], []
+    names = evenly([name for name, _ in data.validation], KNOWN)
+    searched = searches(
+        decoder, data, names, beam=decoding.beam, max_length=decoding.max_length, ngrams=ngrams, show=show
+    )
+    for annotations, found in searched:
+        known.append(summary(annotations))
+        ranking = (decoding.length_normalisation, decoding.reranker_weight)
+        likelihoods.append(likelihood([ranked(hypotheses, *ranking)[0] for hypotheses in found]))
+    return Doubt.fit(torch.cat(parts), torch.cat(known), torch.cat(likelihoods))

@@ -41,6 +41,7 @@ class Hypothesis:
     ended: bool  # False when the longest length came before the end token
     seen: "Seen" = field(repr=False, compare=False)
     agreement: float | None = None  # A, with the photo, 0 to about 1; None until a reranker gives it
+    doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property
     def alpha(self) -> Tensor | None:

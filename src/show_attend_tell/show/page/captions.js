@@ -185,6 +185,7 @@
       const settings = caption.settings || {}, found = [];
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
+      if (caption.unsure) found.push(`unsure: doubt ${caption.doubt.toFixed(2)}`);
       if (caption.agreement != null) found.push(`agreement ${caption.agreement.toFixed(2)}`);
       if (settings.beam) found.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
       else if (settings.sampling) found.push("words drawn at random");
