@@ -120,6 +120,9 @@ def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
         w |= {"W_b": state["gate.weight"][0], "b_b": state["gate.bias"][0]}
     if config.initial_depth == 2:
         w |= {"W_s": state["initial.weight"], "b_s": state["initial.bias"]}
+    for number in range(1, config.output_depth):
+        w[f"L_{number}"] = state[f"output_layers.{number - 1}.weight"]
+        w[f"b_{number}"] = state[f"output_layers.{number - 1}.bias"]
     if config.output_context:
         w["L_z"] = state["output_context.weight"]
     return w

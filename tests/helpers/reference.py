@@ -8,10 +8,11 @@ Weights come as a dictionary under the paper's names; an absent name is an absen
     W_d, b_d       the extra tanh layer on annotations (D, D), (D,)
     W_a, b_a, W_h  the attention MLP's hidden layer (A, D), (A,), (A, n), and w its output (A,)
     W_b, b_b       f_β (n,), ()
-    W_s, b_s       the ReLU layer that both initial-state MLPs share (n, D), (n,)
+    W_s, b_s       the ReLU layer that both initial-state MLPs share (n, D), (n,), or of another size than n
     W_h0, b_h0, W_c0, b_c0   their last layers
     T, b           the affine map of the LSTM from (E·y, h, ẑ) to (i, f, o, g), (4n, m + n + D), (4n,)
     L_h, b_h, L_z, L_o, b_o  the deep output; L_o is (K, m)
+    L_1, b_1, L_2, b_2, …    ReLU layers before L_o (m, m), (m,)
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,6 +111,10 @@ def tell(
             total = total + w["L_z"] @ z
         if tanh_output:
             total = np.tanh(total)
+        layer = 1
+        while f"L_{layer}" in w:
+            total = np.maximum(0, w[f"L_{layer}"] @ total + w[f"b_{layer}"])
+            layer += 1
         log_p.append(log_softmax(w["L_o"] @ total + w["b_o"]))
         alphas.append(alpha)
         betas.append(beta)

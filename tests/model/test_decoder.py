@@ -22,6 +22,8 @@ OPTIONS = [
     {},
     {"attention_depth": 2},
     {"initial_depth": 1},
+    {"initial_size": 7},
+    {"output_depth": 3},
     {"gate": False},
     {"output_tanh": False},
     {"output_word": False},
@@ -347,12 +349,19 @@ def test_entries_of_earlier_versions_are_read_at_the_value_that_is_left() -> Non
         ("attention", "firm"),
         ("attention_depth", 3),
         ("initial_depth", 0),
+        ("initial_size", -1),
+        ("output_depth", 0),
         ("annotation_norm", "batch"),
     ],
 )
 def test_configuration_refuses(name: str, value: object) -> None:
     with pytest.raises(SatError, match=f"{name} is .*{value}"):
         DecoderConfig(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_size_without_its_layer_is_refused() -> None:
+    with pytest.raises(SatError, match="initial_size is 7, and at initial_depth 1 no layer has it: give 0"):
+        DecoderConfig(initial_size=7, initial_depth=1)
 
 
 @pytest.mark.parametrize("shape", [(B, L, 12), (L, 11)])

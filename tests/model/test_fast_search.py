@@ -23,6 +23,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "soft without a gate": {"gate": False},
     "as shipped": {"tied_embeddings": True, "annotation_norm": "layer"},
     "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
+    "three output layers": {"output_depth": 3, "initial_size": 7},
     "uniform": {"attention": "uniform"},
     "a sum as deep output": {"output_tanh": False, "output_word": False, "output_context": False},
 }

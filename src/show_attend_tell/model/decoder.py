@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.settings import Count, Share, ShareBelowOne, settings
+from show_attend_tell.data.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
 from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
@@ -41,10 +41,12 @@ class DecoderConfig(Config):
     attention_size: Count = 512  # A
     attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
     initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
+    initial_size: CountOrNone = 0  # of that ReLU layer; 0: n
     gate: bool = True  # β
     output_tanh: bool = True  # tanh of the deep output's sum
     output_word: bool = True  # E·y_{t−1} feeds the deep output
     output_context: bool = True  # ẑ_t feeds the deep output
+    output_depth: Count = 1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
     tied_embeddings: bool = False  # L_o is E
     # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
     annotation_norm: Literal["scale", "layer"] = "scale"
@@ -58,6 +60,8 @@ class DecoderConfig(Config):
             raise SatError(
                 f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
             )
+        if self.initial_size and self.initial_depth == 1:
+            raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
 
     @property
     def title(self) -> str:
@@ -113,9 +117,10 @@ class AttentionDecoder(Decoder):
         )
         self.gate = nn.Linear(n, 1) if config.gate else None  # f_β
 
-        self.initial = nn.Linear(D, n) if config.initial_depth == 2 else None
-        self.initial_hidden = nn.Linear(n if config.initial_depth == 2 else D, n)
-        self.initial_memory = nn.Linear(n if config.initial_depth == 2 else D, n)
+        initial_size = config.initial_size or n
+        self.initial = nn.Linear(D, initial_size) if config.initial_depth == 2 else None
+        self.initial_hidden = nn.Linear(initial_size if config.initial_depth == 2 else D, n)
+        self.initial_memory = nn.Linear(initial_size if config.initial_depth == 2 else D, n)
 
         # the four gates i, f, o and the modulator g, stacked; their bias is the word's
         self.gates_from_word = nn.Linear(m, 4 * n)
@@ -124,6 +129,7 @@ class AttentionDecoder(Decoder):
 
         self.output_hidden = nn.Linear(n, m)  # L_h
         self.output_context = nn.Linear(D, m, bias=False) if config.output_context else None  # L_z
+        self.output_layers = nn.ModuleList(nn.Linear(m, m) for _ in range(config.output_depth - 1))
         self.output_words = None if config.tied_embeddings else nn.Linear(m, K, bias=False)  # L_o; tied: it is E
         self.output_bias = nn.Parameter(torch.empty(K))
 
@@ -231,8 +237,14 @@ class AttentionDecoder(Decoder):
             total = total + self.output_context(output.context)
         if self.config.output_tanh:
             total = torch.tanh(total)
-        total = self.dropout(total)
+        total = self.through_output_layers(self.dropout(total))
         return nn.functional.linear(total, self.word_weights, self.output_bias)
+
+    def through_output_layers(self, total: Tensor) -> Tensor:
+        """The deep output's sum (..., m) after the layers that come before L_o, if there are any."""
+        for layer in self.output_layers:
+            total = self.dropout(torch.relu(layer(total)))
+        return total
 
     @property
     def word_weights(self) -> Tensor:

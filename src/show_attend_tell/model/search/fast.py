@@ -247,7 +247,8 @@ def advance(weights: Weights, seen: Histories, words: Tensor, rows: Tensor) -> t
     deep = product_of(hidden, weights.output_hidden) + of_words[..., weights.gates :]
     if seen.deep is not None:
         deep += rows_of(seen.deep, rows)
-    return deep.tanh_() if weights.decoder.config.output_tanh else deep, hidden, memory
+    deep = deep.tanh_() if weights.decoder.config.output_tanh else deep
+    return weights.decoder.through_output_layers(deep), hidden, memory
 
 
 def continuations(
