@@ -42,9 +42,9 @@ def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> l
     frozen = "fine-tuned" if tuned else "frozen"
     squashed = encoder.preprocessing.geometry == "squash"
     photos = "squashed to a square" if squashed else "cropped to the centre square"
+    of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"
     lines = [
-        f"- Encoder: {encoder.name}, {frozen}; weights SHA-256 `{encoder.digest}`. Photos are {photos} of "
-        f"{encoder.preprocessing.size} pixels.",
+        f"- Encoder: {encoder.name}, {frozen}; {of}. Photos are {photos} of {encoder.preprocessing.size} pixels.",
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
         f"- Decoding by default: {decoding.summary()}; attention is read by {LOOKS[decoding.look]}.",
     ]

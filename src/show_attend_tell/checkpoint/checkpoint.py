@@ -171,8 +171,13 @@ class Checkpoint:
         """The encoder that this model was trained on, checked by its SHA-256.
 
         ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
-        when the weights of a fine-tuned encoder do not fit.
+        when the weights of a fine-tuned encoder do not fit, and when an imported model needs ``weights``.
         """
+        if self.encoder.digest is None and weights is None:
+            raise SatError(
+                f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
+                "give the weights of the authors' VGG-19 as --encoder-weights FILE"
+            )
         encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
         if self.tuned_encoder is not None:
             try:

@@ -44,7 +44,7 @@ class EncoderRecord:
     """Which encoder a model was trained on. The annotations of another encoder mean nothing to the model."""
 
     name: str
-    digest: str  # SHA-256, see `Encoder.digest`
+    digest: str | None  # SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named
     preprocessing: Preprocessing
     grid: tuple[int, int]  # rows and columns of places
 
@@ -68,7 +68,12 @@ class EncoderRecord:
         )
 
     def check(self, encoder: Encoder, model: str) -> None:
-        """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message."""
+        """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message.
+
+        A record without SHA-256 cannot tell.
+        """
+        if self.digest is None:
+            return
         digest = encoder.digest
         if digest != self.digest:
             raise SatError(

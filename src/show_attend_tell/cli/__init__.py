@@ -16,7 +16,7 @@ with Starting():
     from show_attend_tell.cli.compare import compare, report
     from show_attend_tell.cli.evaluate import evaluate, score
     from show_attend_tell.cli.features import features
-    from show_attend_tell.cli.models import models
+    from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve
     from show_attend_tell.cli.train import train
 
@@ -30,7 +30,7 @@ def main() -> None:
     """
 
 
-for command in (caption, train, evaluate, score, compare, report, features, models, serve, analyse):
+for command in (caption, train, evaluate, score, compare, report, features, models, import_arctic, serve, analyse):
     main.add_command(command)
 
 MOVED = {

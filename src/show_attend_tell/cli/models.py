@@ -1,13 +1,24 @@
-"""`sat models`: what comes with the package."""
+"""`sat models` and `sat import-arctic`: models that come with the package, and those of the paper's authors."""
+
+from pathlib import Path
 
 import click
 
 from show_attend_tell.cli.command import Teaching
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count
 
 EXAMPLES = """
 \b
 Examples:
   sat models                                       names to give to --model
+"""
+
+IMPORT_EXAMPLES = """
+\b
+Examples:
+  sat import-arctic coco.npz coco.npz.pkl dictionary.pkl --output coco --encoder-weights vgg19.safetensors
+  sat caption dog.jpg --model ./coco --encoder-weights vgg19.safetensors
 """
 
 
@@ -27,3 +38,49 @@ def models() -> None:
         )
         for line in score_lines(checkpoint.scores):
             click.echo(f"  {line}")
+
+
+@click.command("import-arctic", cls=Teaching, examples=IMPORT_EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.npz")
+@click.argument("options", type=click.Path(path_type=Path))
+@click.argument("dictionary", type=click.Path(path_type=Path))
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the new model."
+)
+@click.option(
+    "--encoder-weights",
+    metavar="FILE",
+    help="Weights of the authors' VGG-19, a safetensors file in torchvision's layout. The new model records their "
+    "SHA-256 and refuses others. Without this option, the new model takes any that are named later.",
+)
+def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, encoder_weights: str | None) -> None:
+    """Turn a model of the paper's authors into a model for sat.
+
+    MODEL.npz, OPTIONS (MODEL.npz.pkl) and DICTIONARY (dictionary.pkl) are files of the authors' Theano program
+    (arctic-captions). The new model gives the same probabilities and looks at the same places. Nothing in the files is
+    executed. Models with several LSTM layers, or with an LSTM over the annotations, cannot be imported.
+
+    The model was trained on annotations of the authors' encoder: VGG-19 with Oxford's original weights. The weights
+    that come with sat are scaled otherwise. So every command that gives this model photos needs --encoder-weights.
+    """
+    from show_attend_tell.checkpoint.arctic.conversion import import_arctic as imported
+    from show_attend_tell.checkpoint.checkpoint import check_vacant
+    from show_attend_tell.vision.encoder import load_encoder
+
+    if (output / "config.json").exists():
+        raise SatError(f"{output} holds a model already: give another --output")
+    check_vacant(output)
+    encoder = None if encoder_weights is None else load_encoder("vgg19", weights=encoder_weights, geometry="crop")
+    checkpoint = imported(model, options, dictionary, encoder=encoder)
+    checkpoint.save(output)
+
+    config = checkpoint.decoder.config
+    click.echo(f"{output}: {config.attention} attention; {config.sizes}; {config.vocabulary_size:,} words")
+    if left_out := checkpoint.training["words_left_out"]:
+        click.echo(f"{count(left_out, 'word')} of {dictionary} have ids that the model lacks: they are unknown to it")
+    if unused := checkpoint.training["ids_without_a_word"]:
+        click.echo(f"{count(unused, 'id')} of the model have no word in {dictionary}: they are called <unused-ID>")
+    if encoder is not None or config.annotation_size == 512:
+        click.echo(f"For photos, it needs the authors' encoder: add --encoder-weights {encoder_weights or 'FILE'}")
+    else:
+        click.echo(f"It takes annotations of {config.annotation_size} numbers. VGG-19 gives 512, so it takes no photos")

@@ -160,6 +160,10 @@ def check_settings(config: TrainingConfig, encoder: Encoder, *, tensorboard: boo
 
 def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
     """Raise `SatError` unless a training with this decoder and encoder can start from the model."""
+    if start.encoder.digest is None:
+        raise SatError(
+            "the model to start from was imported without its encoder: import it again with --encoder-weights FILE"
+        )
     start.encoder.check(encoder, "the model to start from")
     before, now = start.encoder.preprocessing, encoder.preprocessing
     if before != now:

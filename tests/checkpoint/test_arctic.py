@@ -1,0 +1,518 @@
+"""Models of the authors' program, imported: the same function, whatever their options; and files that are refused."""
+
+import ast
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import arctic
+import numpy as np
+import pytest
+import torch
+from arctic import OPTIONS, WORDS, Files, random_parameters, write_files
+from builders import small_encoder
+from numpy import ndarray
+
+from show_attend_tell.checkpoint.arctic import archive, pickles
+from show_attend_tell.checkpoint.arctic.conversion import import_arctic, read_dictionary
+from show_attend_tell.checkpoint.arctic.pickles import read_plain
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import AtPlaces, Likeliest
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Told, tell, word_log_probabilities
+from show_attend_tell.model.search import FastBeamSearch, beam_search
+
+L = 13
+CAPTION = [9, 8, 2, 21, 5, 0]
+
+# ---------------------------------------------------------------- the function
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "one layer each": {},
+    "two attention layers": {"n_layers_att": 2},
+    "two initial layers": {"n_layers_init": 2},
+    "two initial layers, wider than the LSTM": {"n_layers_init": 2, "ctx_dim": 13, "dim": 11},
+    "two output layers": {"n_layers_out": 2},
+    "four output layers": {"n_layers_out": 4},
+    "no selector": {"selector": False},
+    "no prev2out": {"prev2out": False},
+    "no ctx2out": {"ctx2out": False},
+    "no dropout": {"use_dropout": False},
+    "no dropout, deep": {"use_dropout": False, "n_layers_init": 2, "n_layers_out": 2, "n_layers_att": 2},
+    "dropout of the gates": {"use_dropout_lstm": True},
+    "stochastic": {"attn_type": "stochastic"},
+    "stochastic with a temperature": {"attn_type": "stochastic", "temperature": 2.5, "selector": False},
+    "a temperature that soft attention ignores": {"temperature": 2.5},
+    "as for COCO": {"n_layers_att": 2, "n_layers_init": 2},
+    "everything else": {
+        "attn_type": "stochastic",
+        "temperature": 1.5,
+        "n_layers_att": 2,
+        "n_layers_init": 2,
+        "n_layers_out": 3,
+        "selector": False,
+        "prev2out": False,
+        "ctx2out": False,
+        "use_dropout_lstm": True,
+    },
+}
+
+
+def imported(folder: Path, **changes: Any) -> tuple[dict[str, Any], dict[str, ndarray], Checkpoint]:
+    """A random model of the authors' program, and the same imported, saved and loaded."""
+    options = {**OPTIONS, **changes}
+    parameters = random_parameters(options)
+    import_arctic(*write_files(folder, options, parameters)).save(folder / "imported")
+    return options, parameters, Checkpoint.load(folder / "imported")
+
+
+def annotations_of(size: int, photos: int = 2) -> ndarray:
+    return np.maximum(0, np.random.default_rng(1).normal(0, 2, (photos, L, size))).astype(np.float32)
+
+
+@torch.no_grad()
+def told_by(checkpoint: Checkpoint, annotations: ndarray, **look: Any) -> Told:
+    captions = torch.tensor([CAPTION] * len(annotations))
+    return tell(checkpoint.decoder, torch.from_numpy(annotations), captions, **look)
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_an_imported_model_computes_what_the_authors_program_computes(changes: dict[str, Any], tmp_path: Path) -> None:
+    options, parameters, checkpoint = imported(tmp_path, **changes)
+    annotations = annotations_of(options["ctx_dim"])
+    places = torch.tensor([3, 12, 0, 7, 7, 1]).expand(2, 1, -1)
+    for look, given in (({}, None), ({"look": AtPlaces(places)}, places[0, 0].tolist())):
+        found = told_by(checkpoint, annotations, **look)
+        log_p = torch.log_softmax(found.logits, dim=-1)
+        for photo in range(2):
+            expected = arctic.tell(options, parameters, annotations[photo], CAPTION, places=given)
+            assert expected.alpha.max() > 0.15  # the model looks somewhere
+            np.testing.assert_allclose(log_p[photo, 0], expected.log_p, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(found.alpha[photo, 0], expected.alpha, rtol=0, atol=1e-6)
+            if options["selector"]:
+                np.testing.assert_allclose(found.beta[photo, 0], expected.beta, rtol=0, atol=1e-6)
+            else:
+                assert found.beta is None
+
+
+@pytest.mark.parametrize("name", OPTIONS.keys() - {"semi_sampling_p", "alpha_c", "optimizer", "saveto", "dictionary"})
+def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
+    tried = {option for changes in VARIANTS.values() for option in changes}
+    sizes = {"n_words", "dim_word", "ctx_dim", "dim"}
+    assert name in tried | sizes | {"n_layers_lstm", "lstm_encoder"}  # the last two are refused below
+
+
+def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does(tmp_path: Path) -> None:
+    options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
+    assert checkpoint.decoder.config.attention == "hard"
+    assert checkpoint.decoding.look == "expectation" and checkpoint.decoding.beam == 5
+    annotations = annotations_of(options["ctx_dim"], photos=1)
+    found = told_by(checkpoint, annotations, look=Likeliest())
+    expected = arctic.tell(options, parameters, annotations[0], CAPTION, places="likeliest")
+    np.testing.assert_allclose(torch.log_softmax(found.logits[0, 0], dim=-1), expected.log_p, rtol=0, atol=1e-5)
+
+
+def test_dropout_is_folded_into_the_weights_and_trains_on(tmp_path: Path) -> None:
+    _, parameters, checkpoint = imported(tmp_path, n_layers_out=2)
+    decoder = checkpoint.decoder
+    assert isinstance(decoder, AttentionDecoder) and decoder.config.dropout == 0.5 and not decoder.training
+    assert torch.equal(decoder.word_weights, torch.from_numpy(parameters["ff_logit_W"].T / 2))
+    assert torch.equal(decoder.output_layers[0].weight, torch.from_numpy(parameters["ff_logit_h1_W"].T / 2))
+
+
+def test_the_fast_search_knows_the_output_layers(tmp_path: Path) -> None:
+    options, parameters, checkpoint = imported(tmp_path, n_layers_out=3, n_layers_init=2)
+    annotations = annotations_of(options["ctx_dim"])
+    found = FastBeamSearch()(checkpoint.decoder, torch.from_numpy(annotations), beam=4, max_length=6)
+    plain = beam_search(checkpoint.decoder, torch.from_numpy(annotations), beam=4, max_length=6)
+    for photo in range(2):
+        assert [one.words for one in found[photo]] == [one.words for one in plain[photo]]
+        best = found[photo][0]
+        words = [*best.words, 0] if best.ended else best.words
+        expected = arctic.tell(options, parameters, annotations[photo], words).log_p
+        assert best.log_probability == pytest.approx(expected[range(len(words)), words].sum(), abs=1e-4)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ["golden_soft", "golden_soft_deep"])
+def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> None:
+    """Set ARCTIC to the folder of golden_soft.npz and golden_soft_deep.npz: `ARCTIC=arctic/ make proof`.
+
+    Each has the parameters of a model, its options as text, captions, annotations, and what the program gave for them.
+    """
+    folder = os.environ.get("ARCTIC")
+    if not folder:
+        pytest.skip("ARCTIC does not name the folder of the golden outputs")
+    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as golden:
+        held = {key: golden[key] for key in golden}
+    options = ast.literal_eval(str(held["options"]))
+    parameters = {key.removeprefix("param_"): value for key, value in held.items() if key.startswith("param_")}
+    words = {f"word{number}": number for number in range(2, options["n_words"])}
+    import_arctic(*write_files(tmp_path, options, parameters, words)).save(tmp_path / "imported")
+    decoder = Checkpoint.load(tmp_path / "imported").decoder
+    captions = torch.from_numpy(held["x"].T.copy())
+    with torch.no_grad():
+        found = tell(decoder, torch.from_numpy(held["ctx"]), captions)
+    cost = -word_log_probabilities(found.logits, captions).sum((1, 2)).numpy()
+    assert found.alpha is not None and found.beta is not None
+    differences = {
+        "cost": np.abs(cost - held["cost"]).max(),
+        "alpha": np.abs(found.alpha[:, 0].numpy() - held["alphas"].transpose(1, 0, 2)).max(),
+        "beta": np.abs(found.beta[:, 0].numpy() - held["beta"].T).max(),
+    }
+    print(f"{name}: largest differences {differences}")
+    assert differences["cost"] < 1e-4 and differences["alpha"] < 1e-6 and differences["beta"] < 1e-6
+
+
+# ---------------------------------------------------------------- options
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return write_files(tmp_path, OPTIONS, random_parameters(OPTIONS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_layers_lstm": 2}, "n_layers_lstm is 2: only models with one LSTM layer can be imported"),
+        ({"lstm_encoder": True}, "lstm_encoder is on: models with an LSTM over the annotations cannot be imported"),
+        ({"n_layers_att": 3}, "n_layers_att is 3: choose one of 1, 2"),
+        ({"n_layers_init": 3}, "n_layers_init is 3: choose one of 1, 2"),
+        ({"n_layers_out": 10**9}, "n_layers_out is 1000000000: give a whole number from 1 to 20"),
+        ({"attn_type": "uniform"}, "attn_type is 'uniform': choose one of deterministic, stochastic"),
+        ({"dim": 0}, "dim is 0: give a whole number from 1"),
+        ({"dim": 11.0}, r"dim is 11\.0: give a whole number from 1"),
+        ({"temperature": 0.0}, r"temperature is 0\.0: give a number above 0"),
+        ({"selector": "yes"}, "selector is 'yes': give true or false"),
+        ({"dim": 10**6, "dim_word": 10**6}, "options are of a model with more than 2 GB"),
+        ({"glimpses": 3}, "options that the authors' program lacks: 'glimpses'. They may change what"),
+    ],
+)
+def test_options_that_are_refused(changes: dict[str, Any], message: str, files: Files) -> None:
+    files.options.write_bytes(arctic.python2_pickle({**OPTIONS, **changes}))
+    with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
+        import_arctic(*files)
+
+
+@pytest.mark.parametrize("name", ["dim", "selector", "use_dropout_lstm"])
+def test_a_missing_option_is_named(name: str, files: Files) -> None:
+    files.options.write_bytes(arctic.python2_pickle({key: value for key, value in OPTIONS.items() if key != name}))
+    with pytest.raises(SatError, match=f"lacks the options {name}: give the pickle that"):
+        import_arctic(*files)
+
+
+def test_options_that_are_no_dict_or_hold_lists(files: Files) -> None:
+    files.options.write_bytes(pickle.dumps([1, 2]))
+    with pytest.raises(SatError, match="must hold a dict of options, and holds a list"):
+        import_arctic(*files)
+    files.options.write_bytes(pickle.dumps({**OPTIONS, "dim": [11]}))
+    with pytest.raises(SatError, match="dim is a list, and must be a number"):
+        import_arctic(*files)
+    with pytest.raises(SatError, match=r"dictionary\.pkl lacks the options n_words, .* keep the order MODEL OPTIONS"):
+        import_arctic(files.model, files.dictionary, files.options)
+
+
+def test_a_temperature_is_one_when_an_old_model_has_none_and_0_and_1_are_truth_values(files: Files) -> None:
+    given = {name: value for name, value in OPTIONS.items() if name != "temperature"}
+    files.options.write_bytes(arctic.python2_pickle({**given, "selector": 1, "prev2out": 0}))
+    config = import_arctic(*files).decoder.config.to_dict()
+    assert config["gate"] is True and config["output_word"] is False
+
+
+def test_an_encoder_of_another_size_is_refused(files: Files) -> None:
+    with pytest.raises(SatError, match=r"takes annotations of 5 numbers \(ctx_dim\), and the encoder gives 11"):
+        import_arctic(*files, encoder=small_encoder())
+
+
+# ---------------------------------------------------------------- the dictionary
+
+
+def dictionary(folder: Path, words: object) -> Path:
+    (folder / "dictionary.pkl").write_bytes(pickle.dumps(words, protocol=2))
+    return folder / "dictionary.pkl"
+
+
+def test_words_have_the_ids_of_the_program(tmp_path: Path) -> None:
+    given = {"<eos>": 0, "UNK": 1, "a": 2, "café": 3, "dog": 5, "rare": 6, "rarer": 7}
+    found = read_dictionary(dictionary(tmp_path, given), 6)
+    assert found.vocabulary.words == ("<end>", "<unk>", "a", "café", "<unused-4>", "dog")
+    assert found.left_out == 2 and found.unused == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"a": 2, "dog": 2}, "'a' and 'dog' have the same id 2"),
+        ({"a": 2, "dog": -3}, "'dog' has the id -3"),
+        ({"a": 2, "": 3}, "'' has the id 3: words are not empty"),
+        ({"a": 2, "dog": True}, "'dog' has the id True, and a dictionary gives each word a whole number"),
+        ({"a": 2, "dog": [3]}, "'dog' has the id a list"),
+        ({2: "a"}, "2 has the id 'a'"),
+        ({"a": 9}, "has no word with an id from 2 to 5: give the dictionary of this model"),
+        ({}, "holds a dict: give dictionary.pkl"),
+        ([], "holds a list: give dictionary.pkl"),
+        ({"<unused-3>": 2}, "twice"),
+    ],
+)
+def test_dictionaries_that_are_refused(words: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SatError, match=rf"dictionary\.pkl.*{message}"):
+        read_dictionary(dictionary(tmp_path, words), 6)
+
+
+# ---------------------------------------------------------------- the archive
+
+
+def rewritten(files: Files, **changes: ndarray | None) -> None:
+    """The archive with other arrays; None leaves one out."""
+    parameters: dict[str, Any] = {**random_parameters(OPTIONS), **changes}
+    np.savez(files.model, **{name: value for name, value in parameters.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoder_W_sel": None}, "lacks decoder_W_sel, which a model of these options has: give the options that"),
+        ({"decoder_W_att_1": np.zeros((5, 5))}, "has decoder_W_att_1 besides, which a model of these options lacks"),
+        ({"decoder_Wc": np.zeros((44, 5))}, r"decoder_Wc has shape \(44, 5\), and by the options it has \(5, 44\)"),
+        ({"Wemb": np.zeros((23, 7), np.int64)}, "Wemb has type int64: parameters are float32 or float64"),
+        ({"Wemb": np.full((23, 7), "a")}, "Wemb has type <U1"),
+        ({"Wemb": np.full((23, 7), None)}, "Wemb has type object: parameters are float32 or float64"),
+        ({"decoder_b": np.full(44, np.nan)}, "decoder_b holds values that are not numbers: this model is damaged"),
+    ],
+)
+def test_parameters_that_are_refused(changes: Mapping[str, Any], message: str, files: Files) -> None:
+    rewritten(files, **changes)
+    with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
+        import_arctic(*files)
+
+
+def npy(shape: str, content: bytes, *, version: int = 1) -> bytes:
+    """An .npy file with a header of our making."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    size = struct.pack("<H", len(header)) if version == 1 else struct.pack("<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + size + header + content
+
+
+def with_member(files: Files, name: str, content: bytes) -> None:
+    """The archive with one array's file replaced."""
+    with zipfile.ZipFile(files.model) as old:
+        members = {entry: old.read(entry) for entry in old.namelist()}
+    with zipfile.ZipFile(files.model, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry, held in {**members, f"{name}.npy": content}.items():
+            new.writestr(entry, held)
+
+
+def test_headers_of_python_2_are_read(files: Files) -> None:
+    values = np.arange(5, dtype=np.float32)
+    with_member(files, "decoder_b_att", npy("(5L,)", values.tobytes()))
+    decoder = import_arctic(*files).decoder
+    assert isinstance(decoder, AttentionDecoder)
+    assert decoder.attention.key.bias is not None and torch.equal(decoder.attention.key.bias, torch.from_numpy(values))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npy("(5,)", b"\0" * 19), "does not have the size that its header says"),
+        (npy("(5,)", b"\0" * 24), "does not have the size that its header says"),
+        (npy("(1000000000000,)", b"\0" * 20), r"has shape \(1000000000000,\), and by the options it has \(5,\)"),
+        (npy("(5,)", b"\0" * 20, version=9), "has version .9, 0. of numpy's format"),
+        (npy("__import__('os')", b""), "is not an .npz archive, or is damaged"),
+        (npy("(" * 3000, b""), "is not an .npz archive, or is damaged"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 10_000, "is not an .npz archive, or is damaged"),
+        (b"something else", "is not an .npz archive, or is damaged"),
+        (b"", "is not an .npz archive, or is damaged"),
+    ],
+    ids=["short", "long", "huge", "version", "code", "nested", "header", "text", "empty"],
+)
+def test_damaged_arrays_are_refused_before_they_take_memory(content: bytes, message: str, files: Files) -> None:
+    with_member(files, "decoder_b_att", content)
+    with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
+        import_arctic(*files)
+
+
+def test_only_parameters_are_read(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, names = archive._parameter, []
+
+    def noted(opened: Any, info: zipfile.ZipInfo, *rest: Any) -> Any:
+        names.append(info.filename)
+        return read(opened, info, *rest)
+
+    monkeypatch.setattr(archive, "_parameter", noted)
+    import_arctic(*files)
+    assert sorted(names) == sorted(f"{name}.npy" for name in random_parameters(OPTIONS))  # zipped_params is a pickle
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-30], lambda data: data[:200], lambda data: b"", bytes.lower])
+def test_a_damaged_archive_is_refused(damage: Callable[[bytes], bytes], files: Files) -> None:
+    files.model.write_bytes(damage(files.model.read_bytes()))
+    with pytest.raises(SatError, match=r"model\.npz"):
+        import_arctic(*files)
+
+
+def test_missing_files_are_named(files: Files) -> None:
+    for file in files:
+        file.rename(file.with_name("moved"))
+        with pytest.raises(SatError, match=rf"{file.name} cannot be read \(No such file or directory\)"):
+            import_arctic(*files)
+        file.with_name("moved").rename(file)
+
+
+# ---------------------------------------------------------------- pickles
+
+
+def plain(folder: Path, data: bytes) -> Any:
+    (folder / "values.pkl").write_bytes(data)
+    return read_plain(folder / "values.pkl")
+
+
+PLAIN = {
+    "text": "caf\u00e9 \u65e5\u672c \U0001f415 'quotes' \"both\"",
+    "long text": "x" * 70_000,
+    "whole": [0, 1, 255, 256, 65_536, -1, 2**31, -(2**63), 2**70],
+    "numbers": [0.5, -1e300, 1e-300],
+    "truth": (True, False, None),
+    "tuples": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)),
+    "nested": {"a": [{"b": ({},)}]},
+    3: [],
+    None: {},
+}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_values_are_what_pickle_reads(protocol: int, tmp_path: Path) -> None:
+    values = {**PLAIN, "again": "text"} if protocol < 3 else {**PLAIN, "bytes": [b"", b"\xff\0", b"x" * 300]}
+    found = plain(tmp_path, pickle.dumps(values, protocol))
+    assert found == pickle.loads(pickle.dumps(values, protocol)) and repr(found) == repr(values)
+
+
+PYTHON_2 = [  # what Python 2.7 writes, by protocol 0, 1 and 2 (cPickle)
+    b"(dp1\nS'caf\\xc3\\xa9'\np2\nI2\nsS\"it's\"\np3\nL12345678901234567890L\nsS'on'\nI01\nsVna\\u00efve\np4\nNs.",
+    b"}q\x01(U\x05caf\xc3\xa9q\x02K\x02U\x04it'sq\x03L12345678901234567890L\nU\x02onI01\nX\x06\x00\x00\x00na\xc3\xafveq\x04Nu.",
+    b"\x80\x02}q\x01(U\x05caf\xc3\xa9q\x02K\x02U\x04it'sq\x03\x8a\x09\xd2\x0a\x1f\xeb\x8c\xa9T\xab\x00U\x02on\x88X\x06\x00\x00"
+    b"\x00na\xc3\xafveq\x04Nu.",
+]
+
+
+@pytest.mark.parametrize("data", PYTHON_2, ids=["0", "1", "2"])
+def test_what_python_2_writes(data: bytes, tmp_path: Path) -> None:
+    expected = {"café": 2, "it's": 12345678901234567890, "on": True, "naïve": None}
+    assert plain(tmp_path, data) == expected
+
+
+def test_texts_that_are_not_utf_8_are_latin_1(tmp_path: Path) -> None:
+    assert plain(tmp_path, b"S'caf\\xe9'\n.") == plain(tmp_path, b"U\x04caf\xe9.") == "café"
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, ("executed",))
+
+
+class Thing:
+    pass
+
+
+def evil(protocol: int) -> bytes:
+    return pickle.dumps({"dim": Evil()}, protocol)
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "a call, protocol 0": (evil(0), "the instruction GLOBAL, and only dict, list, .* Make the file again"),
+    "a call, protocol 2": (evil(2), "the instruction GLOBAL"),
+    "a call, protocol 4": (evil(4), "the instruction STACK_GLOBAL"),
+    "an object": (pickle.dumps(np.float64(3), 2), "the instruction GLOBAL"),
+    "an old object": (b"(ios\nmkdir\n.", "the instruction INST"),
+    "REDUCE alone": (b"NNR.", "the instruction REDUCE"),
+    "BUILD alone": (b"NNb.", "the instruction BUILD"),
+    "an object by reference": (b"Psomething\n.", "the instruction PERSID"),
+    "an extension": (b"\x82\x01.", "the instruction EXT1"),
+    "a set": (pickle.dumps({1}, 4), "the instruction EMPTY_SET"),
+    "a byte that means nothing": (b"\xff.", "the instruction 0xff"),
+    "a list in itself": (b"]q\x00h\x00a.", "uses one list in two places"),
+    "a bomb": (b"]q\x00" + b"".join(b"](h%ch%ceq%c" % (n, n, n + 1) for n in range(60)) + b".", "uses one list in two"),
+    "tuples that double": (b")q\x00h\x00\x86.", "uses one tuple in two places"),
+    "a dict in two places": (pickle.dumps([PLAIN] * 2), "uses one dict in two places"),
+    "a text of 4 GB": (b"X\xff\xff\xff\xffabc.", "breaks off after 9 bytes"),
+    "bytes of 16 EB": (b"\x8e\xff\xff\xff\xff\xff\xff\xff\xffabc.", "breaks off after 13 bytes"),
+    "a negative size": (b"T\xff\xff\xff\xffabc.", "breaks off after 9 bytes"),
+    "a number of many bytes": (b"\x8b\x00\x02\x00\x00" + b"\x01" * 512 + b".", "a whole number has 512 bytes"),
+    "a number of many digits": (b"I" + b"9" * 5000 + b"\n.", "is not a whole number"),
+    "no number": (b"Ififteen\n.", "b'fifteen' is not a whole number"),
+    "no floating-point number": (b"Fhalf\n.", "b'half' is not a number"),
+    "no text": (b"Sdim\n.", "b'dim' is not a text in quotes"),
+    "a text that goes on": (b"S'a' + 'b'\n.", "is not a text in quotes"),
+    "half a character": (b"V\\ud800\n.", "a text cannot be decoded"),
+    "bytes that are no text": (b"X\x01\x00\x00\x00\xff.", "a text is not UTF-8"),
+    "a list as a key": (b"}(]Nu.", "a key of a dict is a list"),
+    "half an entry": (b"}(Nu.", "half an entry"),
+    "an entry of a list": (b"](NNu.", "not a dict"),
+    "a value of a dict": (b"}Na.", "not a list"),
+    "nothing remembered": (b"h\x07.", "recalls value 7, which is not there"),
+    "nothing to remember": (b"q\x07.", "an instruction lacks its value"),
+    "nothing to add": (b"a.", "an instruction lacks its values"),
+    "no mark": (b"Nt.", "an instruction lacks its values"),
+    "values below a mark": (b"]N(a.", "an instruction lacks its values"),
+    "two values": (b"NN.", "more than one value, or with none"),
+    "no value": (b".", "more than one value, or with none"),
+    "nothing": (b"", "breaks off after 0 bytes"),
+    "no end": (b"N", "breaks off after 1 bytes"),
+    "half a line": (b"I12", "breaks off after 3 bytes"),
+    "a protocol alone": (b"\x80", "breaks off after 1 bytes"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_pickles_are_refused(
+    data: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SatError, match=rf"values\.pkl is not a pickle of plain values: .*{message}"):
+        plain(tmp_path, data)
+    assert not Path("executed").exists()
+
+
+def test_every_beginning_of_a_pickle_is_refused_and_so_is_every_changed_byte_or_read(tmp_path: Path) -> None:
+    for protocol in (0, 2, 4):
+        data = pickle.dumps({**OPTIONS, "words": ["a", ("b", 2.5)]}, protocol)
+        for end in range(len(data)):
+            with pytest.raises(SatError, match="not a pickle of plain values"):
+                plain(tmp_path, data[:end])
+        random = np.random.default_rng(0)
+        for _ in range(300):
+            changed = bytearray(data)
+            changed[random.integers(len(data))] = random.integers(256)
+            try:
+                plain(tmp_path, bytes(changed))
+            except SatError as error:
+                assert "not a pickle of plain values" in str(error)
+
+
+def test_large_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickles, "LARGEST", 1 << 20)
+    with pytest.raises(SatError, match="has more than 1 MB"):
+        plain(tmp_path, pickle.dumps("x" * (1 << 20)))
+    monkeypatch.setattr(pickles, "MOST_REMEMBERED", 3)
+    with pytest.raises(SatError, match="remembers more than 3 values"):
+        plain(tmp_path, pickle.dumps({"a": 1, "b": 2, "c": 3}, 4))
+
+
+def test_a_deep_nest_is_read_and_let_go(tmp_path: Path) -> None:
+    depth = 100_000
+    found = plain(tmp_path, b"]" * depth + b"a" * (depth - 1) + b".")
+    for _ in range(depth - 1):
+        assert len(found) == 1
+        found = found[0]
+    assert found == []
+
+
+def test_words_of_the_helper_are_what_python_pickles(tmp_path: Path) -> None:
+    assert plain(tmp_path, arctic.python2_pickle(WORDS)) == WORDS == pickle.loads(arctic.python2_pickle(WORDS))
+    assert plain(tmp_path, arctic.python2_pickle(OPTIONS)) == OPTIONS

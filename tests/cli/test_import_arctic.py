@@ -1,0 +1,122 @@
+"""`sat import-arctic`: a model of the authors' program is imported, and then captions, tells and is evaluated."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import arctic
+import numpy as np
+import pytest
+from arctic import OPTIONS, Files, random_parameters, write_files
+from builders import small_encoder
+from commands import refused, sat
+
+from show_attend_tell import Captioner, Sampling
+from show_attend_tell.checkpoint.arctic import conversion
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import EncoderRecord
+from show_attend_tell.errors import SatError
+
+DEEP = {"ctx_dim": 11, "dim": 13, "n_layers_att": 2, "n_layers_init": 2, "n_layers_out": 2}  # as the small encoder's D
+WEIGHTS = ("--encoder-weights", "authors-1")  # another small encoder than the default
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    options = {**OPTIONS, **DEEP}
+    return write_files(tmp_path, options, random_parameters(options))
+
+
+def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "imported"
+    told = sat("import-arctic", *files, "--output", output, *WEIGHTS).stdout.splitlines()
+    assert told == [
+        f"{output}: soft attention; LSTM of 13, words of 7, attention of 11; 23 words",
+        "For photos, it needs the authors' encoder: add --encoder-weights authors-1",
+    ]
+    card = (output / "README.md").read_text(encoding="utf-8")
+    assert "model.npz, a model of the authors' program (arctic-captions)" in card
+    assert small_encoder(seed=1).digest in card
+
+    for search in ((), ("--beam", "1"), ("--look", "likeliest"), ("--look", "sampled"), ("--sample",)):
+        sat("caption", photos, "--model", output, *WEIGHTS, *search, "--json", tmp_path / "made.json")
+        made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
+        assert len(made) == 3 and all(0 < b < 1 for caption in made for b in caption["gate"])
+
+    captioner = Captioner.from_pretrained(output, encoder_weights="authors-1")
+    photo = photos / "photo0.png"
+    told_caption = captioner.tell(photo, "word9 word5 unheard")
+    assert told_caption.attention is not None
+    pixels = captioner.encoder.preprocessing(captioner(photo).photo)
+    annotations = captioner.encoder.annotate(pixels[None])[0].numpy()
+    options = {**OPTIONS, **DEEP}
+    expected = arctic.tell(options, random_parameters(options), annotations, [9, 5, 1, 0])
+    assert told_caption.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)
+    np.testing.assert_allclose(told_caption.attention.reshape(3, -1), expected.alpha[:3], atol=1e-6)
+    assert captioner(photo, sampling=Sampling(captions=2), seed=3).words != []
+
+    pytest.importorskip("pycocoevalcap")
+    scores = ("evaluate", "--data", data, "--model", output, *WEIGHTS, "--json", tmp_path / "scores.json")
+    sat(*scores)
+    assert len(json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["results"]) == 4
+
+
+def test_without_its_encoder_it_says_what_photos_need(
+    files: Files, photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnamed = dataclasses.replace(EncoderRecord.of(small_encoder()), digest=None)  # VGG-19 has another grid
+    monkeypatch.setattr(conversion, "AUTHORS", unnamed)
+    output = tmp_path / "imported"
+    told = sat("import-arctic", *files, "--output", output).stdout
+    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in told
+    assert "the weights must be given for photos" in (output / "README.md").read_text(encoding="utf-8")
+    missing = (
+        "imported was imported without the encoder that it was trained on, and no other has its annotations: give the "
+        "weights of the authors' VGG-19 as --encoder-weights FILE"
+    )
+    assert missing in refused("caption", photos, "--model", output)
+    assert missing in refused("evaluate", "--data", data, "--model", output)
+    with pytest.raises(SatError, match="was imported without the encoder"):
+        Captioner.from_pretrained(output)
+    sat("caption", photos, "--model", output, *WEIGHTS)
+    start = ("train", data, "--attention", "soft", "--start-from", output, "--output", tmp_path / "more")
+    assert "import it again with --encoder-weights FILE" in refused(*start)
+
+
+def test_a_model_of_vgg_19_says_which_option_photos_need(tmp_path: Path) -> None:
+    options = {**OPTIONS, "ctx_dim": 512}
+    told = sat("import-arctic", *write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m")
+    assert told.stdout.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
+    assert Checkpoint.load(tmp_path / "m").encoder.grid == (14, 14)
+
+
+def test_another_encoder_is_refused_once_it_is_known(files: Files, photos: Path, tmp_path: Path) -> None:
+    sat("import-arctic", *files, "--output", tmp_path / "imported", *WEIGHTS)
+    for other in ((), ("--encoder-weights", "other-2")):
+        line = refused("caption", photos, "--model", tmp_path / "imported", *other)
+        assert "imported was trained on an encoder small whose weights have SHA-256" in line
+
+
+def test_words_without_ids_and_ids_without_words_are_counted(tmp_path: Path) -> None:
+    words = {"a": 2, "dog": 5, "rare": 23, "rarer": 24}
+    files = write_files(tmp_path, OPTIONS, random_parameters(OPTIONS), words)
+    told = sat("import-arctic", *files, "--output", tmp_path / "imported").stdout
+    assert f"2 words of {files.dictionary} have ids that the model lacks: they are unknown to it" in told
+    assert f"19 ids of the model have no word in {files.dictionary}: they are called <unused-ID>" in told
+    assert Checkpoint.load(tmp_path / "imported").vocabulary.words[2:6] == ("a", "<unused-3>", "<unused-4>", "dog")
+
+
+def test_mistakes_cost_one_line_and_leave_nothing(files: Files, model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "imported"
+    files.options.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    assert "instruction GLOBAL" in refused("import-arctic", *files, "--output", output)
+    files.options.write_bytes(arctic.python2_pickle({**OPTIONS, **DEEP, "n_layers_lstm": 2}))
+    assert "only models with one LSTM layer can be imported" in refused("import-arctic", *files, "--output", output)
+    files.options.write_bytes(arctic.python2_pickle(OPTIONS))
+    assert "takes annotations of 5 numbers" in refused("import-arctic", *files, "--output", output, *WEIGHTS)
+    assert "give the options that were saved with this model" in refused("import-arctic", *files, "--output", output)
+    assert not output.exists()
+    before = (model / "config.json").read_bytes()
+    assert "holds a model already: give another --output" in refused("import-arctic", *files, "--output", model)
+    assert (model / "config.json").read_bytes() == before
+    assert "Missing option '--output'" in refused("import-arctic", *files)
