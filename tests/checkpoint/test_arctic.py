@@ -110,7 +110,8 @@ def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
 def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does(tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
     assert checkpoint.decoder.config.attention == "hard"
-    assert checkpoint.decoding.look == "expectation" and checkpoint.decoding.beam == 5
+    decoding = checkpoint.decoding
+    assert decoding.look == "expectation" and decoding.beam == 5 and decoding.repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
     found = told_by(checkpoint, annotations, look=Likeliest())
     expected = arctic.tell(options, parameters, annotations[0], CAPTION, places="likeliest")

@@ -30,7 +30,7 @@ def main() -> None:
     """
 
 
-for command in (caption, train, evaluate, score, compare, report, features, models, import_arctic, serve, analyse):
+for command in (caption, train, evaluate, score, compare, report, features, models, serve, analyse, import_arctic):
     main.add_command(command)
 
 MOVED = {

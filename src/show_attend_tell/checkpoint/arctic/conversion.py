@@ -172,7 +172,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
 
     ``model`` is the .npz archive, ``options`` and ``dictionary`` are pickles. ``encoder`` is the one that gave the
     model's annotations; without it, it must be named whenever the model gets photos. The checkpoint decodes as the
-    program does: with a beam of 5 and without length normalisation, and hard attention too is read by expectation.
+    program does: beam 5, no length normalisation, repetitions allowed, and hard attention too is read by expectation.
     Raises `SatError` for files that are damaged or do not belong together, and for an encoder with another annotation
     size.
     """
@@ -190,7 +190,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
         decoder=decoder.eval(),
         vocabulary=words.vocabulary,
         encoder=AUTHORS if encoder is None else EncoderRecord.of(encoder),
-        decoding=Decoding(beam=5, look="expectation", length_normalisation=0.0),
+        decoding=Decoding(beam=5, look="expectation", length_normalisation=0.0, repetitions=True),
         training={
             "imported_from": f"{model.name}, a model of the authors' program (arctic-captions)",
             "words_left_out": words.left_out,
