@@ -24,7 +24,7 @@ Examples:
 
 @click.command(cls=Teaching, examples=EXAMPLES)
 def models() -> None:
-    """List the models that come with this package, and their scores."""
+    """List the models of this package, and their scores."""
     from show_attend_tell.checkpoint.card import score_lines
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
@@ -54,7 +54,7 @@ def models() -> None:
     "SHA-256 and refuses others. Without this option, the new model takes any that are named later.",
 )
 def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, encoder_weights: str | None) -> None:
-    """Turn a model of the paper's authors into a model for sat.
+    """Import a model of the authors' program.
 
     MODEL.npz, OPTIONS (MODEL.npz.pkl) and DICTIONARY (dictionary.pkl) are files of the authors' Theano program
     (arctic-captions). The new model gives the same probabilities and looks at the same places. Nothing in the files is
