@@ -56,7 +56,16 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
     value = record.get(key)
     if not isinstance(value, str):
         raise SatError(f"{where}: {key!r} must be a text, and is {shown(value)}")
-    return value
+    return whole(value, where)
+
+
+def whole(text: str, where: str) -> str:
+    """A text of a JSON file; raises `SatError` for one with half of a sign, which no file could hold again."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SatError(f"{where}: {brief(text)} holds half of a sign ({error.reason}): write the text again") from None
+    return text
 
 
 def number_of(record: dict[str, Any], key: str, where: str) -> int:

@@ -14,8 +14,8 @@ with Starting():
     from show_attend_tell.cli.caption import caption
     from show_attend_tell.cli.command import Commands, Moved
     from show_attend_tell.cli.compare import compare, report
+    from show_attend_tell.cli.data import data, features
     from show_attend_tell.cli.evaluate import evaluate, score
-    from show_attend_tell.cli.features import features
     from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve
     from show_attend_tell.cli.train import train
@@ -30,7 +30,8 @@ def main() -> None:
     """
 
 
-for command in (caption, train, evaluate, score, compare, report, features, models, serve, analyse, import_arctic):
+COMMANDS = (caption, data, train, evaluate, score, compare, report, features, models, serve, analyse, import_arctic)
+for command in COMMANDS:
     main.add_command(command)
 
 MOVED = {

@@ -223,7 +223,7 @@ with_encoder = _options(
 
 
 DATA_FILES = (  # what a data folder is read from
-    *("captions.csv", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
+    *("captions.*", "metadata.*", "*/metadata.*", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
     *("images/*", "text/*", "annotations/*"),
 )
 
@@ -247,8 +247,11 @@ def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str]] =
 
 def _is_data(file: Path, folder: Path) -> bool:
     """Whether a file is one that a data folder is read from."""
+    from show_attend_tell.data.photos import SUFFIXES
+
+    patterns = (*DATA_FILES, *(f"*{suffix}" for suffix in SUFFIXES))
     return file.is_relative_to(folder) and any(
-        fnmatch(file.relative_to(folder).as_posix(), pattern) for pattern in DATA_FILES
+        fnmatch(file.relative_to(folder).as_posix(), pattern) for pattern in patterns
     )
 
 

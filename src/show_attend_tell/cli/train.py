@@ -13,8 +13,9 @@ from show_attend_tell.cli.command import Teaching, cache_option, device_option, 
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
-DATA is a folder with a Karpathy split file (dataset*.json), the original Flickr token and split files, COCO's
-captions JSON, or a captions.csv of your own (photo,caption[,split]), and the photos in images/.
+DATA is a folder with the photos in images/ and one of these: captions.csv, .tsv or .jsonl of your own
+(photo,caption[,split]), a Hugging Face imagefolder's metadata, COCO's captions_*.json, a Karpathy split file
+(dataset*.json), or the original Flickr token and split files. See what it holds with: sat data DATA
 
 \b
 Examples:

@@ -14,7 +14,8 @@ References (`read_references`) are
    of each photo. An empty line is not a reference.
 
 Where a photo is named by a number, this is COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines
-are named by their number, from 1. Of the JSON files at most five references a photo count, as in the paper.
+are named by their number, from 1. At most five references a photo of Flickr8k, Flickr30k and COCO count, as in the
+paper.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from show_attend_tell.data.datasets import REFERENCES, coco_photos, karpathy_photos
+from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
 from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, list_of_objects, read_json, read_object, read_text, shown, some, text_of
@@ -78,15 +79,17 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     content = read_object(file)
     if "annotations" in content:
         (listed, _), name, known = coco_photos(file), file.stem, None
+        papers = papers_coco(file)
         chosen = listed
     else:
         listed, name = karpathy_photos(file)
+        papers = name in PAPERS
         chosen, known = [photo for photo in listed if photo.split == split], split
         if not chosen:
-            splits = sorted({photo.split for photo in listed})
+            splits = sorted({photo.split or "" for photo in listed})
             raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
     for photo in chosen:
-        spoken = [caption for caption in photo.captions if caption[0]][:REFERENCES]
+        spoken = [caption for caption in photo.captions if caption[0]][: REFERENCES if papers else None]
         if spoken:
             texts.setdefault(photo.name, [raw if tokens == "ptb" else " ".join(words) for words, raw in spoken])
     if not texts:

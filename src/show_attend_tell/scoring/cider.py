@@ -10,7 +10,6 @@ The score is ten times the mean over n and over the references.
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -21,6 +20,7 @@ from show_attend_tell.errors import SatError
 LONGEST = 4  # words of an n-gram
 SIGMA = 6.0  # of the Gaussian on the difference of lengths
 PADDING = -1  # what stands behind the last word of a caption
+TOGETHER = 1 << 24  # pairs of positions in captions and references that are compared at once
 LARGEST = 50_000  # words of a vocabulary whose n-grams have numbers of 63 bits
 
 
@@ -47,11 +47,13 @@ class CiderD:
         """
         if not any(map(len, documents)):
             raise SatError("there are no references to count n-grams in")
-        words = padded(list(chain.from_iterable(documents)))
+        # all references in one row, with padding between them: none is padded to the length of the longest
+        words = torch.tensor([word for references in documents for each in references for word in (*each, PADDING)])
         if words.max() >= LARGEST:
             raise SatError(f"the word id {int(words.max())} is too large: give ids below {LARGEST:,}")
         owners = torch.repeat_interleave(
-            torch.arange(len(documents)), torch.tensor([len(references) for references in documents])
+            torch.arange(len(documents)),
+            torch.tensor([sum(len(each) + 1 for each in references) for references in documents]),
         )
         self.log_documents = math.log(len(documents))
         self.known: list[Tensor] = []  # the numbers of the n-grams (U,), in order, for each n
@@ -60,20 +62,33 @@ class CiderD:
             numbers = ngram_numbers(words, n)
             there = numbers >= 0
             known, found = torch.unique(numbers[there], return_inverse=True)
-            photos = owners[:, None].expand_as(numbers)[there]
-            pairs = photos * max(1, len(known)) + found
+            pairs = owners[there] * max(1, len(known)) + found
             once: Tensor = torch.unique(pairs)  # an n-gram of a photo counts once
             frequencies = torch.bincount(once % max(1, len(known)), minlength=len(known))
             self.known.append(known)
             self.log_frequencies.append(frequencies.double().log())
 
-    def __call__(self, captions: Tensor, references: Tensor) -> Tensor:
-        """The scores (B, P), 0 to 10, of captions (B, P, C) against their photos' references (B, R, S).
+    def __call__(self, captions: Tensor, references: Sequence[Tensor]) -> Tensor:
+        """The scores (B, P), 0 to 10, of captions (B, P, C) against their photos' references, each (R, S).
 
-        Both hold word ids, and `PADDING` behind the last word. A reference without words is not counted.
+        R and S differ from photo to photo. Captions and references hold word ids, and `PADDING` behind the last word. A
+        reference without words is not counted.
         """
-        device = captions.device
-        captions, references = captions.cpu(), references.cpu()
+        said, start, parts = captions.cpu(), 0, []
+        while start < len(said):  # as many photos together as memory allows, at least one
+            end, largest, (_, P, C) = start, 0, said.shape
+            while end < len(said):
+                R, S = references[end].shape
+                largest = max(largest, R * S * max(S, P * C))
+                if end > start and (end + 1 - start) * largest > TOGETHER:
+                    break
+                end += 1
+            parts.append(self._scores(said[start:end], _stacked(references[start:end])))
+            start = end
+        return torch.cat(parts).float().to(captions.device)
+
+    def _scores(self, captions: Tensor, references: Tensor) -> Tensor:
+        """The scores (B, P) of captions (B, P, C) against references (B, R, S)."""
         there = (references >= 0).any(-1)  # (B, R)
         lengths = ((captions >= 0).sum(-1) - 1).clamp_min(0)[:, :, None]  # counted in pairs, as pycocoevalcap does
         others = ((references >= 0).sum(-1) - 1).clamp_min(0)[:, None]
@@ -91,7 +106,7 @@ class CiderD:
             total = total + torch.where(norms > 0, product / norms.clamp_min(1e-300), 0.0)
         total = total / LONGEST * torch.exp(-((lengths - others).double() ** 2) / (2 * SIGMA**2))
         mean = (total * there[:, None]).sum(-1) / there.sum(-1).clamp_min(1)[:, None]
-        return (10 * mean).float().to(device)
+        return 10 * mean
 
     def _ngrams(self, words: Tensor, n: int) -> _NGrams:
         """The n-grams of captions (..., C)."""
@@ -116,12 +131,7 @@ def cider(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
     numbers: dict[str, int] = {}
     ids = [[[numbers.setdefault(word, len(numbers)) for word in words] for words in choices] for choices in references]
     said = padded([[numbers.setdefault(word, len(numbers)) for word in words] for words in captions])
-    longest = max([1, *(len(words) for choices in ids for words in choices)])
-    wanted = torch.full((len(ids), max(map(len, ids)), longest), PADDING)
-    for row, choices in enumerate(ids):
-        those = padded(choices)
-        wanted[row, : those.shape[0], : those.shape[1]] = those
-    return float(100 * CiderD(ids)(said[:, None], wanted).double().mean())
+    return float(100 * CiderD(ids)(said[:, None], [padded(choices) for choices in ids]).double().mean())
 
 
 def ngram_numbers(words: Tensor, n: int) -> Tensor:
@@ -137,6 +147,15 @@ def _counts(numbers: Tensor) -> Tensor:
     there = numbers >= 0
     equal: Tensor = (numbers[..., :, None] == numbers[..., None, :]) & there[..., None]
     return equal.sum(-1)
+
+
+def _stacked(references: Sequence[Tensor]) -> Tensor:
+    """The references of several photos, each (R, S), as one tensor (B, R, S), padded to the most and the longest."""
+    most, longest = (max(each.shape[dim] for each in references) for dim in (0, 1))
+    result = torch.full((len(references), most, longest), PADDING)
+    for row, each in enumerate(references):
+        result[row, : each.shape[0], : each.shape[1]] = each
+    return result
 
 
 def padded(captions: Sequence[Sequence[int]]) -> Tensor:

@@ -70,12 +70,7 @@ class CaptionRewards:
         self.names = list(by_photo)
         self.numbers = [len(words) for _, words in captions]
         self.cider = CiderD(list(by_photo.values()))
-        most, every = max(map(len, by_photo.values())), padded([words for said in by_photo.values() for words in said])
-        self.references = torch.full((len(by_photo), most, every.shape[1]), PADDING)
-        start = 0
-        for photo, said in enumerate(by_photo.values()):
-            self.references[photo, : len(said)] = every[start : start + len(said)]
-            start += len(said)
+        self.references = [padded(said) for said in by_photo.values()]  # (R, S) of each photo
 
     def batches(self, size: int, seed: int) -> list[list[int]]:
         """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once."""
@@ -95,7 +90,7 @@ class CaptionRewards:
     def rewards(self, drawn: Drawn, photos: Sequence[int]) -> Tensor:
         """CIDEr-D (B, P), 0 to 10, of captions drawn of photos, the end token counted as a word."""
         words = drawn.words.masked_fill(behind(drawn), PADDING)
-        return self.cider(words, self.references[list(photos)])
+        return self.cider(words, [self.references[photo] for photo in photos])
 
     def loss(
         self,

@@ -1,0 +1,218 @@
+"""`sat data` and `sat features`: a data folder looked at before training, and its photos encoded once."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    check_targets,
+    device_option,
+    gave,
+    json_option,
+    with_encoder,
+)
+from show_attend_tell.files import brief, count, some
+
+DATA_EXAMPLES = """
+\b
+Examples:
+  sat data products/
+  sat data products/ --json report.json
+  sat data products/ --encoder facebook/dinov2-small
+"""
+SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has all
+
+
+@click.command(cls=Teaching, examples=DATA_EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@with_encoder
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
+@json_option("the whole report")
+@device_option
+def data(
+    data: Path,
+    encoder: str,
+    encoder_weights: str | None,
+    geometry: Any,
+    restval: bool,
+    json_file: str | None,
+    device: str,
+) -> None:
+    """Look at a data set before training, and say what a training would do.
+
+    Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
+    time and disk from rates measured on a handful of photos. Ctrl-C stops the opening of photos and goes on.
+    """
+    from show_attend_tell.analysis.estimate import estimate
+    from show_attend_tell.checkpoint.find import SHIPPED
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.data.inspection import inspect, without_captions
+    from show_attend_tell.data.vocabulary import Vocabulary
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.training.presets import preset
+    from show_attend_tell.vision.encoder import load_encoder
+
+    check_targets(json_file, read=[data])
+    chosen = pick_device(device)
+    dataset = read_dataset(data, restval=restval)
+    config = preset("flickr8k", "soft")
+    train = [words for example in dataset.split("train") for words in example.captions]
+    vocabulary = Vocabulary.build(train, minimum_count=config.minimum_count, size=config.vocabulary_size)
+    english = set(Vocabulary.load(SHIPPED / "flickr8k-soft" / "vocabulary.json").words)
+    found = inspect(dataset, vocabulary, english=english, longest=config.max_length)
+    alone = without_captions(dataset)
+    say = (lambda text: None) if json_file == "-" else click.echo
+
+    say(f"{data}: {', '.join(dataset.report.sources)}")
+    for line in (*dataset.report.lines(), *in_words(found)):
+        say(line)
+    if alone:
+        say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
+    opened, problems = open_all([example.photo for example in dataset.examples])
+    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {len(problems):,} of them cannot be read")
+    for photo, why in list(problems.items())[:SHOWN]:
+        say(f"  {photo}: {why}")
+    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
+    takes = estimate(dataset, config, network, vocabulary)
+    say(
+        f"a training takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
+        f"{duration(takes.training)} for {count(takes.updates, 'update')}, {duration(takes.decoding)} to choose how to "
+        f"decode; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
+    )
+    command = f"sat train {data} --attention soft --output {dataset.name}-model"
+    gave(
+        json_file,
+        json.dumps(
+            {
+                "data": str(data),
+                **dataclasses.asdict(dataset.report),
+                **dataclasses.asdict(found),
+                "without_captions": [str(photo) for photo in alone],
+                "opened": opened,
+                "unreadable": problems,
+                "estimate": dataclasses.asdict(takes),
+                "next": command,
+            },
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n",
+    )
+    say(f"Next: {command}")
+
+
+def in_words(found: Any) -> list[str]:
+    """What captions are like, as lines."""
+    from show_attend_tell.data import inspection
+
+    shortest, low, middle, high, longest = found.lengths
+    lines = [
+        f"captions: {shortest} to {longest} words, half of them {low} to {high}, the middle one {middle}",
+        f"vocabulary: {found.words:,} different words in train, {found.once:,} of them once; {found.learnt:,} are "
+        "learnt",
+    ]
+    if found.coverage is not None:
+        unknown = f"; not: {some(found.not_covered)}" if found.not_covered else ""
+        lines.append(f"coverage: {100 * found.coverage:.1f} % of the words of val captions are learnt{unknown}")
+    language = f"{100 * found.english:.0f} % of the words are English words that flickr8k-soft knows"
+    if found.script == "Latin":
+        verdict = "English" if found.is_english else "not English"
+        lines.append(f"language: {language}, so {verdict} (from {100 * inspection.ENGLISH:.0f} % on it counts as such)")
+    else:
+        lines.append(f"language: {found.script or 'unknown'} script")
+    rules = (
+        (found.very_long, "longer than the model can say"),
+        (
+            found.other_language,
+            "of another script than most; or, by their share of English words, not of the language of the rest",
+        ),
+    )
+    for odd, what in rules:
+        if odd:
+            lines.append(f"to look at: {count(len(odd), 'caption')} {what}")
+            lines += [f"  {each.photo} ({each.why}): {brief(each.caption)}" for each in odd[:SHOWN]]
+    return lines
+
+
+def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
+    """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it."""
+    from show_attend_tell.vision.reading import unreadable
+
+    opened, problems = 0, {}
+    try:
+        with tqdm(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
+            for photo, problem in zip(photos, unreadable(photos), strict=False):
+                opened += 1
+                bar.update()
+                if problem is not None:
+                    problems[str(photo)] = problem
+    except KeyboardInterrupt:
+        click.echo("stopped opening photos", err=True)
+    return opened, problems
+
+
+def duration(seconds: float) -> str:
+    """A time in words: 45 s, 12 min, 3.5 h."""
+    from show_attend_tell.training.run import duration
+
+    return duration(seconds)
+
+
+FEATURES_EXAMPLES = """
+\b
+Examples:
+  sat features flickr8k/ --geometry squash
+  sat features products/ --flipped --crops 2
+"""
+
+
+@click.command(cls=Teaching, examples=FEATURES_EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@with_encoder
+@click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
+@click.option(
+    "--crops",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Number of random crops of each training photo that are encoded too.",
+)
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
+@cache_option
+@device_option
+def features(
+    data: Path,
+    encoder: str,
+    encoder_weights: str | None,
+    geometry: Any,
+    flipped: bool,
+    crops: int,
+    restval: bool,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Encode the photos of a data set once.
+
+    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on.
+    """
+    from show_attend_tell.data.datasets import SPLITS, read_dataset
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.training.config import TrainingConfig
+    from show_attend_tell.vision.encoder import load_encoder
+    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.vision.sources import cached
+
+    dataset = read_dataset(data, restval=restval)
+    for line in dataset.report.lines():
+        click.echo(line)
+    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
+    store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
+    for view in TrainingConfig(flipped=flipped, crops=crops).views:
+        cached(dataset, network, cache or default_cache(), splits=("train",), view=view)
+    click.echo(f"{len(store):,} photos are encoded in {store.folder}")

@@ -1,0 +1,86 @@
+"""Photos, their captions and their splits, read from a folder in the form in which people have them.
+
+`read_dataset(folder)` takes the first of these that the folder holds:
+
+1. Karpathy's split file: ``dataset_flickr8k.json`` or any other ``dataset*.json`` of that form (`karpathy`).
+2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
+3. COCO's captions: any ``captions_*.json``, in the folder or in ``annotations/`` (`coco`).
+4. A table: ``captions.csv``, ``captions.tsv`` or ``captions.jsonl`` (`tables`).
+5. A Hugging Face imagefolder: ``metadata.csv``, ``metadata.tsv`` or ``metadata.jsonl``, in the folder or in its
+   sub-folders ``train``, ``val`` and ``test`` (`tables`).
+
+Photos are looked for in ``images/`` below the folder, then in the folder itself. COCO's are also looked for in
+``train2014/`` and ``val2014/`` of both. The files cannot name a photo outside of these folders, but a link in them may
+lead elsewhere.
+
+The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
+captions a photo. All other data are *own data*: every caption counts, splits that are not named are dealt
+(`splits.deal`), and no photo is in two splits, nor an exact copy of it.
+"""
+
+import os
+from pathlib import Path
+
+from show_attend_tell.data.datasets.coco import coco_photos, papers_coco, read_coco
+from show_attend_tell.data.datasets.dataset import (
+    PAPERS,
+    REFERENCES,
+    SPLITS,
+    DataReport,
+    Dataset,
+    Example,
+    NoCaptions,
+)
+from show_attend_tell.data.datasets.flickr import read_flickr
+from show_attend_tell.data.datasets.karpathy import karpathy_photos, read_karpathy
+from show_attend_tell.data.datasets.listing import assemble
+from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
+from show_attend_tell.errors import SatError
+
+__all__ = [
+    "PAPERS",
+    "REFERENCES",
+    "SPLITS",
+    "DataReport",
+    "Dataset",
+    "Example",
+    "NoCaptions",
+    "coco_photos",
+    "karpathy_photos",
+    "papers_coco",
+    "read_dataset",
+]
+
+
+def read_dataset(
+    folder: str | os.PathLike[str], *, restval: bool = False, images: str | os.PathLike[str] | None = None
+) -> Dataset:
+    """Read the photos, captions and splits of a folder in any of the forms that the module describes.
+
+    `restval` adds COCO's split of that name to train, as many do and the paper did not; `images` is the
+    folder of the photos where they are not below `folder`. Photos are found by name and not opened; only files of the
+    same size are compared, to find copies.
+
+    What is left out is counted in `Dataset.report`: a photo that is missing in train or has no split yet, a photo that
+    is listed twice or without captions, a copy of a photo of another split, an empty caption, and captions beyond five
+    of the paper's data sets. Raises SatError for what would make a score wrong (a missing val or test photo, a photo in
+    two splits), for a photo outside of the folder, for a damaged file (naming file and place), and for a folder with
+    nothing recognised in it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
+    if images is not None and not Path(images).is_dir():
+        raise SatError(f"{images} is not a folder; give the folder of the photos")
+    listing = None
+    for read in (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder):
+        listing = listing or read(folder)
+    if listing is None:
+        raise NoCaptions(
+            f"{folder} holds no captions that can be read; looked for dataset*.json (Karpathy's split file), "
+            "Flickr8k.token.txt or results_20130124.token (there and in text/), captions_*.json (COCO's form, there "
+            "and in annotations/), captions.csv, captions.tsv or captions.jsonl, and metadata.csv or metadata.jsonl "
+            "(there and in train/, val/ and test/)"
+        )
+    roots = [folder / "images", folder] if images is None else [Path(images)]
+    return assemble(listing, folder, roots, restval=restval)

@@ -1,0 +1,77 @@
+"""COCO's caption files: any ``captions_*.json``, in the folder or in ``annotations/``.
+
+What comes after ``captions_`` names the split: ``captions_train2014.json`` is train and ``captions_val.json`` val.
+Files of other names (``captions_products.json``) have no splits. ``captions_train2014.json`` and
+``captions_val2014.json``, and those of 2017, are the paper's COCO.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import list_of_objects, number_of, read_object, some, text_of
+
+PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
+
+
+def read_coco(folder: Path) -> Listing | None:
+    """What COCO's caption files in a folder list; None where there are none."""
+    for place in (folder, folder / "annotations"):
+        files = sorted(place.glob("captions_*.json"))
+        if files:
+            break
+    else:
+        return None
+    splits = {file: split_of(file) for file in files}
+    with_split, without = ([file.name for file in files if bool(splits[file]) is named] for named in (True, False))
+    if with_split and without:
+        raise SatError(
+            f"{place} holds {some(with_split)}, whose names say train, val or test, and {some(without)}, whose names "
+            "do not: keep those that are meant, or rename"
+        )
+    if len(set(splits.values())) < len(files) and with_split:
+        raise SatError(f"{place} holds several files of one split ({some(with_split)}); keep the one that is meant")
+    photos: list[Listed] = []
+    strays: Counter[str] = Counter()
+    for file in sorted(files, key=lambda file: ("train", "val", "test", None).index(splits[file])):
+        listed, without_photo = coco_photos(file, splits[file])
+        photos += listed
+        strays += without_photo
+    papers = all(papers_coco(file) for file in files)
+    return Listing("coco" if papers else folder.resolve().name, files, photos, strays, own=not papers)
+
+
+def papers_coco(file: Path) -> bool:
+    """Whether a file is one of those with which the COCO data set comes, by its name."""
+    return PAPERS_FILES.fullmatch(file.name) is not None
+
+
+def split_of(file: Path) -> str | None:
+    """The split that a file's name says, None for another name."""
+    return SPLIT_NAMES.get(file.stem.removeprefix("captions_").rstrip("0123456789").strip("_-").lower())
+
+
+def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Counter[str]]:
+    """What one of COCO's caption files lists, and the captions for each photo that it does not list; raises `SatError`
+    for a damaged file."""
+    content = read_object(file)
+    photos: list[Listed] = []
+    by_id: dict[int, Listed] = {}
+    strays: Counter[str] = Counter()
+    subfolder = file.stem.removeprefix("captions_")  # "train2014"
+    for index, image in enumerate(list_of_objects(content, "images", str(file))):
+        where = f"{file}: images[{index}]"
+        name, number = text_of(image, "file_name", where), number_of(image, "id", where)
+        by_id[number] = Listed(name, split, subfolder, [], number)
+        photos.append(by_id[number])
+    for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
+        where = f"{file}: annotations[{index}]"
+        raw, image_id = text_of(annotation, "caption", where), number_of(annotation, "image_id", where)
+        if image_id in by_id:
+            by_id[image_id].captions.append((tuple(tokenise(raw)), raw.strip()))
+        else:
+            strays[f"id {image_id}"] += 1
+    return photos, strays

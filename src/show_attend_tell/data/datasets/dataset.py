@@ -1,0 +1,106 @@
+"""What reading a data folder gives: photos with captions in splits, and a report of what was counted and left out."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, some
+
+SPLITS = ("train", "val", "test")
+REFERENCES = 5  # captions kept per photo of the paper's data sets (sec. 5.1)
+PAPERS = ("flickr8k", "flickr30k", "coco")  # the paper's data sets
+
+
+class NoCaptions(SatError):
+    """A folder in which there is no file of captions."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One photo with its captions, as words and as they were written."""
+
+    name: str  # the photo's file name (for own data with its subfolder), unique in the data set
+    photo: Path
+    split: str
+    captions: tuple[tuple[str, ...], ...]
+    raw: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What was read, and everything that was put right or left out on the way."""
+
+    photos: dict[str, int]  # per split
+    captions: dict[str, int]  # per split
+    missing_photos: tuple[str, ...] = ()  # in train or to be dealt, left out; elsewhere a missing photo is refused
+    duplicate_photos: tuple[str, ...] = ()  # listed again in the same split; the first listing counts
+    copied_photos: tuple[str, ...] = ()  # exact copies of photos of another split; left out
+    captionless_photos: tuple[str, ...] = ()  # left out
+    stray_photos: tuple[str, ...] = ()  # captions name them, no split does; left out
+    stray_captions: int = 0
+    empty_captions: int = 0  # left out
+    duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
+    extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
+    other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
+    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash, because the files do not name them
+    sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
+    notes: tuple[str, ...] = ()  # how the files were read, where a person should know
+
+    def lines(self) -> list[str]:
+        """Give the report as lines of text, to be printed before training starts."""
+        lines = [
+            f"{split}: {count(self.photos[split], 'photo')}, {count(self.captions[split], 'caption')}"
+            for split in self.photos
+        ]
+        lines += self.notes
+        if "train" in self.dealt:
+            lines.append(
+                f"the files name no splits: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
+                "test at least a tenth, up to ten photos)"
+            )
+        elif self.dealt:
+            lines.append(f"the files name no {' and no '.join(self.dealt)}: photos of train are dealt to it by name")
+        for split, photos in self.other_splits.items():
+            lines.append(f"left out: {count(photos, 'photo')} of the split {split!r}")
+        for names, what in (
+            (self.missing_photos, "not found" if "train" in self.dealt else "not found, in train"),
+            (self.captionless_photos, "without a caption"),
+            (self.duplicate_photos, "listed twice (the first listing is kept)"),
+            (self.copied_photos, "whose exact copy is in another split"),
+        ):
+            if names:
+                lines.append(f"left out: {count(len(names), 'photo')} {what}: {some(names)}")
+        if self.stray_captions:
+            lines.append(
+                f"left out: {count(self.stray_captions, 'caption')} of "
+                f"{count(len(self.stray_photos), 'photo')} in no split: {some(self.stray_photos)}"
+            )
+        if self.empty_captions:
+            lines.append(f"left out: {count(self.empty_captions, 'caption')} without a word")
+        if self.extra_references:
+            lines.append(f"left out: {count(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+        if self.duplicate_captions:
+            lines.append(f"kept: {count(self.duplicate_captions, 'caption')} that the same photo has twice")
+        return lines
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Photos with captions, in splits; `report` says what was counted and left out while reading."""
+
+    name: str
+    folder: Path
+    examples: tuple[Example, ...]
+    report: DataReport
+    own: bool = True  # not one of the paper's data sets
+
+    def split(self, name: str) -> tuple[Example, ...]:
+        """Give the examples of one split in the file's order; raises SatError where there are none."""
+        examples = tuple(example for example in self.examples if example.split == name)
+        if not examples:
+            known = ", ".join(split for split, photos in self.report.photos.items() if photos)
+            hint = " (a table chooses in a column named split)" if self.own else ""
+            if name in self.report.dealt:
+                hint = " (it is dealt where there are enough different photos)"
+            raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
+        return examples

@@ -1,0 +1,56 @@
+"""The authors' own Flickr files.
+
+They are in the folder or in ``text/`` below it: ``Flickr8k.token.txt`` with ``Flickr_8k.trainImages.txt``,
+``Flickr_8k.devImages.txt`` and ``Flickr_8k.testImages.txt``, or ``results_20130124.token`` with the same three lists
+named ``Flickr_30k.…``. A caption line is ``PHOTO#NUMBER<tab>CAPTION``. "dev" is called val here.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_lines, shown, some
+
+FILES = (
+    ("flickr8k", "Flickr8k.token.txt", "Flickr_8k"),
+    ("flickr30k", "results_20130124.token", "Flickr_30k"),
+)
+LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
+
+
+def read_flickr(folder: Path) -> Listing | None:
+    """What the Flickr files in a folder list; None where there are none."""
+    for name, token_file, prefix in FILES:
+        for place in (folder, folder / "text"):
+            if (place / token_file).is_file():
+                return _read_files(name, place / token_file, prefix)
+    return None
+
+
+def _read_files(name: str, file: Path, prefix: str) -> Listing:
+    captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for number, line in enumerate(read_lines(file), start=1):
+        key, tab, raw = line.partition("\t")
+        photo, hash_sign, _ = key.rpartition("#")
+        if not (tab and hash_sign and photo):
+            raise SatError(f"{file}: line {number} must be PHOTO#NUMBER<tab>CAPTION, and is {shown(line)}")
+        captions.setdefault(photo, []).append((tuple(tokenise(raw)), raw.strip()))
+    lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
+    if not any(path.is_file() for path in lists.values()):
+        raise SatError(
+            f"{file} comes without its splits: put {some([path.name for path in lists.values()])} "
+            f"beside it, or Karpathy's dataset_{name}.json into the data folder"
+        )
+    photos = [
+        Listed(photo.strip(), split, "", captions.get(photo.strip(), []))
+        for split, path in lists.items()
+        if path.is_file()
+        for photo in read_lines(path)
+        if photo.strip()
+    ]
+    listed = {photo.name for photo in photos}
+    strays = Counter({photo: len(texts) for photo, texts in captions.items() if photo not in listed})
+    sources = [file, *(path for path in lists.values() if path.is_file())]
+    return Listing(name, sources, photos, strays, own=False)

@@ -1,0 +1,54 @@
+"""Karpathy's split files: photos, splits, and captions as text and as tokens.
+
+The file is ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json`` or any other ``dataset*.json``
+of that form: ``{"dataset": NAME, "images": [{"filename", "split", "filepath" (COCO's subfolder, optional),
+"sentences": [{"tokens", "raw"}]}]}``. Its tokens are used as they are. COCO's split ``restval`` joins train only when
+asked for.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.data.datasets.dataset import PAPERS
+from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import list_of_objects, number_of, read_object, shown, some, text_of
+
+
+def read_karpathy(folder: Path) -> Listing | None:
+    """What Karpathy's split file in a folder lists; None where there is none."""
+    files = sorted(folder.glob("dataset*.json"))
+    if not files:
+        return None
+    if len(files) > 1:
+        raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
+    photos, name = karpathy_photos(files[0])
+    return Listing(name, files, photos, own=name not in PAPERS)
+
+
+def karpathy_photos(file: Path) -> tuple[list[Listed], str]:
+    """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file."""
+    content = read_object(file)
+    photos = []
+    for index, image in enumerate(list_of_objects(content, "images", str(file))):
+        where = f"{file}: images[{index}]"
+        sentences = [
+            _karpathy_caption(sentence, f"{where}.sentences[{number}]")
+            for number, sentence in enumerate(list_of_objects(image, "sentences", where))
+        ]
+        subfolder = text_of(image, "filepath", where) if "filepath" in image else ""
+        number = next((number_of(image, key, where) for key in ("cocoid", "imgid") if key in image), None)
+        photo, split = text_of(image, "filename", where), text_of(image, "split", where)
+        photos.append(Listed(photo, split, subfolder, sentences, number))
+    name = content.get("dataset")
+    if not isinstance(name, str) or not name:
+        name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
+    return photos, name
+
+
+def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:
+    tokens = sentence.get("tokens")
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise SatError(f"{where}: 'tokens' must be a list of words, and is {shown(tokens)}")
+    words = tuple(token for token in tokens if token.strip())
+    return words, text_of(sentence, "raw", where) if "raw" in sentence else " ".join(words)

@@ -1,0 +1,196 @@
+"""From what a data file lists to a data set: photos are found, splits dealt, and everything left out is counted."""
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from show_attend_tell.data.datasets import splits
+from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief, count, some
+
+SPLIT_NAMES = {
+    **{name: name for name in SPLITS},
+    **{"training": "train", "dev": "val", "valid": "val", "validation": "val", "testing": "test"},
+}
+
+
+@dataclass
+class Listed:
+    """A photo as a file lists it: nothing checked yet but the form."""
+
+    name: str
+    split: str | None  # None: it is to be dealt
+    subfolder: str  # of the folders of photos, where it is looked for first
+    captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
+    number: int | None = None  # by which results files name it, where the file gives one
+
+
+@dataclass
+class Listing:
+    """What the files of a data set list."""
+
+    name: str
+    sources: list[Path]  # the files; the first is named in messages
+    photos: list[Listed]
+    strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
+    notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
+    own: bool = True  # not one of the paper's data sets
+
+
+def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
+    """Check what a file lists, find its photos, deal splits that are missing, and count what is left out."""
+    source = listing.sources[0]
+    found = _Photos(roots)
+    kept: dict[str, tuple[Listed, Path, list[tuple[tuple[str, ...], str]]]] = {}
+    split_of: dict[str, str | None] = {}
+    name_of: dict[Path, str] = {}
+    duplicates: list[str] = []
+    missing: dict[str | None, list[str]] = {split: [] for split in (*SPLITS, None)}
+    captionless: list[str] = []
+    counts: Counter[str] = Counter()
+    other_splits: Counter[str] = Counter()
+    for listed in listing.photos:
+        check_inside(source, listed)
+        split = "train" if restval and listed.split == "restval" else SPLIT_NAMES.get(listed.split or "")
+        if split is None and listed.split is not None:
+            other_splits[listed.split] += 1
+            continue
+        if listed.name in split_of:
+            if split_of[listed.name] != split:
+                raise SatError(
+                    f"{source}: the photo {listed.name!r} is in two splits, {split_of[listed.name]} "
+                    f"and {split}; a score would be wrong: take it out of one"
+                )
+            duplicates.append(listed.name)
+            continue
+        split_of[listed.name] = split
+
+        spoken = [caption for caption in listed.captions if caption[0]]
+        captions = spoken if listing.own else spoken[:REFERENCES]
+        counts["empty"] += len(listed.captions) - len(spoken)
+        counts["extra"] += len(spoken) - len(captions)
+        counts["duplicate"] += len(captions) - len({words for words, _ in captions})
+        photo = found.find(listed)
+        if not captions:
+            captionless.append(listed.name)
+        elif photo is None:
+            missing[split].append(listed.name)
+        else:
+            if (other := name_of.setdefault(photo, listed.name)) != listed.name:
+                raise SatError(
+                    f"{source}: {other!r} and {listed.name!r} are one photo, {photo}; a score would be wrong: "
+                    "give it one name"
+                )
+            kept[listed.name] = listed, photo, captions
+
+    places = ", ".join(str(root) for root in roots)
+    if not kept:
+        named = ", ".join(sorted({listed.split or "none" for listed in listing.photos}))
+        raise SatError(
+            f"{source} lists {count(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
+            f"without a caption, {sum(map(len, missing.values()))} not found in {places}; their splits: "
+            f"{named or 'none'}"
+        )
+    for name in ("val", "test"):
+        if missing[name]:
+            raise SatError(
+                f"{count(len(missing[name]), 'photo')} of the split {name} not found in {places}: "
+                f"{some(missing[name])}; a score without them is not the split's: put them there"
+            )
+    dealt, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
+    examples = [
+        Example(name, photo, final[name], *zip(*captions, strict=True))
+        for name, (_, photo, captions) in kept.items()
+        if name not in copied
+    ]
+    photos = Counter(example.split for example in examples)
+    captions_per_split: Counter[str] = Counter()
+    for example in examples:
+        captions_per_split[example.split] += len(example.captions)
+    report = DataReport(
+        photos={split: photos[split] for split in SPLITS},
+        captions={split: captions_per_split[split] for split in SPLITS},
+        missing_photos=tuple(missing["train"] + missing[None]),
+        duplicate_photos=tuple(duplicates),
+        copied_photos=tuple(name for name in kept if name in copied),
+        captionless_photos=tuple(captionless),
+        stray_photos=tuple(listing.strays),
+        stray_captions=listing.strays.total(),
+        empty_captions=counts["empty"],
+        duplicate_captions=counts["duplicate"],
+        extra_references=counts["extra"],
+        other_splits=dict(other_splits),
+        dealt=dealt,
+        sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
+        notes=tuple(listing.notes),
+    )
+    return Dataset(listing.name, folder, tuple(examples), report, own=listing.own)
+
+
+def _final_splits(
+    listing: Listing, named: dict[str, str | None], name_of: dict[Path, str]
+) -> tuple[tuple[str, ...], dict[str, str], set[str]]:
+    """The splits that are dealt, the split of each photo by its name, and copies of photos of other splits.
+
+    Those of the paper's data sets stay as they are.
+    """
+    final = {name: split for name, split in named.items() if split is not None}
+    if not listing.own:
+        return (), final, set()
+    groups = splits.with_copies({name: photo for photo, name in name_of.items()})
+    have = set(named.values())
+    if None in have or have == {"train"}:
+        return SPLITS, splits.deal(groups), set()
+    copied = splits.copies_elsewhere(groups, final)
+    if have == {"train", "test"}:
+        among = [[name for name in group if final[name] == "train" and name not in copied] for group in groups]
+        final |= splits.deal([group for group in among if group], splits=("train", "val"))
+        return ("val",), final, copied
+    return (), final, copied
+
+
+def check_inside(source: Path, listed: Listed) -> None:
+    """Raise `SatError` for a photo whose path is not one below the data folder."""
+    for part in (listed.subfolder, listed.name):
+        path = PurePosixPath(part.replace("\\", "/"))
+        if path.is_absolute() or PureWindowsPath(part).drive or ".." in path.parts or "\0" in part:
+            raise SatError(
+                f"{source}: the photo {brief(part)} is not below the data folder; give its path from there (a link in "
+                "the folder may lead elsewhere)"
+            )
+
+
+class _Photos:
+    """Finds photos by one listing of each folder: a query per photo takes minutes on a network disk."""
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._roots = list(roots)
+        self._files: dict[Path, dict[str, str]] = {}
+
+    def find(self, listed: Listed) -> Path | None:
+        for root in self._roots:
+            for path in dict.fromkeys((root / listed.subfolder / listed.name, root / listed.name)):
+                files = self._list(path.parent)
+                if name := files.get(path.name) or files.get(_composed(path.name)):
+                    return path.with_name(name)
+        return None
+
+    def _list(self, folder: Path) -> dict[str, str]:
+        """The files of a folder, by their names and by their names with composed letters."""
+        if folder not in self._files:
+            try:
+                with os.scandir(folder) as entries:
+                    names = [entry.name for entry in entries if entry.is_file()]
+            except (OSError, ValueError):
+                names = []
+            self._files[folder] = {_composed(name): name for name in names} | {name: name for name in names}
+        return self._files[folder]
+
+
+def _composed(name: str) -> str:
+    """A file's name with each letter and its accents as one sign: macOS writes them as two, and spreadsheets as one."""
+    return unicodedata.normalize("NFC", name)

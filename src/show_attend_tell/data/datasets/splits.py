@@ -1,0 +1,96 @@
+"""Splits of own data: photos are dealt to train, val and test by name, and exact copies are kept together."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from show_attend_tell.data.datasets.dataset import SPLITS
+
+TRAIN_SHARE, VAL_SHARE = 0.90, 0.05  # the rest is test
+FEWEST_WITH_TEST = 10  # photos; with fewer, none is dealt to test
+AT_LEAST = 10  # photos of val and of test, where this is not more than a tenth of all
+MIDDLE = 4096  # bytes in the middle of a file, which tell most files of one size apart
+
+
+def deal(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
+    """The split of each photo, by its name. Each group has the names of one photo and its copies.
+
+    Photos are dealt 90/5/5 to train, val and test by a hash of their names, so that most photos stay in their split
+    when others are added. Val and test then get further photos of train until they have a tenth of all photos or ten,
+    and at least one. Test gets none where there are fewer than ten photos. ``splits`` are those that are dealt; train
+    is always one of them. A single group goes to train.
+    """
+    order = sorted(groups, key=lambda group: position(min(group)))
+    photos = sum(map(len, groups))
+    wanted = [split for split in ("val", "test") if split in splits and (split == "val" or photos >= FEWEST_WITH_TEST)]
+    place = []
+    for group in order:
+        where = position(min(group))
+        split = "train" if where < TRAIN_SHARE else "val" if where < TRAIN_SHARE + VAL_SHARE else "test"
+        place.append(split if split in wanted else "train")
+    quota = max(1, min(AT_LEAST, photos // 10))
+    if "train" not in place and place:
+        place[0] = "train"
+    for split in wanted:
+        have = sum(len(group) for group, its in zip(order, place, strict=True) if its == split)
+        while have < quota and place.count("train") > 1:
+            last = len(place) - 1 - place[::-1].index("train")
+            place[last] = split
+            have += len(order[last])
+    if "val" in wanted and "val" not in place and "test" in place:
+        place[place.index("test")] = "val"
+    return {name: split for group, split in zip(order, place, strict=True) for name in group}
+
+
+def position(name: str) -> float:
+    """Where a photo lies between 0 and 1, by its name alone."""
+    number = int.from_bytes(hashlib.sha256(f"show-attend-tell {name}".encode("utf-8", "surrogatepass")).digest()[:8])
+    return number % 100 / 100 + number / 2**64 / 1000  # the hundredth decides; the rest puts those of one in an order
+
+
+def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
+    """The names of photos in groups: each photo with those whose files hold the same bytes.
+
+    Only files of one size are read, and of these first some bytes in the middle. A file that cannot be read is a group
+    by itself.
+    """
+    groups: list[list[str]] = []
+    by_size: dict[int, list[str]] = defaultdict(list)
+    for name, photo in photos.items():
+        try:
+            by_size[photo.stat().st_size].append(name)
+        except OSError:
+            groups.append([name])
+    for size, names in by_size.items():
+        for alike in _apart(names, photos, size // 2, MIDDLE):
+            groups += _apart(alike, photos, 0, size)
+    return groups
+
+
+def _apart(names: list[str], photos: Mapping[str, Path], start: int, length: int) -> list[list[str]]:
+    """Names in groups whose files hold the same bytes in one place."""
+    if len(names) == 1:
+        return [names]
+    groups: dict[object, list[str]] = defaultdict(list)
+    for name in names:
+        digest = hashlib.sha256()
+        try:
+            with open(photos[name], "rb") as file:
+                file.seek(start)
+                digest.update(file.read(length))
+        except OSError:
+            groups[name].append(name)
+            continue
+        groups[digest.digest()].append(name)
+    return list(groups.values())
+
+
+def copies_elsewhere(groups: Iterable[Sequence[str]], split_of: Mapping[str, str]) -> set[str]:
+    """The photos to leave out so that no copy is in two splits: test keeps its photos first, then val, then train."""
+    left_out: set[str] = set()
+    for group in groups:
+        here = Counter(split_of[name] for name in group)
+        keeps = next(split for split in reversed(SPLITS) if here[split])
+        left_out |= {name for name in group if split_of[name] != keeps}
+    return left_out

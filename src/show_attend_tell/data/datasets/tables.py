@@ -1,0 +1,294 @@
+"""Tables of captions: ``captions.csv``, ``.tsv`` or ``.jsonl``, and ``metadata`` files of a Hugging Face imagefolder.
+
+- A table has a column for the photo, one or several for captions, and may have one for the split (`PHOTO`, `CAPTION`
+  and `SPLIT` are their names). Other columns are not used. One row is one caption, or as many as it has caption
+  columns; a photo may have several rows.
+- Cells are parted by commas, semicolons or tabs: whichever gives the first line these columns. A first line
+  ``sep=;`` is skipped.
+- In ``.jsonl`` files each line is a JSON object, and a caption may be a list of captions.
+- The text is UTF-8, UTF-16, or Windows-1252 as spreadsheets write it (`decoded`).
+- In an imagefolder, photos are named from the folder of the ``metadata`` file. This file is in the data folder, or one
+  is in each of the sub-folders ``train``, ``val`` (or ``validation``) and ``test``, which are the splits. A file in the
+  data folder may name photos in these sub-folders instead.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
+from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief, shown, some, whole
+
+PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path")
+CAPTION = re.compile(r"(caption|text|description)s?[ _-]?\d*")
+SPLIT = ("split",)
+DELIMITERS = ("\t", ";", ",")
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+
+
+class Row(NamedTuple):
+    """One row of a table."""
+
+    where: str  # for messages
+    photo: str
+    captions: list[str]
+    split: str | None  # None: the table has no splits
+
+
+def read_table(folder: Path) -> Listing | None:
+    """What ``captions.csv``, ``.tsv`` or ``.jsonl`` in a folder lists; None where there is none."""
+    file = the_one(folder, "captions")
+    if file is None:
+        return None
+    notes: list[str] = []
+    photos: dict[tuple[str, str | None], Listed] = {}
+    for row in rows(file, notes):
+        add(photos, row, file_split(row))
+    return Listing(folder.resolve().name, [file], list(photos.values()), notes=notes)
+
+
+def read_imagefolder(folder: Path) -> Listing | None:
+    """What the ``metadata`` files of an imagefolder list; None where there are none."""
+    for root in (folder, folder / "data"):
+        if (file := the_one(root, "metadata")) is not None:
+            return _one_file(folder, root, file)
+        if files := _file_of_each_split(root):
+            return _files_of_splits(folder, root, files)
+    return None
+
+
+def _one_file(folder: Path, root: Path, file: Path) -> Listing:
+    notes: list[str] = []
+    every = list(rows(file, notes))
+    # the sub-folder that a photo is in is its split, if the table itself has none
+    inside = [SPLIT_NAMES.get(PurePosixPath(row.photo).parts[0].lower()) for row in every]
+    outside = [row.photo for row, split in zip(every, inside, strict=True) if split is None]
+    if every and every[0].split is None and outside and len(outside) < len(every):
+        raise SatError(
+            f"{file}: some photos are in a sub-folder that is named like a split, and others are not "
+            f"({some(outside)}): move them, or add a column split"
+        )
+    photos: dict[tuple[str, str | None], Listed] = {}
+    subfolder = root.relative_to(folder).as_posix()
+    for row, split in zip(every, inside, strict=True):
+        add(photos, row, split if row.split is None else file_split(row), subfolder)
+    return Listing(folder.resolve().name, [file], list(photos.values()), notes=notes)
+
+
+def _file_of_each_split(root: Path) -> dict[Path, str]:
+    """The ``metadata`` file of each sub-folder that is named like a split, with the split."""
+    try:
+        subfolders = sorted(path for path in root.iterdir() if path.name.lower() in SPLIT_NAMES and path.is_dir())
+    except OSError:
+        return {}
+    found = {subfolder: the_one(subfolder, "metadata") for subfolder in subfolders}
+    files = {file: SPLIT_NAMES[subfolder.name.lower()] for subfolder, file in found.items() if file is not None}
+    if files and (bare := [subfolder.name for subfolder, file in found.items() if file is None]):
+        raise SatError(f"{root / bare[0]} has no metadata file, and other sub-folders have: add one, or move it away")
+    if len(set(files.values())) < len(files):
+        raise SatError(
+            f"{root} has several sub-folders of one split: keep one of {some([f.parent.name for f in files])}"
+        )
+    return files
+
+
+def _files_of_splits(folder: Path, root: Path, files: Mapping[Path, str]) -> Listing:
+    notes: list[str] = []
+    photos: dict[tuple[str, str | None], Listed] = {}
+    for file, split in files.items():
+        for row in rows(file, notes):
+            add(photos, row, split, file.parent.relative_to(folder).as_posix())
+    return Listing(folder.resolve().name, list(files), list(photos.values()), notes=notes)
+
+
+def the_one(folder: Path, stem: str) -> Path | None:
+    """The table of that name in a folder, None where there is none; raises `SatError` for several."""
+    files = [file for suffix in SUFFIXES if (file := folder / f"{stem}{suffix}").is_file()]
+    if len(files) > 1:
+        raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
+    return files[0] if files else None
+
+
+def add(photos: dict[tuple[str, str | None], Listed], row: Row, split: str | None, subfolder: str = "") -> None:
+    """Add the captions of a row to those of its photo."""
+    # One spelling per photo: "a.jpg" and "./a.jpg" are the same picture, maybe in two splits.
+    name = (PurePosixPath(subfolder) / row.photo).as_posix() if not row.photo.startswith("/") else row.photo
+    listed = photos.setdefault((name, split), Listed(name, split, "", []))
+    listed.captions += [(tuple(tokenise(caption)), caption) for caption in row.captions]
+
+
+def file_split(row: Row) -> str | None:
+    """The split that a row names, None where the table has none; raises `SatError` for another word."""
+    if row.split is None:
+        return None
+    split = SPLIT_NAMES.get(row.split.lower())
+    if split is None:
+        raise SatError(f"{row.where} has the split {brief(row.split)}; use train, val, test")
+    return split
+
+
+def rows(file: Path, notes: list[str]) -> Iterator[Row]:
+    """The rows of a table, in whatever form; adds to ``notes`` what a person should know of how it was read."""
+    text = decoded(file, notes)
+    yield from _json_rows(file, text) if file.suffix == ".jsonl" else _cell_rows(file, text, notes)
+
+
+# Text
+
+
+def decoded(file: Path, notes: list[str]) -> str:
+    """The text of a table in UTF-8, with or without its mark, in UTF-16, or else in Windows-1252.
+
+    Adds to ``notes`` that a file was read as Windows-1252, with some of its words to judge by. Raises `SatError` for a
+    file that cannot be read, is in none of these, or has more UTF-8 in it than errors.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise SatError(f"cannot read {file}: {error.strerror}") from None
+    try:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return data.decode("utf-16")
+        if b"\0" in data[:2]:
+            return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le")
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number, reason = data[: error.start].count(b"\n") + 1, error.reason
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        text = ""
+    lenient = data.decode("utf-8", "replace")
+    other = sum(sign > "\x7f" and sign != "\N{REPLACEMENT CHARACTER}" for sign in lenient)
+    if not text or other >= lenient.count("\N{REPLACEMENT CHARACTER}") or "\0" in text:
+        raise SatError(f"{file}: line {number} is damaged ({reason}); save it as UTF-8")
+    words = dict.fromkeys(re.findall(r"\w*[^\x00-\x7f\W]\w*", text))
+    notes.append(
+        f"{file.name} is not UTF-8, so it is read as Windows-1252"
+        + (f". Words with other letters: {some(words)}" if words else "")
+    )
+    return text
+
+
+# Cells
+
+
+def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
+    first, end, _ = text.partition("\n")
+    skipped = 0
+    if re.fullmatch(r'"?sep=.?"?\r?', first):
+        text, skipped = text[len(first + end) :], 1
+    header, delimiter = _header(file, text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    columns = _columns(file, header, notes)
+    names = ", ".join(name for name in header if name)
+    fewest = 1 + max(columns.photo, columns.captions[0], columns.split or 0)
+    try:
+        next(reader)
+        for cells in reader:
+            where = f"{file}: line {reader.line_num + skipped}"
+            cells = [cell.strip() for cell in cells]
+            if not any(cells):
+                continue
+            if any(cells[len(header) :]) or len(cells) < fewest or not cells[columns.photo]:
+                raise SatError(
+                    f"{where} must have the cells {names} (a caption with a "
+                    f"{NAMES[delimiter]} in quotes), and is {brief(cells)}"
+                )
+            captions = [cells[place] for place in columns.captions if place < len(cells)]
+            yield Row(
+                where,
+                cells[columns.photo].replace("\\", "/"),
+                [caption for caption in captions if caption] or [""],
+                None if columns.split is None else cells[columns.split],
+            )
+    except csv.Error as error:
+        raise SatError(f"{file}: line {reader.line_num + skipped} is damaged: {error}") from error
+
+
+NAMES = {"\t": "tab", ";": "semicolon", ",": "comma"}
+
+
+class _Columns(NamedTuple):
+    photo: int
+    captions: list[int]
+    split: int | None
+
+
+def _header(file: Path, text: str) -> tuple[list[str], str]:
+    """The names of the columns, and what parts the cells."""
+    for delimiter in DELIMITERS:
+        try:
+            header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            continue
+        header = [cell.strip().lower() for cell in header]
+        while header and not header[-1]:
+            header.pop()
+        if any(name in PHOTO for name in header) and any(map(CAPTION.fullmatch, header)):
+            return header, delimiter
+    raise SatError(
+        f"{file}: the first line must be photo,caption or photo,caption,split, and is "
+        f"{brief(text.partition(chr(10))[0].strip())}; the photo's column may also be called {', '.join(PHOTO[1:])}, "
+        "the caption's text or description, and cells may be parted by commas, semicolons or tabs"
+    )
+
+
+def _columns(file: Path, header: list[str], notes: list[str]) -> _Columns:
+    photos = [place for place, name in enumerate(header) if name in PHOTO]
+    captions = [place for place, name in enumerate(header) if CAPTION.fullmatch(name)]
+    splits = [place for place, name in enumerate(header) if name in SPLIT]
+    if len(photos) > 1 or len(splits) > 1 or len({header[place] for place in captions}) < len(captions):
+        raise SatError(f"{file}: the first line names a column twice, and is {brief(header)}: keep one of each")
+    if unused := [name for place, name in enumerate(header) if name and place not in {*photos, *captions, *splits}]:
+        notes.append(f"not used: the columns {some(unused)} of {file.name}")
+    return _Columns(photos[0], captions, splits[0] if splits else None)
+
+
+# JSON lines
+
+
+def _json_rows(file: Path, text: str) -> Iterator[Row]:
+    with_split: bool | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{file}: line {number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise SatError(f"{where} is not valid JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise SatError(f'{where} must be an object like {{"photo": …, "caption": …}}, and is {shown(record)}')
+        photo = _only(record, [name for name in record if name.lower() in PHOTO], where, "photo")
+        captions: list[str] = []
+        named = [name for name in record if CAPTION.fullmatch(name.lower())]
+        for name in named:
+            value = record[name]
+            several = value if isinstance(value, list) else [value]
+            if not all(isinstance(caption, str) for caption in several):
+                raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {shown(value)}")
+            captions += [whole(caption.strip(), where) for caption in several]
+        if not named:
+            raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
+        splits = [name for name in record if name.lower() in SPLIT]
+        if with_split not in (None, bool(splits)):
+            raise SatError(f"{where}: some lines have a split and others have not: name all or none")
+        with_split = bool(splits)
+        split = _only(record, splits, where, "split") if splits else None
+        yield Row(where, photo.replace("\\", "/"), captions or [""], split)
+
+
+def _only(record: dict[str, Any], names: list[str], where: str, what: str) -> str:
+    value = record[names[0]] if len(names) == 1 else None
+    if len(names) > 1:
+        raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
+    if not isinstance(value, str) or not value.strip():
+        raise SatError(f"{where}: {what!r} must be a text, and is {shown(value)}")
+    return value.strip()

@@ -1,0 +1,148 @@
+"""A look at captioned photos before training: lengths, words, languages, and what a person should look at."""
+
+import functools
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.vocabulary import Vocabulary
+
+ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
+FOREIGN = 0.25  # share of known English words below which a caption among English ones is of another language
+AMONG_OTHERS = 0.75  # share from which a caption among others is English
+FEWEST_WORDS = 4  # of a caption whose language is judged
+EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are written together
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A caption that a person should look at."""
+
+    photo: str
+    caption: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the captions of a data set are like."""
+
+    lengths: tuple[int, int, int, int, int]  # words of the shortest caption, the quartiles, the longest
+    words: int  # different words in train
+    once: int  # of these, seen once
+    learnt: int  # of these, in the vocabulary
+    coverage: float | None  # share of the words of val captions that are in the vocabulary, each as often as it occurs
+    not_covered: tuple[str, ...]  # the other words of val, the most frequent first
+    script: str  # of most captions: "Latin", "Cyrillic", ...
+    english: float  # share of known English words in all captions, 0 for another script
+    very_long: tuple[Odd, ...]
+    other_language: tuple[Odd, ...]
+
+    @property
+    def is_english(self) -> bool:
+        """Whether the captions count as English, by the share of known English words."""
+        return self.english >= ENGLISH
+
+
+def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str], longest: int) -> Inspection:
+    """Look at the captions of a data set. ``vocabulary`` is what a training would learn.
+
+    ``english`` are common English words, by which the language is judged. ``longest`` is the number of words that a
+    model says at most: longer captions are listed.
+    """
+    lengths = sorted(len(words) for example in dataset.examples for words in example.captions)
+    train = Counter(word for words in captions(dataset.examples, "train") for word in words)
+    val = Counter(word for words in captions(dataset.examples, "val") for word in words)
+    unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
+    main, share = main_script(dataset), english_share(dataset, english)
+    very_long: list[Odd] = []
+    other: list[Odd] = []
+    for example in dataset.examples:
+        for words, raw in zip(example.captions, example.raw, strict=True):
+            if len(words) > longest:
+                very_long.append(Odd(example.name, raw, f"{len(words)} words"))
+            if (its := script(raw)) and its != main:
+                other.append(Odd(example.name, raw, f"{its} script"))
+            elif main == "Latin" and len(words) >= FEWEST_WORDS:
+                part = sum(word in english for word in words) / len(words)
+                if part < FOREIGN if share >= ENGLISH else part >= AMONG_OTHERS:
+                    other.append(Odd(example.name, raw, f"{100 * part:.0f} % English words"))
+    return Inspection(
+        lengths=quartiles(lengths),
+        words=len(train),
+        once=sum(times == 1 for times in train.values()),
+        learnt=sum(word in vocabulary for word in train),
+        coverage=1 - unknown.total() / val.total() if val else None,
+        not_covered=tuple(word for word, _ in unknown.most_common()),
+        script=main,
+        english=share,
+        very_long=tuple(very_long),
+        other_language=tuple(other),
+    )
+
+
+def english_share(dataset: Dataset, english: Collection[str]) -> float:
+    """The share of known English words in all captions of a data set, and 0 where most are not in Latin script."""
+    if main_script(dataset) != "Latin":
+        return 0.0
+    words = [word for caption in captions(dataset.examples) for word in caption]
+    return sum(word in english for word in words) / len(words)
+
+
+def main_script(dataset: Dataset) -> str:
+    """The script of most captions, empty for captions without letters."""
+    usual = Counter(filter(None, (script(raw) for example in dataset.examples for raw in example.raw))).most_common(1)
+    return usual[0][0] if usual else ""
+
+
+def captions(examples: Sequence[Example], split: str | None = None) -> Iterator[tuple[str, ...]]:
+    """The words of each caption, of one split or of all."""
+    return (words for example in examples if split in (None, example.split) for words in example.captions)
+
+
+def script(text: str) -> str:
+    """The script of most letters of a text, "Latin" or "Cyrillic" and the like; empty for a text without letters.
+
+    It is the first word of the letters' Unicode names. Han, Hiragana and Katakana together are "East Asian".
+    """
+    if text.isascii():
+        return "Latin" if any(map(str.isalpha, text)) else ""
+    found = Counter(filter(None, map(letter_script, text)))
+    return found.most_common(1)[0][0] if found else ""
+
+
+@functools.cache
+def letter_script(sign: str) -> str:
+    """The script of a letter, empty for any other sign."""
+    if not sign.isalpha():
+        return ""
+    first = unicodedata.name(sign, "other").split()[0]
+    return "East Asian" if first in EAST_ASIAN else first.capitalize()
+
+
+def quartiles(numbers: Sequence[int]) -> tuple[int, int, int, int, int]:
+    """The smallest of numbers in order, the quartiles, and the largest."""
+    last = len(numbers) - 1
+    smallest, low, middle, high, largest = (numbers[round(last * part / 4)] for part in range(5))
+    return smallest, low, middle, high, largest
+
+
+def without_captions(dataset: Dataset) -> list[Path]:
+    """The photos in the data folder that no caption is of, by their suffix. Links to folders are not followed."""
+    report = dataset.report
+    known = {os.path.realpath(example.photo) for example in dataset.examples}
+    skipped = {Path(name).name for name in (*report.captionless_photos, *report.copied_photos)}
+    found = []
+    for folder, subfolders, files in os.walk(dataset.folder):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for name in sorted(files):
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".") and name not in skipped:
+                photo = Path(folder) / name
+                if os.path.realpath(photo) not in known:
+                    found.append(photo)
+    return found

@@ -1,0 +1,50 @@
+"""`sat data`: what it says before a training, and that it stops when it is told to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import shape_folder
+from commands import refused, sat
+
+from show_attend_tell.vision import reading
+
+
+def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "shapes", train=12, val=4, captions=7)
+    (folder / "images" / "photo3.png").write_bytes((folder / "images" / "photo3.png").read_bytes()[:100])
+    (folder / "images" / "alone.png").write_bytes(b"")
+    with open(folder / "captions.csv", "a", encoding="utf-8") as file:
+        file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
+    said = sat("data", folder, "--json", tmp_path / "report.json").output
+    assert "train: 12 photos, 85 captions\n" in said
+    assert "20 photos of 20 opened, 1 of them cannot be read\n" in said and "photo3.png: " in said
+    assert "1 photo of the folder without a caption: alone.png" in said
+    assert "captions: 6 to 8 words, half of them 6 to 8" in said
+    assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
+    assert "a training takes about" in said and f"Next: sat train {folder}" in said
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["photos"] == {"train": 12, "val": 4, "test": 4} and report["opened"] == 20
+    assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
+    assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (12 * 2 + 4)
+    assert json.loads(sat("data", folder, "--json", "-").stdout)["coverage"] == 1.0
+
+
+def test_ctrl_c_stops_the_opening_of_photos_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(photos: Any) -> Any:
+        yield None
+        yield "damaged"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reading, "unreadable", interrupted)
+    said = sat("data", shape_folder(tmp_path / "shapes")).output
+    assert "stopped opening photos" in said and "2 photos of 17 opened, 1 of them cannot be read" in said
+    assert "Next: sat train" in said
+
+
+def test_it_does_not_write_over_the_data(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "shapes")
+    for file in ("captions.csv", "images/photo1.png"):
+        assert "is read by this command" in refused("data", folder, "--json", folder / file)
+    assert "holds no captions" in refused("data", folder / "images")

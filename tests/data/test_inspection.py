@@ -1,0 +1,69 @@
+"""What is seen in captions before training: their languages, lengths and words."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from show_attend_tell.data.datasets import DataReport, Dataset, Example
+from show_attend_tell.data.inspection import english_share, inspect, main_script, script, without_captions
+from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+
+ENGLISH = set("a dog runs through the grass two cats sit on red sofa and".split())
+GERMAN = "Ein Hund läuft durch das Gras"
+
+
+def dataset(*captions: tuple[str, str], folder: Path = Path()) -> Dataset:
+    """One photo a caption: its split and its text."""
+    examples = [
+        Example(f"{number}.jpg", folder / f"{number}.jpg", split, (tuple(tokenise(raw)),), (raw,))
+        for number, (split, raw) in enumerate(captions)
+    ]
+    return Dataset("some", folder, tuple(examples), DataReport(photos={}, captions={}))
+
+
+def test_lengths_words_and_coverage() -> None:
+    data = dataset(("train", "a dog"), ("train", "a dog runs"), ("val", "a cat"), ("val", "a dog sits"))
+    found = inspect(data, Vocabulary(["a", "dog"]), english=ENGLISH, longest=2)
+    assert found.lengths == (2, 2, 3, 3, 3)
+    assert (found.words, found.once, found.learnt) == (3, 1, 2)
+    assert found.coverage == pytest.approx(3 / 5) and found.not_covered == ("cat", "sits")
+    assert [(odd.photo, odd.why) for odd in found.very_long] == [("1.jpg", "3 words"), ("3.jpg", "3 words")]
+
+
+def test_captions_of_another_language_are_listed() -> None:
+    english = [("train", "a dog runs through the grass"), ("val", "two cats sit on a red sofa"), ("train", "a sofa")]
+    data = dataset(*english, ("train", GERMAN), ("train", "собака бежит по траве"), ("train", "Sofa rot"))
+    found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
+    assert found.is_english and found.script == "Latin"
+    assert [(odd.photo, odd.why) for odd in found.other_language] == [
+        ("3.jpg", "0 % English words"),
+        ("4.jpg", "Cyrillic script"),
+    ]
+    data = dataset(*[("train", GERMAN)] * 5, english[0], ("val", "собака"))
+    found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
+    assert not found.is_english
+    assert [odd.photo for odd in found.other_language] == ["5.jpg", "6.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Bär", "Latin"), ("狗在草地上跑", "East Asian"), ("犬が走る a", "East Asian"), ("كلب", "Arabic"), ("12 ...", "")],
+)
+def test_scripts(text: str, expected: str) -> None:
+    assert script(text) == expected
+    assert main_script(dataset(("train", text), ("val", "7"))) == expected
+
+
+def test_english_words_of_another_script_do_not_count() -> None:
+    assert english_share(dataset(("train", "a dog"), ("train", "the hund")), ENGLISH) == 0.75
+    assert english_share(dataset(("train", "狗在草地上跑 dog"), ("train", "狗")), ENGLISH) == 0
+
+
+def test_photos_without_captions_are_found(tmp_path: Path) -> None:
+    for name in ("0.jpg", "images/1.PNG", "images/more/2.webp", ".hidden/3.jpg", "images/.4.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (2, 2)).save(tmp_path / name)
+    (tmp_path / "notes.txt").touch()
+    data = dataset(("train", "a dog"), folder=tmp_path)
+    assert [path.name for path in without_captions(data)] == ["1.PNG", "2.webp"]
