@@ -1,0 +1,37 @@
+"""Progress of what takes time: a bar in a terminal, and a line now and then in a log file."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from tqdm import tqdm
+
+SECONDS = 30.0  # between two lines in a log file
+
+
+class Progress(tqdm):  # type: ignore[misc]
+    """`tqdm`, but where standard error is not a terminal it writes whole lines, one every `SECONDS`.
+
+    What takes less time than that leaves no line there.
+    """
+
+    def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
+        self.in_lines = not sys.stderr.isatty()
+        if self.in_lines:
+            options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
+            options["bar_format"] = "{desc}: {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left{postfix}"
+        super().__init__(iterable, file=sys.stderr, **options)
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        """Draw the bar, or write a line; returns whether there is something to take off the screen again."""
+        if not self.in_lines:
+            return bool(super().display(msg, pos))
+        if self.n and msg is None:
+            self.fp.write(f"{self}\n")
+            self.fp.flush()
+        return False
+
+    def clear(self, nolock: bool = False) -> None:
+        """Take the bar off the screen; a line stays."""
+        if not self.in_lines:
+            super().clear(nolock)
