@@ -48,7 +48,8 @@ def data(
     """Look at a data set before training.
 
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
-    the time and the disk that a training takes from rates measured on a handful of photos. Ctrl-C stops the opening of photos and goes on.
+    the time and the disk that a training takes, from rates measured on a handful of photos. Ctrl-C stops the opening of
+    photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
     from show_attend_tell.checkpoint.find import SHIPPED
