@@ -62,7 +62,7 @@ class Caption:
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
-    agreement: float | None = None  # with the photo's visual n-grams, 0 to about 1; None where nothing ranks
+    agreement: float | None = None  # with the photo's visual n-grams, from 0; None where nothing ranks
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
@@ -440,7 +440,7 @@ class Captioner:
         if sampling is not None:
             return found
         if self.reranker is not None:
-            found = self.reranker.add_agreement(annotations, found)
+            found = self.reranker.add_agreement(annotations, found, decoding.rarity)
             found = [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
         return found if self.checkpoint.doubt is None else self.checkpoint.doubt.add_doubt(annotations, found)
 
@@ -509,7 +509,8 @@ class Captioner:
         made: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if sampling is None:
             made |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
-            made |= {"reranker_weight": decoding.reranker_weight} if self.reranker is not None else {}
+            if self.reranker is not None:
+                made |= {"reranker_weight": decoding.reranker_weight, "rarity": decoding.rarity}
         else:
             made |= {"sampling": dataclasses.asdict(sampling)}
         if sampling is not None or decoding.look == "sampled":

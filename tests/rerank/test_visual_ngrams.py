@@ -1,5 +1,6 @@
 """Visual n-grams: against counting by hand, plain NumPy and exhaustive search; and what a model does with them."""
 
+import dataclasses
 import itertools
 import json
 from collections import Counter
@@ -86,6 +87,17 @@ def test_the_agreement_with_one_expected_caption_is_the_share_in_common() -> Non
             by_hand += both / max(1, (len(words) + len(expected)) / 2 - n + 1) / 3
         assert agreement == pytest.approx(by_hand), words
     assert ngrams.agreements(shares, [expected]) == [pytest.approx(1)]
+
+
+def test_rare_words_count_more() -> None:
+    """By hand: with τ = 1 the words of shares 0.5, 0.2 and 0.1 count (0.25 + 0.04 + 0.01) / 0.8 / p."""
+    ngrams = expecting({(0, 2): 0.5, (0, 3): 0.2, (0, 4): 0.1, (0, 2, 3): 0.3, (0, 2, 4): 0.3}, length=2)
+    assert ngrams.worth(0.0).tolist() == [1] * 5
+    assert ngrams.worth(1.0).tolist() == pytest.approx([0.75, 1.875, 3.75, 1, 1])
+    shares = torch.tensor([0.4, 0.2, 0.2, 0.3, 0.3])
+    for rarity, common, rare in ((0.0, 0.6, 0.6), (1.0, 0.4 * 0.75 + 0.2 * 1.875, 0.4 * 0.75 + 0.2 * 3.75)):
+        agreements = ngrams.agreements(shares, [[2, 3], [2, 4]], rarity)
+        assert agreements == pytest.approx([(common / 2 + 0.3) / 3, (rare / 2 + 0.3) / 3])
 
 
 def test_a_share_below_zero_counts_as_none() -> None:
@@ -296,6 +308,11 @@ def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
         assert str(alone) == str(caption) and alone.agreement == pytest.approx(caption.agreement, abs=1e-4)
         found = {str(caption), *(text for text, _ in caption.alternatives)}
         assert found == {str(other), *(text for text, _ in other.alternatives)}  # the same captions, in another order
+    rare = ranked_checkpoint(encoder)
+    rare.decoding = dataclasses.replace(rare.decoding, rarity=2.0)
+    others = Captioner(rare, encoder)(photos)
+    assert [str(caption) for caption in others] != [str(caption) for caption in captions]
+    assert {caption.settings["rarity"] for caption in others} == {2.0}
     without = Captioner(small_checkpoint(encoder), encoder)
     assert without(photos[0]).agreement is None and "reranker_weight" not in without(photos[0]).settings
     with pytest.raises(SatError, match="reranker_weight is 5, and model has no reranker: give 0"):

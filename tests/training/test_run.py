@@ -837,11 +837,11 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     result = scoring_run.evaluate(
         Captioner(loaded, small_encoder(), name="ranked"), dataset, "test", cache=tmp_path / "cache", show=False
     )
-    assert result["reranker_weight"] == 32.0
+    assert result["reranker_weight"] == 32.0 and result["rarity"] == loaded.decoding.rarity == selection_module.RARITY
 
     best_of_all = (0.5, 0.0)  # what does not pay is not kept
     best, _ = run(dataset, config, tmp_path / "plain")
-    assert best.decoding.reranker_weight == 0 and best.reranker is None and "without_reranker" not in best.training
+    assert best.decoding.reranker_weight == best.decoding.rarity == 0 and best.reranker is None and "without_reranker" not in best.training
     assert {file.name for file in (tmp_path / "plain").glob("*.safetensors")} == {"model.safetensors"}
 
 

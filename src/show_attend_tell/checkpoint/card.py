@@ -56,6 +56,7 @@ def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> l
             "triples of words that people would use. The model returns the caption of the beam with the best "
             "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalisation, A the "
             "caption's agreement with the prediction and ω the reranker weight."
+            + (" Rare words count more in the agreement." if decoding.rarity else "")
         )
     return lines
 
@@ -106,7 +107,7 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
         for kind, suffix in (("with brevity penalty", ""), ("without it", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        numbers = ("beam", "length_normalisation", "reranker_weight")
+        numbers = ("beam", "length_normalisation", "reranker_weight", "rarity")
         decoding = Decoding().but(**{name: found.get(name) for name in numbers})
         how = f"{decoding.summary()}; attention is read by {LOOKS[found['look']]}; {found['tokens']} tokens"
         made.setdefault(how, []).append(split)

@@ -17,15 +17,17 @@ class Decoding:
     """A model's defaults for making captions.
 
     A caption of C words, end token included, has the score log p / C^γ + ω A: its length-normalised log-probability,
-    plus the agreement A that the reranker gives it. The caption with the best score is the model's.
+    plus the agreement A that the reranker gives it. The caption with the best score is the model's. The higher the
+    rarity τ, the more different words the captions of many photos have.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist and a γ or ω below 0 or infinite.
+    Raises `SatError` for a beam or length below one, a look that does not exist and a γ, ω or τ below 0 or infinite.
     """
 
     beam: Count = 5  # captions that the search keeps at each step
     look: LookName = "expectation"
     length_normalisation: Amount = 0.0  # γ; 0 is none
     reranker_weight: Amount = 0.0  # ω; 0 is none
+    rarity: Amount = 0.0  # τ, how much more the reranker counts rare words than common ones; 0 counts all the same
     max_length: Count = 40  # words, end token included
     repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
 
@@ -34,8 +36,9 @@ class Decoding:
         return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def summary(self) -> str:
-        """The beam, γ and ω in words."""
+        """The beam, γ, ω and τ in words."""
         weight = f", reranker weight {self.reranker_weight:g}" if self.reranker_weight else ""
+        weight += f", rarity {self.rarity:g}" if self.reranker_weight and self.rarity else ""
         return f"beam {self.beam}, length normalisation {self.length_normalisation:g}{weight}"
 
 

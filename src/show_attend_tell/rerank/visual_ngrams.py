@@ -40,6 +40,7 @@ PHOTOS = 10_000  # training photos, evenly chosen where there are more: the N ×
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once
+SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
 
 Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
 
@@ -105,16 +106,28 @@ class VisualNgrams(nn.Module):
         along = (self.directions @ moments.T).T  # several times faster than the other way round
         return (self.prior + (along - self.offset) @ self.shares.T).clamp_min(0)
 
-    def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]]) -> list[float]:
+    def worth(self, rarity: float) -> Tensor:
+        """How much each n-gram counts in the agreement, (G,): one, and for a word more the rarer it is.
+
+        A word that a share p of the training captions has counts p^−τ, τ being ``rarity``, times a constant: the words
+        of a training caption, weighed by their own p, count one in the mean.
+        """
+        words = self.ngrams[:, 2] < 0
+        p = self.prior[words].clamp_min(SELDOM)
+        worth = torch.ones_like(self.prior)
+        worth[words] = p**-rarity * (p**2).sum() / (p ** (2 - rarity)).sum()
+        return worth
+
+    def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]], rarity: float = 0.0) -> list[float]:
         """The agreement of captions, as word ids without the end token, with the n-grams ``expected`` (G,) of a photo.
 
-        The agreement is the mean over n = 1, 2, 3 of 2 Σ_g E[g] / (N_c + N_t). g runs over the caption's n-grams. N_c
-        is their number, and N_t that of a training caption of mean length. This is about the share of n-grams (F1) that
-        the caption would have in common with a person's caption, from 0 to about 1. An n-gram that is not expected adds
-        nothing. The second time that a caption has an n-gram counts as another n-gram, whose share is that of the
-        captions that have it twice.
+        The agreement is the mean over n = 1, 2, 3 of 2 Σ_g w_g E[g] / (N_c + N_t). g runs over the caption's n-grams,
+        and counts w_g, by its `worth`. N_c is the number of these n-grams, and N_t that of a training caption of mean
+        length. With a ``rarity`` of 0 this is about the share of n-grams (F1) that the caption would have in common
+        with a person's caption, from 0 to about 1. An n-gram that is not expected adds nothing. The second time that a
+        caption has an n-gram counts as another n-gram, whose share is that of the captions that have it twice.
         """
-        shares, usual = expected.tolist(), float(self.length)
+        shares, usual = (expected * self.worth(rarity)).tolist(), float(self.length)
         result = []
         for words in captions:
             found = [0.0] * LONGEST
@@ -125,16 +138,18 @@ class VisualNgrams(nn.Module):
             result.append(sum(have / of for have, of in zip(found, both, strict=True)) / LONGEST)
         return result
 
-    def add_agreement(self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
+    def add_agreement(
+        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    ) -> list[list[Hypothesis]]:
         """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
 
-        `search.ranked` orders them by it.
+        `search.ranked` orders them by it. ``rarity`` is that of `agreements`.
         """
         return [
             [
                 dataclasses.replace(hypothesis, agreement=agreement)
                 for hypothesis, agreement in zip(
-                    hypotheses, self.agreements(expected, [each.words for each in hypotheses]), strict=True
+                    hypotheses, self.agreements(expected, [each.words for each in hypotheses], rarity), strict=True
                 )
             ]
             for expected, hypotheses in zip(self.expected(annotations), found, strict=True)

@@ -80,6 +80,7 @@ def evaluate(
         "look": decoding.look,
         "length_normalisation": decoding.length_normalisation,
         "reranker_weight": decoding.reranker_weight,
+        "rarity": decoding.rarity,
         "seed": seed,
     }
 

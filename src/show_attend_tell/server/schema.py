@@ -131,7 +131,7 @@ class CaptionAnswer(BaseModel):
         float | None,
         Field(
             description="How well the caption agrees with the words that the photo is expected to be described with, "
-            "from 0 to about 1. Null for a model without a reranker."
+            "from 0. Null for a model without a reranker."
         ),
     ]
     doubt: Annotated[

@@ -40,7 +40,7 @@ class Hypothesis:
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
     ended: bool  # False when the longest length came before the end token
     seen: "Seen" = field(repr=False, compare=False)
-    agreement: float | None = None  # A, with the photo, 0 to about 1; None until a reranker gives it
+    agreement: float | None = None  # A, with the photo, from 0; None until a reranker gives it
     doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property
