@@ -90,13 +90,16 @@ def test_the_agreement_with_one_expected_caption_is_the_share_in_common() -> Non
 
 
 def test_rare_words_count_more() -> None:
-    """By hand: with τ = 1 the words of shares 0.5, 0.2 and 0.1 count (0.25 + 0.04 + 0.01) / 0.8 / p."""
-    ngrams = expecting({(0, 2): 0.5, (0, 3): 0.2, (0, 4): 0.1, (0, 2, 3): 0.3, (0, 2, 4): 0.3}, length=2)
-    assert ngrams.worth(0.0).tolist() == [1] * 5
-    assert ngrams.worth(1.0).tolist() == pytest.approx([0.75, 1.875, 3.75, 1, 1])
-    shares = torch.tensor([0.4, 0.2, 0.2, 0.3, 0.3])
-    for rarity, common, rare in ((0.0, 0.6, 0.6), (1.0, 0.4 * 0.75 + 0.2 * 1.875, 0.4 * 0.75 + 0.2 * 3.75)):
-        agreements = ngrams.agreements(shares, [[2, 3], [2, 4]], rarity)
+    """By hand, with τ = 1: words of shares 0.5, 0.2 and 0.1, and the first of them twice in 0.1 of the captions."""
+    shares = {(0, 2): 0.5, (0, 3): 0.2, (0, 4): 0.1, (1, 2): 0.1, (0, 2, 3): 0.3, (0, 2, 4): 0.3}
+    ngrams = expecting(shares, length=2)
+    assert ngrams.worth(0.0).tolist() == [1] * 6
+    factor = (0.25 + 0.04 + 0.01 + 0.01) / (0.5 + 0.2 + 0.1 + 0.02)
+    by_hand = [factor / 0.5, factor / 0.2, factor / 0.1, factor / 0.5, 1, 1]
+    assert ngrams.worth(1.0).tolist() == pytest.approx(by_hand)
+    expected = torch.tensor([0.4, 0.2, 0.2, 0.0, 0.3, 0.3])
+    for rarity, common, rare in ((0.0, 0.6, 0.6), (1.0, (0.8 + 1.0) * factor, (0.8 + 2.0) * factor)):
+        agreements = ngrams.agreements(expected, [[2, 3], [2, 4]], rarity)
         assert agreements == pytest.approx([(common / 2 + 0.3) / 3, (rare / 2 + 0.3) / 3])
 
 

@@ -841,7 +841,8 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
 
     best_of_all = (0.5, 0.0)  # what does not pay is not kept
     best, _ = run(dataset, config, tmp_path / "plain")
-    assert best.decoding.reranker_weight == best.decoding.rarity == 0 and best.reranker is None and "without_reranker" not in best.training
+    assert best.decoding.reranker_weight == best.decoding.rarity == 0
+    assert best.reranker is None and "without_reranker" not in best.training
     assert {file.name for file in (tmp_path / "plain").glob("*.safetensors")} == {"model.safetensors"}
 
 

@@ -94,9 +94,11 @@ class VisualNgrams(nn.Module):
                 raise SatError(f"the visual n-grams' {name} are damaged: {tuple(value.shape)} {value.dtype}")
         if not (C and R and G) or self.channels.min() < 0 or self.length < 0:
             raise SatError("the visual n-grams are empty or damaged")
-        self.numbers: dict[Ngram, int] = {
-            tuple(part for part in row if part >= 0): number for number, row in enumerate(self.ngrams.tolist())
-        }
+        known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in self.ngrams.tolist()]
+        self.numbers = {ngram: number for number, ngram in enumerate(known)}
+        first = [self.numbers.get((0, *ngram[1:]), number) for number, ngram in enumerate(known)]
+        self.common: Tensor  # (G,), the mean shares of captions that have the n-grams at least once
+        self.register_buffer("common", self.prior[first].clamp_min(SELDOM))
 
     def expected(self, annotations: Tensor) -> Tensor:
         """The shares of captions that are expected to have each n-gram, (B, G), of annotations (B, L, D)."""
@@ -109,13 +111,14 @@ class VisualNgrams(nn.Module):
     def worth(self, rarity: float) -> Tensor:
         """How much each n-gram counts in the agreement, (G,): one, and for a word more the rarer it is.
 
-        A word that a share p of the training captions has counts p^−τ, τ being ``rarity``, times a constant: the words
-        of a training caption, weighed by their own p, count one in the mean.
+        A word that a share p of the training captions has counts p^−τ, τ being ``rarity``, times a constant. A word's
+        second time in a caption counts as much as its first. By the constant, the mean agreement of training captions
+        with the mean training photo does not depend on τ.
         """
         words = self.ngrams[:, 2] < 0
-        p = self.prior[words].clamp_min(SELDOM)
+        p, powers = self.prior[words], self.common[words] ** -rarity
         worth = torch.ones_like(self.prior)
-        worth[words] = p**-rarity * (p**2).sum() / (p ** (2 - rarity)).sum()
+        worth[words] = powers * (p**2).sum() / (p**2 * powers).sum().clamp_min(torch.finfo(p.dtype).tiny)
         return worth
 
     def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]], rarity: float = 0.0) -> list[float]:
