@@ -506,12 +506,15 @@ def test_large_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_deep_nest_is_read_and_let_go(tmp_path: Path) -> None:
-    depth = 20_000
+    depth = pickles.MOST_CONTAINERS
     found = plain(tmp_path, b"]" * depth + b"a" * (depth - 1) + b".")
     for _ in range(depth - 1):
         assert len(found) == 1
         found = found[0]
     assert found == []
+    for many in (b"]" * (depth + 1), b"(" + b")" * (depth + 1), b"](" + b"}" * depth, b"N\x85\x85" * depth):
+        with pytest.raises(SatError, match="more than 10,000 lists, dicts and tuples"):
+            plain(tmp_path, many)
 
 
 def test_words_of_the_helper_are_what_python_pickles(tmp_path: Path) -> None:

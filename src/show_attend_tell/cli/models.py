@@ -76,9 +76,9 @@ def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, en
 
     config = checkpoint.decoder.config
     click.echo(f"{output}: {config.attention} attention; {config.sizes}; {config.vocabulary_size:,} words")
-    if left_out := checkpoint.training["words_left_out"]:
+    if left_out := checkpoint.training.get("words_left_out"):
         click.echo(f"{count(left_out, 'word')} of {dictionary} have ids that the model lacks: they are unknown to it")
-    if unused := checkpoint.training["ids_without_a_word"]:
+    if unused := checkpoint.training.get("ids_without_a_word"):
         click.echo(f"{count(unused, 'id')} of the model have no word in {dictionary}: they are called <unused-ID>")
     if encoder is not None or config.annotation_size == 512:
         click.echo(f"For photos, it needs the authors' encoder: add --encoder-weights {encoder_weights or 'FILE'}")

@@ -193,8 +193,8 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
         decoding=Decoding(beam=5, look="expectation", length_normalisation=0.0, repetitions=True),
         training={
             "imported_from": f"{model.name}, a model of the authors' program (arctic-captions)",
-            "words_left_out": words.left_out,
-            "ids_without_a_word": words.unused,
+            **({"words_left_out": words.left_out} if words.left_out else {}),
+            **({"ids_without_a_word": words.unused} if words.unused else {}),
         },
     )
 

@@ -9,7 +9,7 @@ A file cannot take more memory than a multiple of its size, which is bounded:
 - a size that the file states is compared with the bytes that are left, before anything is read;
 - a list, dict or tuple cannot be used twice, so values cannot contain themselves or double at each level;
 - a whole number has at most 255 bytes;
-- at most a million values are remembered for a second use.
+- there are at most 10,000 lists, dicts and tuples, and a million values that are remembered for a second use.
 """
 
 import codecs
@@ -25,6 +25,7 @@ from show_attend_tell.files import brief
 
 LARGEST = 8 << 20  # bytes of a file, enough for 300,000 words; the authors' dictionaries have 30,000 at most
 MOST_REMEMBERED = 1_000_000  # values
+MOST_CONTAINERS = 10_000  # lists, dicts and tuples; options and dictionaries are one dict each
 LONGEST_NUMBER = 255  # bytes or digits
 
 # How Python 2 writes a text with protocol 0: in quotes, with escapes for what is not printable ASCII.
@@ -143,6 +144,7 @@ SIZED: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {  # a size, and that m
     b"\x8a": ("<B", long_whole),
     b"\x8b": ("<i", long_whole),
 }
+CONTAINERS = b"}])ldt\x85\x86\x87"  # instructions that make a list, dict or tuple
 TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}  # of that many values from the stack
 REMEMBER = {b"q": "<B", b"r": "<I"}  # the layout of the number under which the last value is remembered
 RECALL = {b"h": "<B", b"j": "<I"}
@@ -158,10 +160,14 @@ class _Reader:
         self.stack: list[Any] = []
         self.marks: list[int] = []  # places in the stack where the content of a list or dict begins
         self.memo: dict[int, Any] = {}
+        self.containers = 0
 
     def value(self) -> Any:
         """Follow the instructions up to the end of the first value."""
         while (code := self.take(1)) != b".":
+            self.containers += code in CONTAINERS
+            if self.containers > MOST_CONTAINERS:
+                raise _Damaged(f"it has more than {MOST_CONTAINERS:,} lists, dicts and tuples")
             if code in CONSTANTS:
                 self.stack.append(CONSTANTS[code]())
             elif code in FIXED:
