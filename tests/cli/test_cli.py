@@ -591,6 +591,17 @@ def test_what_training_suggests_exists(tmp_path: Path) -> None:
     assert told.splitlines()[-1].endswith("--split val")
 
 
+def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
+    other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
+    train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--geometry", "squash", *SMALL)
+    told = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
+    assert told.startswith("train: 14 photos, 14 captions") and "others: train: 4 photos, 4 captions" in told
+    assert "6 batches an epoch" in told or "7 batches an epoch" in told  # of 20 captions, at most 4 in each
+    trained = Checkpoint.load(tmp_path / "both").training
+    assert trained["data"] == "shapes + others" and trained["weights"] == [1.0, 2.5]
+    assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
+
+
 def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
     train = ("train", data, "--epochs", 1, "--geometry", "squash", *SMALL)
     sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--fine-tune-encoder", 0.001)

@@ -40,7 +40,7 @@ from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
-from show_attend_tell.training.selection import validation_scores
+from show_attend_tell.training.selection import scores_of, validation_scores
 from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.training.state import load_state, save_state
 from show_attend_tell.training.trainer import Epoch, Trainer
@@ -502,6 +502,31 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_res
 def test_mosaics_need_a_square_grid() -> None:
     with pytest.raises(SatError, match="6 places are not a square grid"):
         mosaics(torch.rand(4, 6, 3), list("abcd"), torch.ones(4, dtype=torch.bool), {}, torch.Generator())
+
+
+def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
+    data = random_data(photos=8)
+    data.weights = [3.0 if name == "photo1" else 1.0 for name, _ in data.captions]
+    trainer = trainer_of(small_config(), data)
+    seen = Counter(data.captions[index][0] for batch in trainer.batches(5) for index in batch)
+    once = Counter(name for name, _ in data.captions)
+    assert seen == {name: times * (3 if name == "photo1" else 1) for name, times in once.items()}
+    rewarded = trainer_of(small_config(maximise="cider"), data)
+    assert rewarded.rewards is not None
+    photos = Counter(rewarded.rewards.names[index] for batch in rewarded.batches(5) for index in batch)
+    assert photos == {name: 3 if name == "photo1" else 1 for name in once}
+
+
+def test_joined_data_sets_are_scored_each_by_itself() -> None:
+    data = random_data(photos=8)
+    captions = [references[0] if row < 2 else ["else"] for row, (_, references) in enumerate(data.validation)]
+    together = scores_of(captions, data)
+    data.parts = [slice(0, 2), slice(2, 4)]
+    apart = scores_of(captions, data)
+    first, second = (
+        scores_of(captions[part], replace(data, validation=data.validation[part], parts=())) for part in data.parts
+    )
+    assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
 
 
 def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from show_attend_tell.cli.command import Teaching, cache_option, device_option, 
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
-DATA is a folder with the photos in images/ and one of these: captions.csv, .tsv or .jsonl of your own
+DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl of your own
 (photo,caption[,split]), a Hugging Face imagefolder's metadata, COCO's captions_*.json, a Karpathy split file
 (dataset*.json), or the original Flickr token and split files. See what it holds with: sat data DATA
 
@@ -23,13 +23,21 @@ Examples:
   sat train products/ --attention soft --epochs 20 --output products-model
   sat train flickr8k/ --attention hard --geometry squash --start-from my-model --output my-hard-model
   sat train flickr8k/ --attention soft --geometry squash --output my-model --resume
+  sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
   sat train flickr8k/ --comparator nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
+@click.option(
+    "--weight",
+    "weights",
+    type=click.FloatRange(0, min_open=True),
+    multiple=True,
+    help="With several data folders, how often an epoch shows the captions of each; once for each folder, in order.",
+)
 @click.option(
     "--attention",
     type=click.Choice(["soft", "hard", "uniform"]),
@@ -99,7 +107,8 @@ Examples:
 @cache_option
 @device_option
 def train(
-    data: Path,
+    data: tuple[Path, ...],
+    weights: tuple[float, ...],
     attention: str | None,
     comparator: str | None,
     output: Path,
@@ -121,7 +130,7 @@ def train(
     device: str,
 ) -> None:
     """Train a captioner on a folder of captioned photos."""
-    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
     from show_attend_tell.vision.feature_cache import default_cache
@@ -134,7 +143,9 @@ def train(
     if fine_tune_from is not None and fine_tune_encoder is None:
         raise SatError(f"--fine-tune-from {fine_tune_from} needs a learning rate: add --fine-tune-encoder 1e-5")
     try:
-        dataset = read_dataset(data, restval=restval)
+        dataset = read_dataset(data[0], restval=restval)
+        if len(data) > 1 or weights:
+            dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
         start, network = start_and_encoder(start_from, encoder, encoder_weights, geometry, fine_tune_encoder)
         run.train(
@@ -152,6 +163,7 @@ def train(
             tensorboard=tensorboard,
             notes={
                 "preset": preset_name,
+                **({"weights": list(weights)} if weights else {}),
                 **({"started_from": start_from} if start_from else {}),
                 **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
             },
@@ -161,7 +173,7 @@ def train(
         again = "the same command" if resume else "the same command with --resume"
         fail(f"interrupted. To go on from here: {again}", 130)
     split = "test" if dataset.report.photos["test"] else "val"
-    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data} --split {split}")
+    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data[0]} --split {split}")
 
 
 def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.datasets import Dataset, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, cached
+from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, each_cached
 
 
 @dataclass(kw_only=True)
@@ -32,6 +32,8 @@ class TrainingData:
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     tiled: Mapping[int, Annotations] = field(default_factory=dict)  # for mosaics: the photo in so many rows of two
+    weights: Sequence[float] = ()  # how often an epoch shows each caption; empty: once
+    parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
     encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
     encoder_learning_rate: float = 1e-5
     tuned_names: Sequence[str] = ()  # of the encoder's weights that are fine-tuned
@@ -67,7 +69,7 @@ def prepare(
     if fine_tune is None:
 
         def source(view: str, splits: Sequence[str]) -> Annotations:
-            annotations = cached(dataset, encoder, cache, splits=splits, view=view, show=show)
+            annotations = each_cached(dataset, encoder, cache, splits=splits, view=view, show=show)
             # without attention, nothing tells the places apart
             return MeanAnnotations(annotations) if config.decoder.attention == "none" else annotations
 
@@ -76,7 +78,7 @@ def prepare(
         tuned = blocks
 
         def source(view: str, splits: Sequence[str]) -> Annotations:
-            read = cached(dataset, below, cache, splits=splits, view=view, show=show)
+            read = each_cached(dataset, below, cache, splits=splits, view=view, show=show)
             return TunedAnnotations(read, blocks, encoder.precision)
 
     else:
@@ -86,10 +88,21 @@ def prepare(
         def source(view: str, splits: Sequence[str]) -> Annotations:
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
 
+    weights: list[float] = []
+    parts: list[slice] = []
+    start = 0
+    for part in dataset.parts:
+        of = {split: [e for e in part.dataset.examples if e.split == split] for split in ("train", "val")}
+        weights += [part.weight] * sum(len(example.captions) for example in of["train"])
+        if of["val"]:
+            parts.append(slice(start, start + len(of["val"])))
+            start += len(of["val"])
     return TrainingData(
         vocabulary=vocabulary,
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
+        weights=weights,
+        parts=parts,
         views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
@@ -104,12 +117,17 @@ def prepare(
     )
 
 
-def batches(captions: Sequence[tuple[str, list[int]]], size: int, seed: int) -> list[list[int]]:
-    """One epoch's mini-batches: each of one length, the lengths in random order, every caption once (sec. 4.3)."""
+def batches(
+    captions: Sequence[tuple[str, list[int]]], size: int, seed: int, weights: Sequence[float] = ()
+) -> list[list[int]]:
+    """One epoch's mini-batches: each of one length, the lengths in random order, every caption once (sec. 4.3).
+
+    With ``weights``, one for each caption, a caption is there as often as its weight says (`shown`).
+    """
     order = random.Random(seed)
     by_length: dict[int, list[int]] = defaultdict(list)
-    for index, (_, words) in enumerate(captions):
-        by_length[len(words)].append(index)
+    for index in shown(weights, order) if weights else range(len(captions)):
+        by_length[len(captions[index][1])].append(index)
     result = []
     for _, indices in sorted(by_length.items()):
         order.shuffle(indices)

@@ -98,10 +98,17 @@ def validation_scores(decoder: Decoder, data: TrainingData, **how: Any) -> list[
 
 
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData) -> dict[str, float]:
-    """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos."""
+    """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
+
+    Where data sets were joined, each score is the mean of their scores.
+    """
     references = [references for _, references in data.validation]
-    scores = bleu(captions, references).with_penalty
-    return {**{f"bleu_{n}": score for n, score in enumerate(scores, start=1)}, "cider": cider(captions, references)}
+    totals = [0.0] * 5
+    parts = data.parts or [slice(None)]
+    for part in parts:
+        scores = (*bleu(captions[part], references[part]).with_penalty, cider(captions[part], references[part]))
+        totals = [total + score / len(parts) for total, score in zip(totals, scores, strict=True)]
+    return dict(zip(("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider"), totals, strict=True))
 
 
 class Chosen(NamedTuple):

@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.settings import Amount, Count, settings
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import AtPlaces, Look, Sampled
@@ -59,23 +60,28 @@ class Drawn(NamedTuple):
 class CaptionRewards:
     """What self-critical training knows of its data: photos, their captions, and the reward of other captions."""
 
-    def __init__(self, chosen: SelfCritical, captions: Sequence[tuple[str, list[int]]]) -> None:
-        """``captions`` are those of `TrainingData`: photo name and word ids, end token included."""
+    def __init__(
+        self, chosen: SelfCritical, captions: Sequence[tuple[str, list[int]]], weights: Sequence[float] = ()
+    ) -> None:
+        """``captions`` and ``weights`` are those of `TrainingData`: photo name and word ids, end token included."""
         self.settings = chosen
+        by_name = {name: weight for (name, _), weight in zip(captions, weights, strict=False)}
         by_photo: dict[str, list[list[int]]] = defaultdict(list)
         self.by_length: dict[int, list[int]] = defaultdict(list)  # numbers of captions
         for number, (name, words) in enumerate(captions):
             by_photo[name].append(words)
             self.by_length[len(words)].append(number)
         self.names = list(by_photo)
+        self.weights = [by_name[name] for name in self.names] if by_name else []
         self.numbers = [len(words) for _, words in captions]
         self.cider = CiderD(list(by_photo.values()))
         self.references = [padded(said) for said in by_photo.values()]  # (R, S) of each photo
 
     def batches(self, size: int, seed: int) -> list[list[int]]:
-        """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once."""
-        order = list(range(len(self.names)))
-        random.Random(seed).shuffle(order)
+        """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once, or by its weight."""
+        chance = random.Random(seed)
+        order = shown(self.weights, chance) if self.weights else list(range(len(self.names)))
+        chance.shuffle(order)
         return [order[start : start + size] for start in range(0, len(order), size)]
 
     def true_captions(self, count: int, generator: torch.Generator) -> list[int]:

@@ -83,7 +83,9 @@ class Trainer:
         else:  # Graves' centred RMSProp with the authors' program's constants
             self.optimiser = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.rewards = CaptionRewards(config.self_critical, data.captions) if config.maximise == "cider" else None
+        self.rewards = (
+            CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximise == "cider" else None
+        )
         self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -1.0
@@ -101,7 +103,7 @@ class Trainer:
 
     def progress(self) -> float:
         """The share of the whole training that is done, 0 to 1."""
-        return self.taken / (self.config.epochs * self.batches_an_epoch)
+        return min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
 
     def run(
         self,
@@ -170,7 +172,9 @@ class Trainer:
     def batches(self, seed: int) -> list[list[int]]:
         """One epoch's mini-batches: numbers of captions or, where captions are rewarded, of photos."""
         size = self.config.batch_size
-        return batches(self.data.captions, size, seed) if self.rewards is None else self.rewards.batches(size, seed)
+        if self.rewards is not None:
+            return self.rewards.batches(size, seed)
+        return batches(self.data.captions, size, seed, self.data.weights)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimiser."""

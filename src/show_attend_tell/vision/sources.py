@@ -1,6 +1,6 @@
 """Where annotations come from: a feature cache, an encoder or its last blocks at work, or their means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +38,36 @@ def cached(
     """
     photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
     return FeatureCache.build(cache / folder_name(dataset.name), photos, encoder, view=view, progress=show)
+
+
+def each_cached(
+    dataset: Dataset, encoder: Encoder, cache: Path, *, splits: Sequence[str], view: str = "original", show: bool = True
+) -> Annotations:
+    """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder."""
+    if not dataset.parts:
+        return cached(dataset, encoder, cache, splits=splits, view=view, show=show)
+    parts = [part for part in dataset.parts if any(example.split in splits for example in part.dataset.examples)]
+    return JoinedAnnotations(
+        {part.name: cached(part.dataset, encoder, cache, splits=splits, view=view, show=show) for part in parts}
+    )
+
+
+class JoinedAnnotations:
+    """Annotations of data sets that were joined, each with its own."""
+
+    def __init__(self, parts: Mapping[str, Annotations]) -> None:
+        """``parts`` are by the name of the part, with which the photos' names begin."""
+        self.parts = parts
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(names):
+            rows.setdefault(name.partition("/")[0], []).append(row)
+        found = {
+            part: self.parts[part][[names[row].partition("/")[2] for row in places]] for part, places in rows.items()
+        }
+        order = torch.tensor([row for places in rows.values() for row in places]).argsort()
+        return torch.cat(list(found.values()))[order]
 
 
 class LivePhotos:

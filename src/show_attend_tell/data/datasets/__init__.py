@@ -30,6 +30,8 @@ from show_attend_tell.data.datasets.dataset import (
     Dataset,
     Example,
     NoCaptions,
+    join,
+    shown,
 )
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.karpathy import karpathy_photos, read_karpathy
@@ -46,9 +48,11 @@ __all__ = [
     "Example",
     "NoCaptions",
     "coco_photos",
+    "join",
     "karpathy_photos",
     "papers_coco",
     "read_dataset",
+    "shown",
 ]
 
 

@@ -1,6 +1,9 @@
 """What reading a data folder gives: photos with captions in splits, and a report of what was counted and left out."""
 
-from dataclasses import dataclass, field
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from show_attend_tell.errors import SatError
@@ -93,6 +96,7 @@ class Dataset:
     examples: tuple[Example, ...]
     report: DataReport
     own: bool = True  # not one of the paper's data sets
+    parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `join`
 
     def split(self, name: str) -> tuple[Example, ...]:
         """Give the examples of one split in the file's order; raises SatError where there are none."""
@@ -104,3 +108,64 @@ class Dataset:
                 hint = " (it is dealt where there are enough different photos)"
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
+
+
+@dataclass(frozen=True)
+class Part:
+    """A data set that another one joins. The names of its photos there begin with its own name and a slash."""
+
+    name: str
+    dataset: Dataset
+    weight: float = 1.0  # how often each of its training captions is shown in an epoch
+
+
+def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
+    """Several data sets as one, split by split. ``weights`` has one for each, or is empty: then each has the weight 1.
+
+    A training shows each training caption of a data set of weight w that many times an epoch. Raises `SatError` for
+    another number of weights, for a weight that is not a positive number, and for the same folder twice.
+    """
+    weights = weights or [1.0] * len(datasets)
+    if len(weights) != len(datasets):
+        raise SatError(f"there are {len(datasets)} data folders and {len(weights)} weights: give one for each")
+    for weight in weights:
+        if not 0 < weight < float("inf"):
+            raise SatError(f"the weight of a data folder is {weight}: give a number above 0")
+    parts: list[Part] = []
+    for dataset, weight in zip(datasets, weights, strict=True):
+        if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
+            raise SatError(f"{dataset.folder} is given twice: give it once, with a larger weight")
+        alike = sum(part.dataset.name == dataset.name for part in parts)
+        parts.append(Part(f"{dataset.name}-{alike + 1}" if alike else dataset.name, dataset, weight))
+    reports = [part.dataset.report for part in parts]
+    splits = {split: None for report in reports for split in report.photos}
+    return Dataset(
+        name=" + ".join(part.name for part in parts),
+        folder=datasets[0].folder,
+        examples=tuple(
+            replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
+        ),
+        report=DataReport(
+            photos={split: sum(report.photos.get(split, 0) for report in reports) for split in splits},
+            captions={split: sum(report.captions.get(split, 0) for report in reports) for split in splits},
+            notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
+        ),
+        own=any(dataset.own for dataset in datasets),
+        parts=tuple(parts),
+    )
+
+
+def shown(weights: Sequence[float], chance: random.Random) -> list[int]:
+    """The numbers of what an epoch shows, each as often as its weight says.
+
+    A fraction is a share of those with this weight, drawn at random: of a hundred captions of weight 1.5, fifty are
+    shown twice.
+    """
+    alike: dict[float, list[int]] = defaultdict(list)
+    for index, weight in enumerate(weights):
+        alike[weight].append(index)
+    found: list[int] = []
+    for weight, indices in alike.items():
+        found += indices * int(weight)
+        found += chance.sample(indices, round((weight - int(weight)) * len(indices)))
+    return found

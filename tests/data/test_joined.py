@@ -1,0 +1,71 @@
+"""Several data sets as one: names, splits, weights, and annotations from each one's own cache."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from builders import shape_folder, small_encoder
+from PIL import Image
+
+from show_attend_tell.data.datasets import Dataset, join, read_dataset, shown
+from show_attend_tell.errors import SatError
+from show_attend_tell.vision.sources import cached, each_cached
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
+    """Two folders of the same name, with photos of the same names."""
+    home = tmp_path_factory.mktemp("data")
+    folders = [shape_folder(home / place / "shapes", train=6, val=3, test=2) for place in ("here", "there")]
+    for file in (folders[1] / "images").iterdir():
+        Image.open(file).transpose(Image.Transpose.FLIP_TOP_BOTTOM).save(file)
+    return [read_dataset(folder) for folder in folders]
+
+
+def test_photos_keep_their_split_and_are_told_apart(parts: list[Dataset]) -> None:
+    joined = join(parts)
+    assert joined.name == "shapes + shapes-2"
+    assert len({example.name for example in joined.examples}) == sum(len(part.examples) for part in parts)
+    for split in ("train", "val", "test"):
+        expected = [example.photo for part in parts for example in part.split(split)]
+        assert [example.photo for example in joined.split(split)] == expected
+        assert joined.report.photos[split] == len(expected)
+    assert joined.examples[0].captions == parts[0].examples[0].captions
+    lines = joined.report.lines()
+    assert any(line.startswith("shapes-2: train: ") for line in lines)
+
+
+def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]) -> None:
+    with pytest.raises(SatError, match="2 data folders and 1 weights: give one for each"):
+        join(parts, [1.0])
+    for weight in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(SatError, match="give a number above 0"):
+            join(parts, [1.0, weight])
+    with pytest.raises(SatError, match="is given twice: give it once, with a larger weight"):
+        join([parts[0], replace(parts[0], name="other")])
+
+
+def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
+    weights = [1.0] * 10 + [2.5] * 20 + [0.25] * 40
+    found = Counter(shown(weights, random.Random(1)))
+    assert {found[index] for index in range(10)} == {1}
+    assert sorted(found[index] for index in range(10, 30)) == [2] * 10 + [3] * 10
+    assert sorted(found[index] for index in range(30, 70)) == [0] * 30 + [1] * 10
+    assert found != Counter(shown(weights, random.Random(2)))
+
+
+def test_each_part_is_encoded_in_its_own_folder_of_the_cache(parts: list[Dataset], tmp_path: Path) -> None:
+    other = replace(parts[1], name="others")
+    joined, encoder = join([parts[0], other]), small_encoder()
+    found = each_cached(joined, encoder, tmp_path, splits=("train", "val"), show=False)
+    assert {folder.name for folder in tmp_path.iterdir() if folder.is_dir()} == {"shapes", "others"}
+    names = [example.name for example in joined.split("train")]
+    random.Random(3).shuffle(names)
+    annotations = found[names]
+    for row, name in enumerate(names):
+        part, _, own = name.partition("/")
+        alone = cached({"shapes": parts[0], "others": other}[part], encoder, tmp_path, splits=("train",), show=False)
+        assert torch.equal(annotations[row], alone[[own]][0])
