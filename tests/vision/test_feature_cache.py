@@ -298,19 +298,19 @@ def test_each_precision_has_a_cache(
     "name", ["../../escaped", "/tmp/escaped", "..", ".", "a/../../escaped", "\\escaped", "\0", "é" * 300, "\ud800", " "]
 )
 def test_a_cache_never_leaves_its_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a JSON file has for the name of a data set or of a photo."""
+    """Whatever a JSON file has for the name of a data set."""
     data, cache = tmp_path / "data", tmp_path / "deep" / "cache"
     (data / "images").mkdir(parents=True)
     Image.new("RGB", (9, 7)).save(data / "images" / "photo.png")
-    Image.new("RGB", (9, 7), "red").save(data / "outside.png")
+    Image.new("RGB", (9, 7), "red").save(data / "beside.png")
     images = [
         {"filename": photo, "split": "train", "sentences": [{"tokens": ["a"]}]}
-        for photo in ("photo.png", "../outside.png")
+        for photo in ("photo.png", "beside.png")
     ]
     (data / "dataset.json").write_text(json.dumps({"dataset": name, "images": images}), encoding="utf-8")
     before = {path for path in tmp_path.rglob("*") if cache not in path.parents}
     found = cached(read_dataset(data), Counted(), cache, splits=("train",), view="crop-1", show=False)
-    assert found.names == ["photo.png", "../outside.png"]
+    assert found.names == ["photo.png", "beside.png"]
     assert found.folder.parent.parent == cache and found.folder.resolve() == found.folder
     assert {path for path in tmp_path.rglob("*") if cache not in path.parents} - before == {cache.parent, cache}
 
