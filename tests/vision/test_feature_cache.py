@@ -304,12 +304,12 @@ def test_a_cache_never_leaves_its_folder(name: str, tmp_path: Path, monkeypatch:
     Image.new("RGB", (9, 7)).save(data / "images" / "photo.png")
     Image.new("RGB", (9, 7), "red").save(data / "beside.png")
     images = [
-        {"filename": photo, "split": "train", "sentences": [{"tokens": ["a"]}]}
-        for photo in ("photo.png", "beside.png")
+        {"filename": photo, "split": split, "sentences": [{"tokens": ["a"]}]}
+        for photo, split in (("photo.png", "train"), ("beside.png", "val"))
     ]
     (data / "dataset.json").write_text(json.dumps({"dataset": name, "images": images}), encoding="utf-8")
     before = {path for path in tmp_path.rglob("*") if cache not in path.parents}
-    found = cached(read_dataset(data), Counted(), cache, splits=("train",), view="crop-1", show=False)
+    found = cached(read_dataset(data), Counted(), cache, splits=("train", "val"), view="crop-1", show=False)
     assert found.names == ["photo.png", "beside.png"]
     assert found.folder.parent.parent == cache and found.folder.resolve() == found.folder
     assert {path for path in tmp_path.rglob("*") if cache not in path.parents} - before == {cache.parent, cache}
