@@ -111,6 +111,30 @@ def test_a_frozen_encoder_s_model_leaves_no_older_encoder_behind(encoder: Encode
     assert Checkpoint.load(saved).tuned_encoder is None
 
 
+def test_models_may_share_the_tuned_weights_of_their_encoder(encoder: Encoder, tmp_path: Path) -> None:
+    for name in ("soft", "hard"):
+        tuned = small_checkpoint(encoder)
+        tuned.tuned_encoder = {name: 2 * value for name, value in encoder.body.state_dict().items()}
+        tuned.save(tmp_path / name)
+    (tmp_path / "both-encoder").mkdir()
+    (tmp_path / "soft" / "encoder.safetensors").rename(tmp_path / "both-encoder" / "encoder.safetensors")
+    (tmp_path / "hard" / "encoder.safetensors").unlink()
+    for name in ("soft", "hard"):
+        found = Checkpoint.load(tmp_path / name).tuned_encoder
+        assert found is not None and tuned.tuned_encoder is not None and same(found, tuned.tuned_encoder)
+
+
+def test_a_model_of_an_earlier_version_has_the_tuned_weights_of_its_folder(encoder: Encoder, saved: Path) -> None:
+    tuned = small_checkpoint(encoder)
+    tuned.tuned_encoder = encoder.body.state_dict()
+    tuned.save(saved)
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    assert config.pop("tuned")
+    (saved / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    found = Checkpoint.load(saved).tuned_encoder
+    assert found is not None and same(found, encoder.body.state_dict())
+
+
 # Whole or not at all
 
 
@@ -299,11 +323,15 @@ def test_tuned_weights_that_do_not_fit_are_named(
     saved: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    save_file({"weight": torch.zeros(D)}, saved / "encoder.safetensors")
+    model = Checkpoint.load(saved)
+    model.tuned_encoder = {"weight": torch.zeros(D)}
+    model.save(saved)
     with pytest.raises(SatError, match=r"model: its encoder\.safetensors does not fit small"):
         Captioner.from_pretrained(saved, device="cpu")
     (saved / "encoder.safetensors").write_bytes(b"junk")
     refused(saved, "missing or damaged", file="encoder.safetensors")
+    save_file({"weight": torch.ones(D)}, saved / "encoder.safetensors")
+    refused(saved, "missing or is another model's", file="encoder.safetensors")
 
 
 @pytest.mark.parametrize(

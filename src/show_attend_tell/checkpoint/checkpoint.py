@@ -10,7 +10,9 @@
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
 | doubt.safetensors | the scale of doubt; only when val had photos enough to make one |
 
-The shipped models share their visual n-grams, which are in a folder of their own beside them.
+Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and
+they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder. The shipped models share their
+visual n-grams so.
 
 Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it. So a reader finds
 the old file or the new one, never half a file.
@@ -30,7 +32,16 @@ from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.find import model_name, named
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
-from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, not_finite, read_doubt, read_ngrams, read_weights
+from show_attend_tell.checkpoint.weights import (
+    DOUBT,
+    NGRAMS,
+    TUNED,
+    not_finite,
+    read_doubt,
+    read_ngrams,
+    read_tuned,
+    read_weights,
+)
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
@@ -40,7 +51,7 @@ from show_attend_tell.model.registry import build
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
-from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
 Bits = Literal[32, 16, 8]
 
@@ -84,9 +95,9 @@ class Checkpoint:
         folder.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
             tuned = smallest(self.tuned_encoder)
-            replace(folder / "encoder.safetensors", lambda file: save_file(tuned, file))
+            replace(folder / TUNED, lambda file: save_file(tuned, file))
         else:  # of a model that was here before
-            (folder / "encoder.safetensors").unlink(missing_ok=True)
+            (folder / TUNED).unlink(missing_ok=True)
         if self.reranker is not None:
             packed = self.reranker.packed
             replace(folder / NGRAMS, lambda file: save_file(packed, file))
@@ -120,6 +131,7 @@ class Checkpoint:
             encoder=self.encoder,
             decoding=self.decoding,
             ngrams=None if self.reranker is None else self.reranker.digest,
+            tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
             training=self.training,
             scores=self.scores,
         )
@@ -154,7 +166,6 @@ class Checkpoint:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )
-        tuned = folder / "encoder.safetensors"
         return cls(
             decoder=decoder.eval(),
             vocabulary=vocabulary,
@@ -162,7 +173,7 @@ class Checkpoint:
             decoding=config.decoding,
             training=config.training,
             scores=config.scores,
-            tuned_encoder=unpack_8bit(read_weights(tuned)) if tuned.exists() else None,
+            tuned_encoder=read_tuned(folder, config.tuned),
             reranker=ngrams,
             doubt=read_doubt(folder, decoder.config.annotation_size),
         )
@@ -202,7 +213,7 @@ def check_vacant(folder: Path) -> None:
     """Raise `SatError` when saving would overwrite a file of a folder that holds neither a model nor a training."""
     if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
-    for name in ("README.md", "vocabulary.json", "model.safetensors", "encoder.safetensors", NGRAMS, DOUBT):
+    for name in ("README.md", "vocabulary.json", "model.safetensors", TUNED, NGRAMS, DOUBT):
         if (folder / name).exists():
             raise SatError(f"{folder} is not a model, and its {name} would be overwritten: name another folder")
 

@@ -6,7 +6,8 @@
 | 2 | calls the reranker's weight "agreement" |
 | 3 | is the one that this version writes |
 
-The captions of a model whose decoding does not mention `repetitions` may repeat words.
+The captions of a model whose decoding does not mention `repetitions` may repeat words. A model whose configuration does
+not mention `tuned` has the tuned weights that are in its folder.
 """
 
 import json
@@ -16,10 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.weights import TUNED, read_weights
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 from show_attend_tell.model.interface import Config
 from show_attend_tell.model.registry import read_config
+from show_attend_tell.packing import unpack_8bit
+from show_attend_tell.vision.encoder import weights_digest
 
 FORMAT = 3
 
@@ -32,6 +36,7 @@ class Configuration:
     encoder: EncoderRecord
     decoding: Decoding
     ngrams: str | None  # SHA-256 of the visual n-grams of the reranker, see `VisualNgrams.digest`
+    tuned: str | None  # SHA-256 of the encoder's tuned weights, see `weights_digest`
     training: dict[str, Any]
     scores: dict[str, Any]
 
@@ -43,6 +48,7 @@ class Configuration:
             "encoder": self.encoder.to_dict(),
             "decoding": asdict(self.decoding),
             "ngrams": self.ngrams,
+            "tuned": self.tuned,
             "training": self.training,
             "scores": self.scores,
         }
@@ -70,6 +76,7 @@ class Configuration:
                 encoder=EncoderRecord.from_dict(entries["encoder"]),
                 decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
                 ngrams=entries.get("ngrams"),
+                tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
                 training=entries["training"],
                 scores={split: renamed(found) for split, found in entries["scores"].items()},
             )
@@ -79,6 +86,12 @@ class Configuration:
             raise SatError(f"{file} is damaged or from another program ({error!r}): copy the model again") from error
         except SatError as error:
             raise SatError(f"{file}: {error}") from error
+
+
+def tuned_before(folder: Path) -> str | None:
+    """The SHA-256 of tuned weights in a folder whose configuration does not name any: a model of an earlier version."""
+    file = folder / TUNED
+    return weights_digest(unpack_8bit(read_weights(file))) if file.exists() else None
 
 
 def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,13 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint import find
 from show_attend_tell.errors import SatError
+from show_attend_tell.packing import unpack_8bit
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+from show_attend_tell.vision.encoder import weights_digest
 
 NGRAMS = "ngrams.safetensors"
+TUNED = "encoder.safetensors"
 DOUBT = "doubt.safetensors"
 
 
@@ -37,16 +40,36 @@ def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
     """
     if digest is None:
         return None
-    shared = f"*-ngrams/{NGRAMS}"
-    for file in (folder / NGRAMS, *sorted(folder.parent.glob(shared)), *sorted(find.SHIPPED.glob(shared))):
-        if file.exists():
-            try:
-                ngrams = VisualNgrams(read_weights(file))
-            except SatError as error:
-                raise SatError(f"{file} is damaged: {error}") from error
-            if ngrams.digest == digest:
-                return ngrams
+    for file in own_and_shared(folder, NGRAMS, "ngrams"):
+        try:
+            ngrams = VisualNgrams(read_weights(file))
+        except SatError as error:
+            raise SatError(f"{file} is damaged: {error}") from error
+        if ngrams.digest == digest:
+            return ngrams
     raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
+
+
+def read_tuned(folder: Path, digest: str | None) -> dict[str, Tensor] | None:
+    """The encoder's tuned weights that a model names by their SHA-256 (`weights_digest`); None when it names none.
+
+    They are in the model's folder, in a folder NAME-encoder beside it, which several models may share, or among those
+    shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
+    """
+    if digest is None:
+        return None
+    for file in own_and_shared(folder, TUNED, "encoder"):
+        tuned = unpack_8bit(read_weights(file))
+        if weights_digest(tuned) == digest:
+            return tuned
+    raise SatError(f"{folder / TUNED} is missing or is another model's: copy the model again")
+
+
+def own_and_shared(folder: Path, name: str, kind: str) -> list[Path]:
+    """The files of that name in a model's folder, in folders NAME-KIND beside it, and in those shipped."""
+    shared = f"*-{kind}/{name}"
+    files = (folder / name, *sorted(folder.parent.glob(shared)), *sorted(find.SHIPPED.glob(shared)))
+    return [file for file in files if file.exists()]
 
 
 def read_doubt(folder: Path, annotation_size: int) -> Doubt | None:
