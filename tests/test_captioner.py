@@ -228,7 +228,7 @@ def test_an_editor_can_complete_the_options() -> None:
     parameters = inspect.signature(Captioner.__call__).parameters
     assert not [name for name, one in parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]
     expected = {"beam", "look", "length_normalisation", "reranker_weight", "sampling", "seed", "batch_size", "errors"}
-    assert expected <= parameters.keys()
+    assert expected | {"several"} <= parameters.keys()
 
 
 WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
@@ -466,6 +466,32 @@ def test_a_model_repeats_itself_only_if_its_decoding_says_so(
     assert not repetitive(Checkpoint.load(tmp_path))
     model.decoding = dataclasses.replace(model.decoding, repetitions=True)
     assert repetitive(model)
+
+
+def test_several_captions_are_of_the_beam_and_differ(captioner: Captioner, photos: list[Image.Image]) -> None:
+    usual = captioner(photos, beam=20)
+    for several in (1, 3):
+        for caption, other in zip(captioner(photos, beam=20, several=several), usual, strict=True):
+            assert str(caption) == str(other) and len(caption.alternatives) == several - 1
+            assert set(caption.alternatives) <= set(other.alternatives)
+            assert caption.settings == {**other.settings, "several": several}
+    most = captioner(photos, beam=20, several=5)
+    assert [caption.alternatives for caption in most] != [caption.alternatives[:4] for caption in usual]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"several": 0}, "several is 0: give a whole number of at least 1"),
+        ({"several": 4, "beam": 3}, "several is 4, and a beam of 3 finds 3: give a wider beam"),
+        ({"several": 4, "sampling": Sampling()}, r"several is 4, .*: give Sampling\(captions=4\)"),
+    ],
+)
+def test_several_captions_that_cannot_be_found_are_refused(
+    options: dict[str, Any], message: str, captioner: Captioner, photos: list[Image.Image]
+) -> None:
+    with pytest.raises(SatError, match=message):
+        captioner(photos[0], **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"look": "sampled"}, {"sampling": Sampling(captions=2)}], ids=str)

@@ -35,6 +35,7 @@ from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import (
     Hypothesis,
     as_hypotheses,
+    different,
     fastest_beam_search,
     photos_together,
     ranked,
@@ -60,7 +61,7 @@ class Caption:
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
     complete: bool  # False when the longest length came before the caption's end
-    alternatives: list[tuple[str, float]]  # the beam's other captions with their log-probabilities, best first
+    alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
     settings: dict[str, Any]  # model, beam or sampling, look, seed
     agreement: float | None = None  # with the photo's visual n-grams, from 0; None where nothing ranks
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
@@ -258,6 +259,7 @@ class Captioner:
         length_normalisation: float | None = None,
         reranker_weight: float | None = None,
         sampling: "Sampling | None" = None,
+        several: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise"] = "raise",
@@ -273,6 +275,7 @@ class Captioner:
         length_normalisation: float | None = None,
         reranker_weight: float | None = None,
         sampling: "Sampling | None" = None,
+        several: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise"] = "raise",
@@ -288,6 +291,7 @@ class Captioner:
         length_normalisation: float | None = None,
         reranker_weight: float | None = None,
         sampling: "Sampling | None" = None,
+        several: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["skip"],
@@ -302,6 +306,7 @@ class Captioner:
         length_normalisation: float | None = None,
         reranker_weight: float | None = None,
         sampling: "Sampling | None" = None,
+        several: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise", "skip"] = "raise",
@@ -317,6 +322,9 @@ class Captioner:
             length_normalisation: Exponent γ of the caption score log p / length^γ.
             reranker_weight: Weight ω of the reranker in the caption score.
             sampling: How to draw words at random, instead of searching for the likeliest.
+            several: Number of captions that differ in content: the caption and, as its ``alternatives``, others of the
+                beam that are good and say something else. By default the alternatives are the beam's others, best
+                first.
             seed: Random seed. What is drawn for a photo depends on the seed and the photo's pixels, not on the photos
                 beside it.
             batch_size: Number of photos that are encoded and searched together.
@@ -347,6 +355,7 @@ class Captioner:
                 [photos] if one else photos,
                 decoding,
                 sampling=sampling,
+                several=several,
                 seed=seed,
                 batch_size=batch_size,
                 errors=errors,
@@ -365,6 +374,7 @@ class Captioner:
         decoding: Decoding,
         *,
         sampling: "Sampling | None" = None,
+        several: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise", "skip"] = "raise",
@@ -373,8 +383,10 @@ class Captioner:
 
         With errors "skip", a photo that cannot be read gives its `SatError` in place of a caption. Raises `SatError`
         for such a photo otherwise, for a wrong value, and when the decoding uses a reranker and the model has none.
+        ``several`` is as in `__call__`.
         """
         self.check_decoding(decoding)
+        check_several(several, decoding, sampling)
         whole("seed", seed)
         whole("batch_size", batch_size, least=1)
         if sampling is not None and not isinstance(sampling, Sampling):
@@ -391,10 +403,14 @@ class Captioner:
                     seeds=[photo_seed(seed, photo.pixels.numpy().tobytes()) for photo in good],
                 )
                 for photo, hypotheses in zip(good, found, strict=True):
+                    if several is not None:
+                        ranking = decoding.length_normalisation, decoding.reranker_weight
+                        hypotheses = different(hypotheses, several, *ranking)
                     caption = self.caption_of(
                         hypotheses, decoding, sampling, seed, size=photo.size, source=photo.source
                     )
-                    captions.append(dataclasses.replace(caption, kept=photo.kept))
+                    made = caption.settings if several is None else {**caption.settings, "several": several}
+                    captions.append(dataclasses.replace(caption, settings=made, kept=photo.kept))
             rest = iter(captions)
             yield from (next(rest) if isinstance(photo, _Prepared) else photo for photo in batch)
 
@@ -595,6 +611,18 @@ def whole(name: str, value: object, *, least: int | None = None) -> None:
     if not isinstance(value, int) or (least is not None and value < least):
         at_least = "" if least is None else f" of at least {least}"
         raise SatError(f"{name} is {brief(value)}: give a whole number{at_least}")
+
+
+def check_several(several: object, decoding: Decoding, sampling: "Sampling | None") -> None:
+    """Raise `SatError` for a number of captions that a search with that decoding cannot give."""
+    if several is None:
+        return
+    whole("several", several, least=1)
+    assert isinstance(several, int)
+    if sampling is not None:
+        raise SatError(f"several is {several}, and words are drawn at random: give Sampling(captions={several})")
+    if several > decoding.beam:
+        raise SatError(f"several is {several}, and a beam of {decoding.beam} finds {decoding.beam}: give a wider beam")
 
 
 @settings

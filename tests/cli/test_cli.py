@@ -180,6 +180,21 @@ def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, 
     assert "3 pictures" in result.stderr
 
 
+@pytest.mark.parametrize("way", [(), ("--sample",)], ids=["searched", "drawn"])
+def test_several_captions_of_a_photo_are_printed_and_kept(
+    way: tuple[str, ...], photos: Path, model: Path, tmp_path: Path
+) -> None:
+    photo = photos / "photo0.png"
+    printed = sat("caption", photo, "--model", model, "--several", 3, *way, "--json", tmp_path / "all.json").stdout
+    (entry,) = json.loads((tmp_path / "all.json").read_text())
+    captions = [entry, *entry["alternatives"]]
+    assert len({caption["caption"] for caption in captions}) == 3
+    assert printed.splitlines() == [
+        f"{photo}: {caption['caption']}  (log p {caption['log_probability']:.2f})" for caption in captions
+    ]
+    assert entry["settings"].get("several") == (None if way else 3)
+
+
 def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_path: Path) -> None:
     (photos / "more").mkdir()
     Image.open(photos / "photo0.png").save(photos / "more" / "photo0.png")  # a second photo of that name
@@ -256,6 +271,8 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--seed", "-1"], "--seed"),
         (["PHOTOS", "--seed", "one"], "--seed"),
         (["PHOTOS", "--sample", "--beam", "3"], "leave out one or the other"),
+        (["PHOTOS", "--several", "0"], "--several"),
+        (["PHOTOS", "--several", "3", "--beam", "2"], "several is 3, and a beam of 2 finds 2: give a wider beam"),
         (["PHOTOS", "--sample", "--reranker-weight", "0"], "leave out one or the other"),
         (["PHOTOS", "--reranker-weight", "5"], "reranker_weight is 5, and beach has no reranker: give 0"),
         (["PHOTOS", "--length-normalisation", "-1"], "--length-normalisation"),

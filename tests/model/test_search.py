@@ -17,7 +17,8 @@ from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
-from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search, sample
+from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search, different, ranked, sample
+from show_attend_tell.model.search.hypotheses import Seen
 from show_attend_tell.model.search.sampling import narrowed
 from show_attend_tell.scoring.metrics import repeats
 
@@ -403,6 +404,27 @@ def test_sampling_refuses(options: dict[str, float]) -> None:
     ((name, value),) = options.items()
     with pytest.raises(SatError, match=f"{name} {value}"):
         sample(small_decoder(), small_annotations(), seeds=[1, 2], **options)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- several captions
+
+
+def test_several_captions_differ_by_words_and_pairs() -> None:
+    """By hand: the second best shares all but one word with the best, and the others share less and less."""
+    log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
+    seen = Seen([], 0, [])
+    found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
+    found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
+
+    def words(several: int, gamma: float = 0.0, weight: float = 0.0) -> list[list[int]]:
+        ordered = ranked(found, gamma, weight)
+        return [hypothesis.words for hypothesis in different(ordered, several, gamma, weight)]
+
+    assert words(1) == [[2, 3, 4]]
+    assert words(2) == [[2, 3, 4], [8, 9]]  # nothing in common, and not the worst
+    assert words(3) == [[2, 3, 4], [8, 9], [2, 6, 7]]  # 1 of 5 words and pairs in common, not 3 of 5
+    assert words(9) == [*words(3), [2, 3, 5], [3]]
+    assert [h.words for h in different(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
 
 
 # ---------------------------------------------------------------- repetitions

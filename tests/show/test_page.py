@@ -507,6 +507,8 @@ def test_other_captions_and_the_card_are_there(visit: Any) -> None:
     page.get_by_text("The model’s card").click()
     assert page.locator("pre.sat-card").inner_text() == card  # as it is written
     assert "cut at the longest length" in page.locator(".sat-words").inner_text()
+    several = caption(settings={"model": "soft", "look": "expectation", "beam": 9, "several": 3})
+    assert visit(several.html()).get_by_text("Captions that say something else").count() == 1
 
 
 @in_chromium

@@ -41,6 +41,7 @@ Examples:
   sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
+  sat caption dog.jpg --several 3                  three captions that differ in content
   sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
 """
 
@@ -57,6 +58,11 @@ Examples:
     help="Another model, whose captions stand beside those of the first.",
 )
 @decoding_options
+@click.option(
+    "--several",
+    type=click.IntRange(1, 100),
+    help="Number of captions of each photo, which differ in content. With --sample: number of captions drawn.",
+)
 @click.option("--sample", is_flag=True, help="Random words instead of a search.")
 @click.option(
     "--temperature",
@@ -115,6 +121,7 @@ def caption(
     look: Any,
     length_normalisation: float | None,
     reranker_weight: float | None,
+    several: int | None,
     sample: bool,
     temperature: float,
     top_k: int,
@@ -135,7 +142,7 @@ def caption(
     The photo - is standard input. With --beside, models of soft attention ignore --look and read attention by
     expectation. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
-    from show_attend_tell.captioner import FEW, Captioner, Sampling, progress_bar
+    from show_attend_tell.captioner import FEW, Captioner, Sampling, check_several, progress_bar
     from show_attend_tell.data.photos import find_photos
 
     if html_file == "-":
@@ -150,7 +157,10 @@ def caption(
         )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if sample else None
+    sampling = None
+    if sample:
+        sampling = Sampling(captions=several or 1, temperature=temperature, top_k=top_k, top_p=top_p)
+    differing = None if sample else several
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
     check_targets(json_file, html_file, read=found.photos)
@@ -171,13 +181,16 @@ def caption(
             click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
         decoding = captioner.checkpoint.decoding.but(look=None if soft and beside else look, **search)
         captioner.check_decoding(decoding)
-        streams.append(captioner.stream(inputs, decoding, sampling=sampling, seed=seed, errors="skip"))
+        check_several(differing, decoding, sampling)
+        streams.append(
+            captioner.stream(inputs, decoding, sampling=sampling, several=differing, seed=seed, errors="skip")
+        )
     if found.skipped:
         hint = " (--recursive reads subfolders)" if found.folders else ""
         click.echo(f"note: {found.skipped} skipped{hint}", err=True)
 
     cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
-    results = Results(json_file, html_file, cards, several=bool(beside), photos=len(files))
+    results = Results(json_file, html_file, cards, named=bool(beside), listed=several is not None, photos=len(files))
     interrupted, pictures = False, 0
     try:
         with progress_bar(len(files), show=len(files) > FEW) as bar:
@@ -237,10 +250,18 @@ class Results:
     """What the command has made so far, and the files that hold it."""
 
     def __init__(
-        self, json_file: str | None, html_file: str | None, cards: dict[str, str], *, several: bool, photos: int
+        self,
+        json_file: str | None,
+        html_file: str | None,
+        cards: dict[str, str],
+        *,
+        named: bool,
+        listed: bool,
+        photos: int,
     ) -> None:
+        """``named``: print each caption's model. ``listed``: print its alternatives too. ``photos``: how many."""
         self.json_file, self.html_file, self.cards = json_file, html_file, cards
-        self.several, self.photos = several, photos  # whether there are several models, and the number of all photos
+        self.named, self.listed, self.photos = named, listed, photos
         self.captioned = self.failed = 0  # photos
         self._entries: list[dict[str, Any]] = []  # of the JSON
         self._shown: list[dict[str, Any]] = []  # captions with their photos, of the page
@@ -273,11 +294,13 @@ class Results:
         self.captioned += 1
         if self.json_file != "-":
             for caption in captions:
-                by = f" [{caption.settings['model']}]" if self.several else ""
+                by = f" [{caption.settings['model']}]" if self.named else ""
                 ending = "" if caption.complete else " …"
                 unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
                 likely = f"log p {caption.log_probability:.2f}"
                 click.echo(f"{click.format_filename(file)}{by}: {caption}{ending}  ({likely}{unsure})")
+                for text, log_probability in caption.alternatives if self.listed else ():
+                    click.echo(f"{click.format_filename(file)}{by}: {text}  (log p {log_probability:.2f})")
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
         if self._lines is None:

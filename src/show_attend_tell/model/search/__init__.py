@@ -8,7 +8,7 @@
 
 from show_attend_tell.model.search.beam import beam_search, photos_together
 from show_attend_tell.model.search.fast import FastBeamSearch, fastest_beam_search
-from show_attend_tell.model.search.hypotheses import Hypothesis, as_hypotheses, ranked
+from show_attend_tell.model.search.hypotheses import Hypothesis, as_hypotheses, different, ranked
 from show_attend_tell.model.search.sampling import check_sampling, drawn_words, sample
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "as_hypotheses",
     "beam_search",
     "check_sampling",
+    "different",
     "drawn_words",
     "fastest_beam_search",
     "photos_together",

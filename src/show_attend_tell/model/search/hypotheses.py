@@ -4,6 +4,8 @@ B photos · B′ those of a step · P paths, the beam · Q ≤ P paths that look
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import pstdev
 from typing import NamedTuple
 
 import torch
@@ -14,6 +16,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import Told, word_log_probabilities
 
 NEVER = float("-inf")
+DIFFERENCE = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
 class Trail(NamedTuple):
@@ -144,8 +147,37 @@ def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_w
     """
 
     def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
-        length = len(hypothesis.words) + hypothesis.ended
-        normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
-        return bool(hypothesis.words), hypothesis.ended, normalised + reranker_weight * (hypothesis.agreement or 0.0)
+        return bool(hypothesis.words), hypothesis.ended, score(hypothesis, length_normalisation, reranker_weight)
 
     return sorted(hypotheses, key=key, reverse=True)
+
+
+def score(hypothesis: Hypothesis, length_normalisation: float, reranker_weight: float) -> float:
+    """log p / length^γ + ω A, see `ranked`."""
+    length = len(hypothesis.words) + hypothesis.ended
+    normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
+    return normalised + reranker_weight * (hypothesis.agreement or 0.0)
+
+
+def different(
+    hypotheses: list[Hypothesis], several: int, length_normalisation: float, reranker_weight: float
+) -> list[Hypothesis]:
+    """Of one photo's `ranked` captions, the best one and others that are good and say something else.
+
+    They are ``several``, or fewer where fewer captions ended. Each caption after the first has the largest `score` less
+    μ times its overlap with the most similar one before it (maximal marginal relevance, Carbonell and Goldstein 1998).
+    The overlap is the share of words and pairs of words that two captions have in common, from 0 to 1. μ is
+    `DIFFERENCE` times the standard deviation of the photo's scores.
+    """
+    left = [hypothesis for hypothesis in hypotheses if hypothesis.words and hypothesis.ended] or hypotheses[:1]
+    scores = [score(hypothesis, length_normalisation, reranker_weight) for hypothesis in left]
+    content = [{*hypothesis.words, *pairwise(hypothesis.words)} for hypothesis in left]
+    penalty, closest = DIFFERENCE * pstdev(scores), [0.0] * len(left)
+    chosen = [0]
+    while len(chosen) < min(several, len(left)):
+        last = content[chosen[-1]]
+        overlaps = [2 * len(each & last) / max(1, len(each) + len(last)) for each in content]
+        closest = list(map(max, closest, overlaps))
+        others = [number for number in range(len(left)) if number not in chosen]
+        chosen.append(max(others, key=lambda number: scores[number] - penalty * closest[number]))
+    return [left[number] for number in chosen]

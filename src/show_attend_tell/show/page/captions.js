@@ -197,7 +197,8 @@
     function others() {
       const found = caption.alternatives || [];
       if (!found.length) return null;
-      const kind = caption.settings && caption.settings.sampling ? "Other captions drawn" : "The beam’s other captions";
+      const settings = caption.settings || {};
+      const kind = settings.sampling ? "Other captions drawn" : settings.several ? "Captions that say something else" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("span", {}, text || "(no word)"), make("data", { value: score }, number(score)));
       return make("details", { class: "sat-more" },
