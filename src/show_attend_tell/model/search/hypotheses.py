@@ -155,7 +155,7 @@ def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_w
 def score(hypothesis: Hypothesis, length_normalisation: float, reranker_weight: float) -> float:
     """log p / length^γ + ω A, see `ranked`."""
     length = len(hypothesis.words) + hypothesis.ended
-    normalised = hypothesis.log_probability / max(1, length) ** length_normalisation
+    normalised: float = hypothesis.log_probability / max(1, length) ** length_normalisation
     return normalised + reranker_weight * (hypothesis.agreement or 0.0)
 
 
