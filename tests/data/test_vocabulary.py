@@ -102,3 +102,13 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SatError, match="cannot read the vocabulary"):
         Vocabulary.load(tmp_path / "binary.json")
+
+
+def test_new_words_are_appended() -> None:
+    known = Vocabulary(["dog", "a"])
+    captions = [["a", "mug", "cup"], ["a", "cup", "jar"], ["mug", "cup", "dog", "<unk>"]]
+    more = known.extended(captions)
+    assert more.words == ("<end>", "<unk>", "dog", "a", "cup", "mug", "jar")
+    assert known.extended(captions, minimum_count=3).words[4:] == ("cup",)
+    assert known.extended(captions, size=6).words[4:] == ("cup", "mug")
+    assert known.extended(captions, size=3) == known.extended([]) == known

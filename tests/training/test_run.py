@@ -306,8 +306,8 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
     first, _ = run(dataset, small_config(epochs=1), tmp_path / "model")
     with pytest.raises(SatError, match="holds a model already"):
         run(dataset, small_config(epochs=1), tmp_path / "model")
-    with pytest.raises(SatError, match="epochs was 1, is 2"):
-        run(dataset, small_config(epochs=2), tmp_path / "model", resume=True)
+    with pytest.raises(SatError, match="batch_size was 4, is 3"):
+        run(dataset, small_config(epochs=1, batch_size=3), tmp_path / "model", resume=True)
     with pytest.raises(SatError, match=r"encoder\.digest was"):  # the same sizes, other features
         run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
     with pytest.raises(SatError, match=r"encoder_learning_rate was None, is 0\.001"):
@@ -353,19 +353,98 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dat
     assert torch.allclose(model.decoder.attention.energy, soft.decoder.attention.energy, atol=1e-6)
 
 
-def test_words_unknown_to_the_model_to_start_from_stay_so_and_it_is_said(dataset: Dataset, tmp_path: Path) -> None:
+def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset, tmp_path: Path) -> None:
     soft, said = run(dataset, small_config(epochs=1), tmp_path / "soft")
-    assert not any(" are unknown" in line for line in said)
+    assert not any(" are unknown" in line or "new word" in line for line in said)
     folder = shape_folder(tmp_path / "shapes")
     captions = folder / "captions.csv"
     captions.write_text(captions.read_text(encoding="utf-8").replace(" a ", " my "), encoding="utf-8")
     captions.write_text(captions.read_text(encoding="utf-8").replace(",a ", ",one "), encoding="utf-8")
-    model, said = run(read_dataset(folder), small_config(epochs=1), tmp_path / "again", start_from=soft)
+    data = read_dataset(folder)
+
+    still = small_config(epochs=1, learning_rate=1e-12)
+    model, said = run(data, still, tmp_path / "again", start_from=soft)
+    K = len(soft.vocabulary)
+    assert model.vocabulary.words[:K] == soft.vocabulary.words and set(model.vocabulary.words[K:]) == {"my", "one"}
+    assert any(line.startswith("2 new words seen 1 times or more: ") for line in said)
+    before, after = soft.decoder.state_dict(), model.decoder.state_dict()
+    for name, old in before.items():
+        new = after[name]
+        kept = torch.cat([new[:K], new[-1:]]) if name == "embedding.weight" else new[: len(old)]
+        torch.testing.assert_close(kept, old, atol=1e-3, rtol=0)
+    spread = before["embedding.weight"][2:K].std()
+    assert 0.3 * spread < after["embedding.weight"][K:-1].std() < 3 * spread
+    assert Checkpoint.load(tmp_path / "again").vocabulary == model.vocabulary
+
+    hard = small_config(epochs=1, decoder={"attention": "hard", "gate": False})
+    found, _ = run(data, hard, tmp_path / "hard", start_from=soft)  # β's mean is of the words that the soft model knows
+    assert len(found.vocabulary) == K + 2
+    model, said = run(data, small_config(epochs=1, new_words=False), tmp_path / "old words", start_from=soft)
     (line,) = (line for line in said if " are unknown" in line)
-    assert "% of the words in the training captions are unknown to the model to start from" in line
+    assert "unknown to the model to start from, which keeps its vocabulary: --set new_words=true" in line
     assert model.vocabulary == soft.vocabulary
-    _, said = run(read_dataset(folder), small_config(epochs=1, minimum_count=9), tmp_path / "rare")
+    _, said = run(data, small_config(epochs=1, minimum_count=9), tmp_path / "rare")
     assert any("seen fewer than 9 times. --set minimum_count=1 keeps every word" in line for line in said)
+
+
+def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: Path) -> None:
+    """From half of the first rate, by a new cosine; and it can be interrupted and resumed like any other."""
+    rates: list[float] = []
+
+    class Watched(Trainer):
+        def one_batch(self, indices: list[int]) -> dict[str, float]:
+            found = super().one_batch(indices)
+            rates.append(self.optimiser.param_groups[0]["lr"])
+            return found
+
+    def go(output: str, epochs: int, **more: Any) -> tuple[Checkpoint, list[str]]:
+        config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50)
+        return run(dataset, config, tmp_path / output, resume=True, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(run_module, "Trainer", Watched)
+        _, said = go("model", 2)
+        each = len(rates) // 2
+        if any("(best)" in line and line.startswith("epoch 2") for line in said):
+            assert any("with --resume --epochs 3 goes on" in line for line in said)
+        assert rates[0] == 0.01 and rates[-1] < 0.002
+        rates.clear()
+        _, said = go("model", 4)
+    assert "4 epochs instead of 2: the learning rate goes from 0.005 to 0 again, by a new cosine" in said
+    assert len(rates) == 2 * each and rates[0] == pytest.approx(0.005) and rates[-1] < 0.001
+    assert rates == sorted(rates, reverse=True)
+    with pytest.raises(SatError, match="epochs was 4, is 3"):
+        go("model", 3)
+
+    go("other", 2)
+    taken = 0
+    with pytest.MonkeyPatch.context() as patched:
+
+        class Interrupted(Trainer):
+            def one_batch(self, indices: list[int]) -> dict[str, float]:
+                nonlocal taken
+                taken += 1
+                if taken == each + 1:
+                    signal.raise_signal(signal.SIGINT)
+                return super().one_batch(indices)
+
+        patched.setattr(run_module, "Trainer", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go("other", 4)
+    go("other", 4)
+    whole, resumed = (load_file(tmp_path / name / "training" / "state.safetensors") for name in ("model", "other"))
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+
+
+def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "shapes")
+    broken = folder / "images" / "photo3.png"
+    broken.write_bytes(broken.read_bytes()[:100])
+    dataset = read_dataset(folder)
+    _, said = run(dataset, small_config(epochs=1), tmp_path / "model")
+    assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
+    with pytest.raises(SatError, match="1 of 13 photos cannot be read"):
+        run(replace(dataset, own=False), small_config(epochs=1), tmp_path / "papers")
 
 
 def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from show_attend_tell.cli.command import (
     Teaching,
@@ -52,24 +52,32 @@ def data(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.checkpoint.find import SHIPPED
+    from show_attend_tell.cli.train import own_start, was_given
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.vision.encoder import load_encoder
+    from show_attend_tell.training.presets.own import english_words, fitted
+    from show_attend_tell.training.run import duration
 
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
-    config = preset("flickr8k", "soft")
-    train = [words for example in dataset.split("train") for words in example.captions]
-    vocabulary = Vocabulary.build(train, minimum_count=config.minimum_count, size=config.vocabulary_size)
-    english = set(Vocabulary.load(SHIPPED / "flickr8k-soft" / "vocabulary.json").words)
-    found = inspect(dataset, vocabulary, english=english, longest=config.max_length)
-    alone = without_captions(dataset)
     say = (lambda text: None) if json_file == "-" else click.echo
+    plan: list[str] = []
+    config = preset("flickr8k", "soft")
+    kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
+    default = not was_given("geometry")
+    start, network = own_start(dataset, config, encoder, say=plan.append, default_geometry=default, **kind)
+    if dataset.own:
+        config, lines = fitted(dataset, config, started=start is not None)
+        plan += lines
+    train = [words for example in dataset.split("train") for words in example.captions]
+    size = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
+    vocabulary = start.vocabulary.extended(train, **size) if start is not None else Vocabulary.build(train, **size)
+    found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
+    alone = without_captions(dataset)
 
     say(f"{data}: {', '.join(dataset.report.sources)}")
     for line in (*dataset.report.lines(), *in_words(found)):
@@ -80,14 +88,19 @@ def data(
     say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {len(problems):,} of them cannot be read")
     for photo, why in list(problems.items())[:SHOWN]:
         say(f"  {photo}: {why}")
-    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(chosen)
-    takes = estimate(dataset, config, network, vocabulary)
+    takes = estimate(dataset, config, network.to(chosen), vocabulary)
+    words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
+    for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):
+        words += [f"--{name.replace('_', '-')}", str(value)] if was_given(name) else []
+    command = shlex.join([*words, *(["--restval"] if restval else [])])
+    say("a training would go like this:")
+    for line in plan:
+        say(f"  {line}")
     say(
-        f"a training takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
+        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
         f"{duration(takes.training)} for {count(takes.updates, 'update')}, {duration(takes.decoding)} to choose how to "
         f"decode; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
     )
-    command = f"sat train {data} --attention soft --output {dataset.name}-model"
     gave(
         json_file,
         json.dumps(
@@ -98,6 +111,7 @@ def data(
                 "without_captions": [str(photo) for photo in alone],
                 "opened": opened,
                 "unreadable": problems,
+                "plan": plan,
                 "estimate": dataclasses.asdict(takes),
                 "next": command,
             },
@@ -144,11 +158,12 @@ def in_words(found: Any) -> list[str]:
 
 def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
     """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it."""
+    from show_attend_tell.data.progress import Progress
     from show_attend_tell.vision.reading import unreadable
 
     opened, problems = 0, {}
     try:
-        with tqdm(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
+        with Progress(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
             for photo, problem in zip(photos, unreadable(photos), strict=False):
                 opened += 1
                 bar.update()
@@ -157,13 +172,6 @@ def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
     except KeyboardInterrupt:
         click.echo("stopped opening photos", err=True)
     return opened, problems
-
-
-def duration(seconds: float) -> str:
-    """A time in words: 45 s, 12 min, 3.5 h."""
-    from show_attend_tell.training.run import duration
-
-    return duration(seconds)
 
 
 FEATURES_EXAMPLES = """

@@ -20,9 +20,11 @@ DATA is a folder, or several, with the photos in images/ and one of these: capti
 \b
 Examples:
   sat train flickr8k/ --attention soft --geometry squash --output my-model
-  sat train products/ --attention soft --epochs 20 --output products-model
+  sat train products/ --output products-model
   sat train flickr8k/ --attention hard --geometry squash --start-from my-model --output my-hard-model
   sat train flickr8k/ --attention soft --geometry squash --output my-model --resume
+  sat train products/ --output products-model --resume --epochs 40
+  sat train products/ --output afresh --start-from none
   sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
   sat train flickr8k/ --comparator nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
@@ -41,7 +43,7 @@ Examples:
 @click.option(
     "--attention",
     type=click.Choice(["soft", "hard", "uniform"]),
-    help="Kind of attention to train; uniform looks at all places alike, as a control.",
+    help="Kind of attention to train; uniform looks at all places alike, as a control. [default: soft]",
 )
 @click.option(
     "--comparator",
@@ -61,7 +63,12 @@ Examples:
     show_default=True,
     help="Settings to start from: paper, flickr8k, flickr8k-cider, flickr30k, coco or scenes.",
 )
-@click.option("--epochs", type=click.IntRange(1), help="Largest number of epochs. [default: the preset's]")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
+    "preset's, and more for small data of your own]",
+)
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
 @click.option(
     "--set",
@@ -74,7 +81,8 @@ Examples:
     "--start-from",
     metavar="MODEL",
     callback=note_shadowed,
-    help="Model whose decoder the training starts from.",
+    help="Model whose decoder the training starts from, with its geometry and its words; none starts afresh. [default: "
+    "flickr8k-soft for soft attention on fewer than 2,000 photos of your own with English captions, otherwise none]",
 )
 @click.option(
     "--resume",
@@ -133,11 +141,14 @@ def train(
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
+    from show_attend_tell.training.presets.own import START, fitted
+    from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
     config = changed(preset_of(preset_name, attention, comparator), changes)
+    default = {name for name in ("preset_name", "geometry") if not was_given(name)}
     if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
         raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a learning rate, 1e-5 for example")
     if fine_tune_from is not None and fine_tune_encoder is None:
@@ -147,7 +158,23 @@ def train(
         if len(data) > 1 or weights:
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
-        start, network = start_and_encoder(start_from, encoder, encoder_weights, geometry, fine_tune_encoder)
+        plan: list[str] = []
+        fits = "preset_name" in default and comparator is None and dataset.own  # the settings are fitted to the data
+        kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
+        if start_from is None and fits and config.decoder.attention == "soft":
+            start, network = own_start(
+                dataset, config, encoder, say=plan.append, default_geometry="geometry" in default, **kind
+            )
+            start_from = START if start is not None else None
+        else:
+            start_from = None if start_from == "none" else start_from
+            start, network = start_and_encoder(start_from, encoder, default_geometry="geometry" in default, **kind)
+        if fits:
+            names = {change.partition("=")[0] for change in changes}
+            config, lines = fitted(dataset, config, given=names, started=start is not None)
+            plan += lines
+        if resume and epochs is None and (stored := stored_epochs(output / "training" / "state.safetensors")):
+            config = dataclasses.replace(config, epochs=stored)
         run.train(
             dataset,
             config,
@@ -167,6 +194,7 @@ def train(
                 **({"started_from": start_from} if start_from else {}),
                 **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
             },
+            plan=plan,
             say=click.echo,
         )
     except KeyboardInterrupt:
@@ -177,26 +205,65 @@ def train(
 
 
 def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
-    """The settings to start from; raises a usage error unless one of attention and comparator is given."""
+    """The settings to start from; raises a usage error if both attention and comparator are given."""
     from show_attend_tell.training.presets import comparator_preset, preset
 
-    if attention is not None and comparator is None:
-        return preset(name, attention)
-    if comparator is not None and attention is None:
+    if comparator is None:
+        return preset(name, attention or "soft")
+    if attention is None:
         return comparator_preset(name, comparator)
-    raise click.UsageError("Give one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
+    raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
+
+
+def was_given(name: str) -> bool:
+    """Whether the user gave an option of the command that runs, by the name of its parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)
+
+
+def own_start(dataset: Any, config: Any, encoder: str, *, say: Any, **kind: Any) -> tuple[Any, Any]:
+    """The shipped soft model, if own data is one to start from it with, and the encoder; says which and why."""
+    from show_attend_tell.training.presets.own import SMALL, START, why_afresh
+    from show_attend_tell.training.run import check_start
+
+    reason = why_afresh(dataset)
+    if not reason:
+        start, network = start_and_encoder(START, encoder, **kind)
+        try:
+            check_start(start, config.decoder, network)
+        except SatError as error:
+            reason = str(error).replace("the model to start from", START).split(":")[0]
+        else:
+            say(
+                f"fewer than {SMALL:,} photos of train, with English captions: the training starts from {START} and "
+                f"sees photos as it does (--geometry {network.preprocessing.geometry}). --start-from none starts afresh"
+            )
+            return start, network
+    say(f"the training starts afresh, not from {START}: {reason}")
+    return start_and_encoder(None, encoder, **kind)
 
 
 def start_and_encoder(
-    start_from: str | None, encoder: str, weights: str | None, geometry: Any, fine_tune: float | None
+    start_from: str | None,
+    encoder: str,
+    *,
+    weights: str | None,
+    geometry: Any,
+    fine_tune: float | None,
+    default_geometry: bool = False,
 ) -> tuple[Any, Any]:
-    """The model to start from, if one is named, and the encoder, with the weights that this model was trained with."""
+    """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
+
+    With ``default_geometry``, photos are seen as the model to start from sees them, if there is one.
+    """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import find_model
     from show_attend_tell.vision.encoder import load_encoder
 
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
     tuned = None if start is None else start.tuned_encoder
+    if start is not None and default_geometry:
+        geometry = start.encoder.preprocessing.geometry
     if encoder == "small" and fine_tune is None and tuned is None:
         raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
     network = load_encoder(encoder, weights=weights, geometry=geometry)

@@ -65,18 +65,24 @@ class Vocabulary:
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
-        if minimum_count < 1:
-            raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
-        counts = Counter(word for caption in captions for word in caption)
-        del counts[END_TEXT], counts[UNKNOWN_TEXT]
-        frequent = [word for word, count in counts.items() if count >= minimum_count]
-        frequent.sort(key=lambda word: (-counts[word], word))
+        frequent = _frequent(captions, minimum_count)
         if not frequent:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
                 "lower minimum_count or give more captions"
             )
         return cls(frequent[: size - 2])
+
+    def extended(
+        self, captions: Iterable[Sequence[str]], *, minimum_count: int = 1, size: int = 10_000
+    ) -> "Vocabulary":
+        """This vocabulary, and behind its words the frequent words of training captions that it lacks.
+
+        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. Raises SatError
+        for a `minimum_count` below 1.
+        """
+        new = [word for word in _frequent(captions, minimum_count) if word not in self]
+        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]))
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -143,3 +149,13 @@ class Vocabulary:
             raise SatError(f"cannot read the vocabulary {path}: {error}") from error
         except SatError as error:
             raise SatError(f"the vocabulary {path} is damaged: {error}") from error
+
+
+def _frequent(captions: Iterable[Sequence[str]], minimum_count: int) -> list[str]:
+    """The words that occur so often in captions, the most frequent first, ties in alphabetical order."""
+    if minimum_count < 1:
+        raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
+    counts = Counter(word for caption in captions for word in caption)
+    del counts[END_TEXT], counts[UNKNOWN_TEXT]
+    frequent = [word for word, count in counts.items() if count >= minimum_count]
+    return sorted(frequent, key=lambda word: (-counts[word], word))

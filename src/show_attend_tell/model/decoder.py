@@ -20,6 +20,8 @@ from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
 
+WORDS = 2  # the id of the first word, after the end and the unknown word
+
 DROPOUTS = ("dropout", "annotation_dropout", "initial_dropout")
 
 
@@ -299,3 +301,35 @@ def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
         if name in kept:
             kept[name] = beta * kept[name]
     return kept
+
+
+def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    """The weights of an `AttentionDecoder` for more words, behind those that it has.
+
+    ``counts`` (K',) says how often each word is in the training captions, the new words last. What the decoder has for
+    its K words stays. A new word's vectors are drawn from a Gaussian with the mean and the variances of those of the
+    old words. Its bias is read off the line that fits the old words' biases to the logarithms of their counts.
+    """
+    bias = weights["output_bias"]
+    K, new = len(bias), len(counts) - len(bias)
+
+    def drawn(rows: Tensor) -> Tensor:
+        noise = torch.randn(new, rows.shape[1], generator=generator)
+        return rows.mean(0) + rows.std(0, correction=0) * noise.to(rows)
+
+    result = dict(weights)
+    embedding = weights["embedding.weight"]  # its last row is that of the word before the first
+    result["embedding.weight"] = torch.cat([embedding[:K], drawn(embedding[WORDS:K]), embedding[K:]])
+    if "output_words.weight" in weights:
+        words = weights["output_words.weight"]
+        result["output_words.weight"] = torch.cat([words, drawn(words[WORDS:])])
+    seen = counts[WORDS:K] > 0
+    known, logarithms = bias[WORDS:][seen], counts[WORDS:K][seen].log().to(bias)
+    mean, spread = bias[WORDS:].mean(), torch.zeros(())
+    slope = torch.zeros(())
+    if len(known) > 1 and (spread := logarithms - logarithms.mean()).square().sum() > 0:
+        mean = known.mean()
+        slope = ((known - mean) * spread).sum() / spread.square().sum()
+    middle = logarithms.mean() if len(known) else counts[K:].log().mean()
+    result["output_bias"] = torch.cat([bias, mean + slope.clamp(0, 1) * (counts[K:].log().to(bias) - middle)])
+    return result

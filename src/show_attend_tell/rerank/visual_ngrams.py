@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
@@ -191,7 +191,7 @@ class VisualNgrams(nn.Module):
                         shares[row, number[ngram]] += 1 / len(captions[name])
         channels = varied(annotations, names).to(device)
         moments = torch.empty(len(names), len(channels) * (len(channels) + 1) // 2, dtype=torch.bfloat16, device=device)
-        for start in tqdm(range(0, len(names), TOGETHER), desc="visual n-grams", unit="batch", disable=not show):
+        for start in Progress(range(0, len(names), TOGETHER), desc="visual n-grams", unit="batch", disable=not show):
             batch = annotations[names[start : start + TOGETHER]].to(device)
             moments[start : start + TOGETHER] = second_moments(batch, channels).bfloat16()
         centre = torch.empty(moments.shape[1], device=device)

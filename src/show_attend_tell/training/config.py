@@ -28,6 +28,7 @@ class TrainingConfig:
 
     minimum_count: Count = 1  # words seen less often in training captions become unknown
     vocabulary_size: Count = 10_000
+    new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     mosaics: Share = 0.0  # share of captions told on four photos in one picture, see `data.mosaics`
     mosaics_end: Share | None = None  # the share moves evenly to this value over the training; None: it stays
@@ -50,7 +51,8 @@ class TrainingConfig:
     )
     entropy_weight_end: float | None = None  # λ_e moves evenly to this value over the training; None: it stays
 
-    selected_by: Literal["bleu_4", "cider"] = "bleu_4"  # what the best epoch and decoding are best in, on val
+    selected_by: Literal["bleu_4", "cider", "nats"] = "bleu_4"  # what the best epoch is best in, on val: a score of the
+    # model's captions, which chooses the decoding too, or −log p a word of the true ones, for a val of few photos
     validation_beam: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping

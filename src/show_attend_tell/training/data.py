@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from show_attend_tell.data.datasets import Dataset, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
@@ -204,7 +204,9 @@ def annotation_scale(data: TrainingData, photos: int = 500, *, show: bool = Fals
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // photos)]
     squares = []
-    with tqdm(total=len(chosen), desc="scale of the annotations", unit="photo", disable=not show, leave=False) as bar:
+    with Progress(
+        total=len(chosen), desc="scale of the annotations", unit="photo", disable=not show, leave=False
+    ) as bar:
         for start in range(0, len(chosen), 8):
             annotations = data.views[0][chosen[start : start + 8]]
             squares.append(annotations.float().square().mean((1, 2)).cpu())

@@ -3,31 +3,33 @@
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, replace
-from show_attend_tell.model.decoder import DROPOUTS, DecoderConfig, check_window, ungated
+from show_attend_tell.files import count, replace, some
+from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, check_window, grown, ungated
 from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
-from show_attend_tell.training.selection import choose_decoding, fit_doubt, own_look
-from show_attend_tell.training.state import load_state
+from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
+from show_attend_tell.training.state import load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
-from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.training.trainer import RESTART, Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, weights_digest
+from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
 Say = Callable[[str], None]
 
@@ -38,6 +40,7 @@ FREE = {"attention", "annotation_window", *DROPOUTS}
 REPORTED = {
     "bleu_4": "BLEU-4 {:.2f}",
     "cider": "CIDEr {:.2f}",
+    "nats": "{:.3f} nats a word",
     "broken_off": "{:.1f} % broken off",
     "repetitive": "{:.1f} % repetitive",
     "distinct": "{:.0f} % distinct",
@@ -60,6 +63,7 @@ def train(
     bits: Bits = 32,
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
+    plan: Sequence[str] = (),
     say: Say = print,
     show: bool = True,
 ) -> Checkpoint:
@@ -67,9 +71,11 @@ def train(
     ``output/training``.
 
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
-    ``start_from`` gives initial decoder weights, and the vocabulary that they need. ``fine_tune`` is the encoder's
+    ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it. Photos of
+    own data that cannot be read are left out. ``fine_tune`` is the encoder's
     learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is trained, None for all of it.
-    ``bits`` are those of a stored weight. ``notes`` go on the model card.
+    ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan``
+    are lines to say first, about how the settings were chosen.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for settings that do not fit
     together, and for a start or a state that does not fit the training.
@@ -80,20 +86,17 @@ def train(
     check_settings(config, encoder, tensorboard=tensorboard)
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
-    for line in dataset.report.lines():
+    for line in (*dataset.report.lines(), *plan):
         say(line)
 
-    vocabulary = None if start_from is None else start_from.vocabulary
-    data = prepare(
-        dataset,
-        config,
-        encoder,
-        cache,
-        vocabulary=vocabulary,
-        fine_tune=fine_tune,
-        fine_tune_from=fine_tune_from,
-        show=show,
-    )
+    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, say=say)
+    more = {"vocabulary": vocabulary, "fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "show": show}
+    try:
+        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
+    except UnreadablePhotos as error:
+        dataset = without(dataset, error)
+        say(f"left out: {error}")
+        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     if resume and state.exists():
@@ -117,6 +120,12 @@ def train(
         say=say,
     )
     trainer.run(on_epoch=reports.epoch, state=state, show=show)
+    if trainer.best_epoch == trainer.epoch:
+        further = config.epochs + max(1, config.epochs // 2)
+        say(
+            "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
+            f"{further} goes on"
+        )
 
     best = Checkpoint.load(output)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
@@ -187,6 +196,34 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
 # The start
 
 
+def vocabulary_from(start: Checkpoint, dataset: Dataset, config: TrainingConfig, *, say: Say) -> Vocabulary:
+    """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
+    if not config.new_words or not isinstance(start.decoder, AttentionDecoder):
+        return start.vocabulary
+    captions = [words for example in dataset.split("train") for words in example.captions]
+    vocabulary = start.vocabulary.extended(captions, minimum_count=config.minimum_count, size=config.vocabulary_size)
+    if new := vocabulary.words[len(start.vocabulary) :]:
+        say(
+            f"{count(len(new), 'new word')} seen {config.minimum_count} times or more: {some(new)}; they are appended "
+            f"to the {len(start.vocabulary):,} of the model to start from (--set new_words=false leaves them out)"
+        )
+    return vocabulary
+
+
+def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
+    """Own data without photos that cannot be read. The paper's data sets, and joined ones, need all of their photos."""
+    if not dataset.own or dataset.parts:
+        raise error
+    gone = set(error.names)
+    examples = tuple(example for example in dataset.examples if example.name not in gone)
+    photos, captions = Counter[str](), Counter[str]()
+    for example in examples:
+        photos[example.split] += 1
+        captions[example.split] += len(example.captions)
+    report = dataclasses.replace(dataset.report, photos=dict(photos), captions=dict(captions))
+    return dataclasses.replace(dataset, examples=examples, report=report)
+
+
 def started(
     config: TrainingConfig,
     data: TrainingData,
@@ -199,15 +236,26 @@ def started(
     """A training from its beginning, with random weights or those of the model to start from."""
     initial = None
     if start_from is not None:
-        initial = initial_weights(start_from.decoder, config.decoder, data, say=say, show=show)
+        initial = initial_weights(start_from.decoder, config.decoder, data, seed=config.seed, say=say, show=show)
     return Trainer(config, data, device=device, initial=initial, show=show)
 
 
 def resumed(config: TrainingConfig, data: TrainingData, state: Path, *, device: torch.device, say: Say) -> Trainer:
     """A training from where it was interrupted."""
     trainer = Trainer(config, data, device=device)
+    before = stored_epochs(state)
     load_state(trainer, state)
     say(f"resumed after {count(trainer.epoch, 'epoch')} and {count(trainer.batch, 'batch')}")
+    if before is not None and before < config.epochs:
+        further = f"{config.epochs} epochs instead of {before}"
+        if trainer.restart[1] < trainer.epoch:
+            say(f"{further}: the schedules of the training are stretched")
+        elif config.schedule == "cosine":
+            say(
+                f"{further}: the learning rate goes from {RESTART * config.learning_rate:g} to 0 again, by a new cosine"
+            )
+        else:
+            say(f"{further}: the learning rate stays {config.learning_rate:g}")
     return trainer
 
 
@@ -216,14 +264,27 @@ def loses_gate(start: Decoder, decoder: Config) -> bool:
     return getattr(start.config, "gate", False) and not getattr(decoder, "gate", False)
 
 
-def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, say: Say, show: bool) -> dict[str, Tensor]:
-    """The weights of the model to start from; without its gate, if the training has none (`ungated`)."""
+def initial_weights(
+    start: Decoder, decoder: Config, data: TrainingData, *, seed: int, say: Say, show: bool
+) -> dict[str, Tensor]:
+    """The weights of the model to start from.
+
+    They are without its gate, if the training has none (`ungated`), and with new words, if it has some (`grown`).
+    """
     weights = start.state_dict()
-    if not loses_gate(start, decoder):
-        return weights
-    beta = mean_beta(start, data, show=show)
-    say(f"the gate of the model to start from is removed; its mean, {beta:.2f}, scales the context's weights instead")
-    return ungated(weights, beta)
+    if loses_gate(start, decoder):
+        beta = mean_beta(start, data, show=show)
+        say(
+            f"the gate of the model to start from is removed; its mean, {beta:.2f}, scales the context's weights "
+            "instead"
+        )
+        weights = ungated(weights, beta)
+    if len(data.vocabulary) > start.vocabulary_size:
+        counts = torch.bincount(
+            torch.tensor([word for _, words in data.captions for word in words]), minlength=len(data.vocabulary)
+        )
+        weights = grown(weights, counts, torch.Generator().manual_seed(seed))
+    return weights
 
 
 @torch.no_grad()
@@ -232,8 +293,9 @@ def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500, *, show
     chosen = data.captions[:: max(1, len(data.captions) // captions)]
     device = next(decoder.parameters()).device
     betas = []
-    for name, words in tqdm(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
-        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([words], device=device))
+    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
+        known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
+        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([known], device=device))
         if told.beta is not None:
             betas.append(told.beta.flatten())
     return float(torch.cat(betas).mean())
@@ -249,10 +311,10 @@ def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: 
     if 10 * unknown > total:
         share = f"{100 * unknown / total:.0f} % of the words in the training captions are unknown"
         least = trainer.config.minimum_count
-        if own_vocabulary:
+        if own_vocabulary or trainer.config.new_words:
             say(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
         else:
-            say(f"{share} to the model to start from, which keeps its vocabulary. Without --start-from they are learnt")
+            say(f"{share} to the model to start from, which keeps its vocabulary: --set new_words=true adds to it")
     photos = len({name for name, _ in data.captions})
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
     say(
@@ -337,10 +399,18 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
     """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
     if config.visual_ngrams:
         best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show)
+    metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
     chosen = choose_decoding(
-        best.decoder, data, config.max_length, metric=config.selected_by, ngrams=best.reranker, say=say, show=show
+        best.decoder,
+        data,
+        config.max_length,
+        metric=metric,
+        ngrams=best.reranker,
+        usual=config.validation_beam,
+        say=say,
+        show=show,
     )
-    score = f"validation_{config.selected_by}"
+    score = f"validation_{metric}"
     best.decoding = chosen.decoding
     best.training[score] = chosen.scores
     if chosen.decoding.reranker_weight:

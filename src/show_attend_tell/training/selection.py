@@ -6,23 +6,25 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data.progress import Progress
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.model.attention import LookName, look_by_name
-from show_attend_tell.model.interface import Config, Decoder
+from show_attend_tell.model.interface import Config, Decoder, tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
 from show_attend_tell.rerank.doubt import Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly
 from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
-from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.data import TrainingData, batches
 
 # Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
+TOLD_TOGETHER = 32  # captions of val whose words' probabilities are computed at once
 AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
 RARITY = 0.75  # with visual n-grams: about the least with which the captions of 1,000 photos have 300 different words
 
@@ -84,7 +86,7 @@ def searches(
     device = next(decoder.parameters()).device
     search = fastest_beam_search(device, bf16=native_bf16(device))
     together = photos_together(beam, device)
-    with tqdm(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
+    with Progress(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
             found = search(decoder, annotations, beam=beam, max_length=max_length, look=look, allow_repetitions=False)
@@ -111,6 +113,26 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData) -> dict[str
     return dict(zip(("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider"), totals, strict=True))
 
 
+@torch.no_grad()
+def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
+    """The mean −log p of the words of the validation captions, the end token included, each given the true words
+    before it.
+
+    Words that are not in the vocabulary are not counted. Even a hard decoder looks by expectation here.
+    """
+    device = next(decoder.parameters()).device
+    captions = [(name, data.vocabulary.encode(words)) for name, said in data.validation for words in said]
+    total, words = 0.0, 0
+    for indices in batches(captions, TOLD_TOGETHER, seed=0):
+        annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
+        told = torch.tensor([captions[index][1] for index in indices], device=device)
+        log_p = word_log_probabilities(tell(decoder, annotations, told).logits, told)[:, 0]
+        known = told != Vocabulary.UNKNOWN
+        total -= float(log_p[known].double().sum())
+        words += int(known.sum())
+    return total / words
+
+
 class Chosen(NamedTuple):
     """The decodings that val chose, and what they reached."""
 
@@ -127,17 +149,20 @@ def choose_decoding(
     *,
     metric: Metric = "bleu_4",
     ngrams: VisualNgrams | None = None,
+    usual: int = 1,
     say: Callable[[str], None],
     show: bool = False,
 ) -> Chosen:
     """The beam, length normalisation γ and reranker weight ω that have the best val score.
 
     ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there are visual
-    n-grams and several captions to rank. The look is the decoder's `own_look`.
+    n-grams and several captions to rank. The look is the decoder's `own_look`. Where all of them score alike, for
+    example 0, val cannot tell them apart: then the beam is the ``usual`` one, and γ and ω are 0.
     """
     chosen = alone = Decoding(look=own_look(decoder.config), max_length=max_length)
     best = best_alone = -1.0
     scores = {}
+    different: set[float] = set()
     title = f"val {TITLES[metric]} by length normalisation"
     say(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
     for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
@@ -147,6 +172,7 @@ def choose_decoding(
             decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
         )
         by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
+        different |= set(by_ranking.values())
         for weight in weights:
             by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
             told = f"{beam}, reranker weight {weight:g}" if weight else f"{beam}"
@@ -164,6 +190,9 @@ def choose_decoding(
         if beam in BEAMS and by_ranking[gamma, 0.0] > best_alone:
             alone = dataclasses.replace(alone, beam=beam, length_normalisation=gamma)
             best_alone = by_ranking[gamma, 0.0]
+    if len(different) == 1:
+        say(f"val cannot tell these decodings apart, so the usual one stays: beam {usual}")
+        chosen = alone = dataclasses.replace(chosen, beam=usual, length_normalisation=0.0, reranker_weight=0.0)
     return Chosen(chosen, scores, alone, round(best_alone, 2))
 
 
@@ -182,7 +211,7 @@ def fit_doubt(
     """
     train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
     parts = []
-    with tqdm(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
+    with Progress(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(train), 64):
             batch = train[start : start + 64]
             parts.append(summary(data.views[0][batch]))

@@ -44,7 +44,9 @@ def save_state(trainer: "Trainer", file: Path) -> None:
         tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
     header = {
         "identity": json.dumps(identity(trainer)),
-        "progress": json.dumps([trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch]),
+        "progress": json.dumps(
+            [trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *trainer.restart]
+        ),
     }
     copies = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
@@ -56,13 +58,18 @@ def save_state(trainer: "Trainer", file: Path) -> None:
 def load_state(trainer: "Trainer", file: Path) -> None:
     """Let a training go on from the state in ``file``.
 
-    Raises `SatError` when the state is damaged or belongs to a training with other settings or data.
+    The training may have more epochs than the one of the state. If that one had ended, `Trainer.restart` is set.
+    Otherwise its schedules are stretched. Raises `SatError` when the state is damaged or belongs to a training with
+    other settings or data.
     """
     try:
         with safe_open(file, framework="pt") as stored:
             header = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
         ours, theirs = json.loads(json.dumps(identity(trainer))), json.loads(header["identity"])
+        before = theirs.get("epochs", 0)
+        if before < ours["epochs"]:
+            del ours["epochs"]
         different = [
             f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
         ]
@@ -71,11 +78,25 @@ def load_state(trainer: "Trainer", file: Path) -> None:
                 f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
             )
         restore(trainer, tensors)
-        trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch = json.loads(header["progress"])
+        progress = json.loads(header["progress"])
+        trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *restart = progress
+        trainer.restart = (restart[0], restart[1]) if restart else (0, 0)
+        if "epochs" not in ours and trainer.ended(before):
+            trainer.restart = trainer.taken, trainer.epoch
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise SatError(
             f"the training state {file} cannot be read ({error}): delete it to start afresh, or give another --output"
         ) from error
+
+
+def stored_epochs(file: Path) -> int | None:
+    """The number of epochs of the training whose state is in ``file``, None where there is no state to read."""
+    try:
+        with safe_open(file, framework="pt") as stored:
+            epochs = json.loads((stored.metadata() or {})["identity"])["epochs"]
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
+        return None
+    return epochs if isinstance(epochs, int) else None
 
 
 def restore(trainer: "Trainer", tensors: dict[str, Tensor]) -> None:
@@ -119,6 +140,7 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
         **flat({"encoder": data.encoder_record}),
     }
     del found["visual_ngrams"]  # they are fitted after the training, and have no part in it
+    del found["new_words"]  # the captions hold them
     return found
 
 

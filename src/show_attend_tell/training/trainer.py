@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
@@ -25,11 +25,12 @@ from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
 from show_attend_tell.training.losses import Loss
-from show_attend_tell.training.selection import scores_of, validation_captions
+from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
 from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import between_batches, save_state
 
 LONG_TRAINING = 1000  # mini-batches
+RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
 WATCHED = ("words_used", "distinct", "repetitive", "broken_off")  # of `metrics.variety`, after each epoch
 
 
@@ -88,8 +89,9 @@ class Trainer:
         )
         self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
-        self.best = -1.0
+        self.best = -math.inf  # by `selection`
         self.best_epoch = 0
+        self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
         self.tell: Callable[..., Told] = tell if self.kernels is kernels.PLAIN else UnrolledTell(self.kernels)
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
@@ -102,8 +104,17 @@ class Trainer:
         return long and here and isinstance(self.decoder, AttentionDecoder)
 
     def progress(self) -> float:
-        """The share of the whole training that is done, 0 to 1."""
-        return min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
+        """The share of the training that is done, 0 to 1. It stays 1 where an ended training got more epochs."""
+        return 1.0 if self.restart[1] else min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
+
+    def ended(self, epochs: int) -> bool:
+        """Whether a training of that many epochs has ended, by their number or by patience."""
+        return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
+
+    def selection(self, scores: dict[str, float]) -> float:
+        """What the best epoch has most of: the score that selects, or minus nats a word."""
+        value = scores[self.config.selected_by]
+        return -value if self.config.selected_by == "nats" else value
 
     def run(
         self,
@@ -126,7 +137,7 @@ class Trainer:
                         save_state(self, state)
                     raise KeyboardInterrupt
 
-            while self.epoch < self.config.epochs and self.epoch - self.best_epoch < self.config.patience:
+            while not self.ended(self.config.epochs):
                 began = time.monotonic()
                 watch = self.one_epoch(show, pause)
                 if state is not None and self.epoch == 0:
@@ -134,9 +145,9 @@ class Trainer:
                 scores = self.validate(show=show)
                 pause()
                 self.epoch, self.batch = self.epoch + 1, 0
-                better = scores[self.config.selected_by] > self.best
+                better = self.selection(scores) > self.best
                 if better:
-                    self.best, self.best_epoch = scores[self.config.selected_by], self.epoch
+                    self.best, self.best_epoch = self.selection(scores), self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
                 if state is not None:
                     save_state(self, state)
@@ -151,13 +162,12 @@ class Trainer:
         todo = self.batches(self.config.seed * 1_000_003 + self.epoch)
         totals: dict[str, float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
-        with tqdm(
+        with Progress(
             total=len(todo),
             initial=self.batch,
             desc=f"epoch {self.epoch + 1} of {self.config.epochs}",
             unit="batch",
             disable=not show,
-            mininterval=1,
         ) as bar:
             for indices in todo[self.batch :]:
                 for name, value in self.one_batch(indices).items():
@@ -268,7 +278,11 @@ class Trainer:
         """Set the learning rate and the entropy weight for the next batch."""
         factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
         if self.config.schedule == "cosine":
-            factor *= 0.5 * (1 + math.cos(math.pi * self.progress()))
+            start, done = RESTART if self.restart[1] else 1.0, self.progress()
+            if self.restart[1]:
+                last = self.config.epochs * self.batches_an_epoch
+                done = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
+            factor *= start * 0.5 * (1 + math.cos(math.pi * done))
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
@@ -287,9 +301,10 @@ class Trainer:
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """BLEU and CIDEr ×100, on the validation photos, of the weights that would be saved, and how varied and whole
-        their captions are (`metrics.variety`)."""
+        their captions are (`metrics.variety`); and nats a word of the true captions, if these select the epoch."""
         beam, max_length = self.config.validation_beam, self.config.max_length
         found = validation_captions(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
         numbered = {name: " ".join(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         varied = variety(numbered, [self.data.vocabulary.decode(words) for _, words in self.data.captions])
-        return {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
+        scores = {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
+        return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})

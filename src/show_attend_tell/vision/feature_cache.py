@@ -43,9 +43,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 from show_attend_tell.vision.encoder import Encoder
@@ -57,6 +57,14 @@ except ImportError:  # Windows: two processes there must not write one cache at 
     fcntl = None  # type: ignore[assignment]
 
 LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
+
+
+class UnreadablePhotos(SatError):
+    """Photos that cannot be read. The others are stored."""
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.names = list(names)
 
 
 def default_cache() -> Path:
@@ -132,7 +140,7 @@ class FeatureCache:
         terminal, with the photos done, their number, the rate and the time left.
 
         Raises `SatError` for annotations beyond half precision (65,504), for a disk without room, for a damaged cache,
-        and, after the others are stored, for photos that cannot be read, saying how many and which are the first.
+        and, after the others are stored, `UnreadablePhotos`, saying how many and which are the first.
         """
         key = _key(encoder, view)
         folder = directory / _folder_name(key)
@@ -151,7 +159,7 @@ class FeatureCache:
             if jobs:
                 _check_room(folder, len(jobs), key)
                 distinct = len(set(wanted.values()))
-                with tqdm(
+                with Progress(
                     total=distinct,
                     initial=distinct - len(jobs),
                     unit="photo",
@@ -161,9 +169,11 @@ class FeatureCache:
                     failed = _encode(folder, key, rows, jobs, encoder, batch_size, bar)
         unreadable += [f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed]
         if unreadable:
-            raise SatError(
+            read = {name for name, row_key in wanted.items() if row_key not in failed}
+            raise UnreadablePhotos(
                 f"{len(unreadable)} of {len(photos)} photos cannot be read; the others are stored. First: "
-                + "; ".join(unreadable[:3])
+                + "; ".join(unreadable[:3]),
+                [name for name in photos if name not in read],
             )
         places, size = key["shape"]
         return cls(folder, {name: rows[row_key] for name, row_key in wanted.items()}, (len(rows), places, size))
@@ -227,7 +237,7 @@ def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) ->
     pool = photo_readers()
     try:
         reading = {name: pool.submit(_digest, photos[name]) for name in new}
-        bar = tqdm(reading.items(), desc="files of photos", unit="file", disable=not (progress and len(new) > 1000))
+        bar = Progress(reading.items(), desc="files of photos", unit="file", disable=not (progress and len(new) > 1000))
         for name, future in bar:
             try:
                 known[name] = PhotoFile(*new[name], future.result())

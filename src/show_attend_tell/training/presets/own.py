@@ -1,0 +1,96 @@
+"""How a training fits a user's own data: what it starts from, how long it lasts, its words, and how val chooses.
+
+The preset `flickr8k` was made for 6,000 photos with five captions each. For own data, `fitted` changes it:
+
+- **Updates.** A training has at least `UPDATES` updates, expressed in epochs, and at most `MOST_EPOCHS`. Fewer leave an
+  undertrained model, since an epoch of a small set has few batches.
+- **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
+- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
+  depends more on chance than on the epoch.
+- **Start.** A training that starts from a model of Flickr8k has the settings of that model's own second stage.
+
+`why_afresh` says whether a data set is one to start from the shipped soft model with. Nothing that the user has set is
+changed.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.inspection import ENGLISH, english_share
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.files import count
+from show_attend_tell.training.config import TrainingConfig
+
+START = "flickr8k-soft"
+SMALL = 2000  # photos of train; from so many on, a training starts afresh
+VAL_FOR_BLEU = 200  # photos
+CAPTIONS_A_TIME = 6000
+UPDATES = {"started": 400, "afresh": 1500}
+MOST_EPOCHS = {"started": 30, "afresh": 60}
+STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of soft attention, see docs/training.md
+
+
+def english_words() -> frozenset[str]:
+    """The English words that the shipped soft model knows."""
+    return frozenset(Vocabulary.load(SHIPPED / START / "vocabulary.json").words)
+
+
+def why_afresh(dataset: Dataset) -> str:
+    """Why a training on a data set does not start from the shipped soft model; empty if it does."""
+    if not dataset.own:
+        return f"{dataset.name} is one of the paper's data sets"
+    photos = len(dataset.split("train"))
+    if photos >= SMALL:
+        return f"{count(photos, 'photo')} of train are enough ({SMALL:,})"
+    share = english_share(dataset, english_words())
+    if share < ENGLISH:
+        return (
+            f"the captions are not English: {100 * share:.0f} % of their words are English ones that {START} knows, "
+            f"fewer than {100 * ENGLISH:.0f} %"
+        )
+    return ""
+
+
+def fitted(
+    dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
+) -> tuple[TrainingConfig, list[str]]:
+    """The settings for own data, and a line for each that was changed.
+
+    ``given`` are the names of settings that the user has set. ``started`` says that the training starts from a model.
+    """
+    lines: list[str] = []
+    train, val = dataset.split("train"), dataset.split("val")
+    lengths = Counter(len(words) for example in train for words in example.captions)
+    changes: dict[str, object] = {}
+    if started and config.decoder.attention == "soft":
+        changes |= STARTED
+    least = min(config.minimum_count, max(1, lengths.total() // CAPTIONS_A_TIME))
+    if least != config.minimum_count:
+        changes["minimum_count"] = least
+        if "minimum_count" not in given:
+            lines.append(
+                f"words seen {'once' if least == 1 else f'{least} times'} or more are learnt, for a set this small"
+            )
+    if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
+        changes["selected_by"] = "nats"
+        if "selected_by" not in given:
+            lines.append(
+                f"val has {count(len(val), 'photo')}, fewer than {VAL_FOR_BLEU}: the best epoch is the one with the "
+                "fewest nats a word, not with the best BLEU-4"
+            )
+    config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
+    if "epochs" not in given:
+        kind = "started" if started else "afresh"
+        batches = sum(math.ceil(number / config.batch_size) for number in lengths.values())
+        epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
+        if epochs != config.epochs:
+            lines.append(
+                f"{epochs} epochs of {count(batches, 'batch')}, for about {UPDATES[kind]:,} updates in all "
+                f"(at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
+            )
+        config = replace(config, epochs=epochs)
+    return config, lines
