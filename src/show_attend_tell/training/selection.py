@@ -172,7 +172,7 @@ def choose_decoding(
             decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
         )
         by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
-        different |= set(by_ranking.values())
+        different |= {round(score, 2) for score in by_ranking.values()}  # as they are shown
         for weight in weights:
             by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
             told = f"{beam}, reranker weight {weight:g}" if weight else f"{beam}"

@@ -30,7 +30,7 @@ SMALL = 2000  # photos of train; from so many on, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
 CAPTIONS_A_TIME = 6000
 UPDATES = {"started": 400, "afresh": 1500}
-MOST_EPOCHS = {"started": 30, "afresh": 60}
+MOST_EPOCHS = {"started": 20, "afresh": 40}
 STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of soft attention, see docs/training.md
 
 

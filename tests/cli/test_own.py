@@ -1,0 +1,67 @@
+"""`sat train` on small data of one's own: what it starts from, and what it says of its choices."""
+
+from pathlib import Path
+
+import pytest
+from builders import shape_folder
+from commands import refused, sat
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.training.presets import own
+
+SMALL = [
+    *("--set", "batch_size=4", "--set", "max_length=12", "--set", "visual_ngrams=false"),
+    *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
+]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model in the place of the shipped soft model: of the small encoder and the shapes' words."""
+    folder = shape_folder(tmp_path / "first")
+    output = tmp_path / "start"
+    sat("train", folder, "--output", output, "--geometry", "squash", "--epochs", 1, "--start-from", "none", *SMALL)
+    monkeypatch.setattr(own, "START", str(output))
+    return output
+
+
+def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "mine", captions=2)
+    captions = data / "captions.csv"
+    captions.write_text(captions.read_text(encoding="utf-8").replace("circle", "mug"), encoding="utf-8")
+    said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
+    assert said.startswith("train: 10 photos, 20 captions")
+    assert f"the training starts from {start} and sees photos as it does (--geometry squash)" in said
+    assert "1 new word seen 1 times or more: mug; they are appended" in said
+    assert "the best epoch is the one with the fewest nats a word" in said and " nats a word (best)" in said
+    model = Checkpoint.load(tmp_path / "model")
+    assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.geometry == "squash"
+    assert model.training["started_from"] == str(start) and model.vocabulary.words[-1] == "mug"
+    plan = sat("data", data).stdout
+    assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
+
+
+def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "mine")
+    train = ("train", data, *SMALL, "--epochs", 1, "--output")
+    said = sat(*train, tmp_path / "afresh", "--start-from", "none").stdout
+    assert "starts from" not in said and "started_from" not in Checkpoint.load(tmp_path / "afresh").training
+    assert Checkpoint.load(tmp_path / "afresh").encoder.preprocessing.geometry == "crop"
+    said = sat(*train, tmp_path / "cropped", "--geometry", "crop").stdout
+    assert "the training starts afresh" in said and "saw photos by squash" in said
+    said = sat(*train, tmp_path / "other", "--set", "decoder.hidden_size=18").stdout
+    assert "the training starts afresh" in said and "has another decoder" in said
+    said = sat(*train, tmp_path / "preset", "--preset", "flickr8k", "--set", "minimum_count=1").stdout
+    assert "starts" not in said and "nats" not in said  # the preset as it is
+    assert "Give only one of --attention" in refused(
+        *train, tmp_path / "x", "--attention", "soft", "--comparator", "nic"
+    )
+
+
+def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
+    train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
+    sat(*train, "--epochs", 1)
+    said = sat(*train, "--resume", "--epochs", 3).stdout
+    assert "3 epochs instead of 1: the learning rate goes from 0.00025 to 0 again, by a new cosine" in said
+    assert "epoch 2: " in said and "epoch 3: " in said
+    assert "resumed after 3 epochs" in sat(*train, "--resume").stdout  # of as many epochs as it has
