@@ -23,7 +23,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert "1 photo of the folder without a caption: alone.png" in said
     assert "captions: 6 to 8 words, half of them 6 to 8" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
-    assert "a training takes about" in said and f"Next: sat train {folder}" in said
+    assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["photos"] == {"train": 12, "val": 4, "test": 4} and report["opened"] == 20
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]

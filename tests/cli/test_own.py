@@ -52,7 +52,7 @@ def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
     said = sat(*train, tmp_path / "other", "--set", "decoder.hidden_size=18").stdout
     assert "the training starts afresh" in said and "has another decoder" in said
     said = sat(*train, tmp_path / "preset", "--preset", "flickr8k", "--set", "minimum_count=1").stdout
-    assert "starts" not in said and "nats" not in said  # the preset as it is
+    assert "starts" not in said and "nats a word" not in said  # the preset as it is
     assert "Give only one of --attention" in refused(
         *train, tmp_path / "x", "--attention", "soft", "--comparator", "nic"
     )

@@ -431,20 +431,20 @@ def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:
         DecoderConfig(annotation_window=4)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_decoder_grows_by_words(tied: bool) -> None:
     """The old words keep their vectors, and so the log-probabilities among them; new biases follow the counts."""
     sizes = {"embedding_size": 11, "hidden_size": 7, "attention_size": 5, "annotation_size": 3, "tied_embeddings": tied}
     old = AttentionDecoder(DecoderConfig(vocabulary_size=200, **sizes)).eval()
     counts = torch.arange(1, 204)
-    with torch.no_grad():
-        old.output_bias.copy_(0.5 * counts[:200].log() - 2)
+    old.output_bias.copy_(0.5 * counts[:200].log() - 2)
     new = AttentionDecoder(DecoderConfig(vocabulary_size=203, **sizes)).eval()
     new.load_state_dict(grown(old.state_dict(), counts, torch.Generator().manual_seed(3)))
     torch.testing.assert_close(new.output_bias[200:], 0.5 * counts[200:].log() - 2, atol=1e-4, rtol=0)
     annotations, words = torch.randn(2, 4, 3), torch.randint(200, (2, 6))
     before, after = tell(old, annotations, words).logits, tell(new, annotations, words).logits
     torch.testing.assert_close(after[..., :200], before)
-    for rows, wanted in ((new.embedding.weight[200:203], old.embedding.weight[2:200]),):
-        assert rows.std() == pytest.approx(float(wanted.std()), rel=0.5)
+    assert float(new.embedding.weight[200:203].std()) == pytest.approx(float(old.embedding.weight.std()), rel=0.5)
+    assert float(new.word_weights[200:].std()) == pytest.approx(float(old.word_weights[2:].std()), rel=0.5)
     assert not new.embedding.weight[203].any()
