@@ -98,6 +98,11 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
 
 
+def times(number: int) -> str:
+    """How often, in words: once, 5 times."""
+    return "once" if number == 1 else f"{number:,} times"
+
+
 def replace(file: Path, write: Callable[[Path], object]) -> None:
     """Write a file under a temporary name and then rename it into place.
 

@@ -32,7 +32,7 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
     assert said.startswith("train: 10 photos, 20 captions")
     assert f"the training starts from {start} and sees photos as it does (--geometry squash)" in said
-    assert "1 new word seen 1 times or more: mug; they are appended" in said
+    assert "1 new word seen once or more: mug; they are appended" in said
     assert "the best epoch is the one with the fewest nats a word" in said and " nats a word (best)" in said
     model = Checkpoint.load(tmp_path / "model")
     assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.geometry == "squash"

@@ -366,7 +366,7 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     model, said = run(data, still, tmp_path / "again", start_from=soft)
     K = len(soft.vocabulary)
     assert model.vocabulary.words[:K] == soft.vocabulary.words and set(model.vocabulary.words[K:]) == {"my", "one"}
-    assert any(line.startswith("2 new words seen 1 times or more: ") for line in said)
+    assert any(line.startswith("2 new words seen once or more: ") for line in said)
     before, after = soft.decoder.state_dict(), model.decoder.state_dict()
     for name, old in before.items():
         new = after[name]

@@ -17,7 +17,7 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, replace, some
+from show_attend_tell.files import count, replace, some, times
 from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, check_window, grown, ungated
 from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
@@ -204,7 +204,7 @@ def vocabulary_from(start: Checkpoint, dataset: Dataset, config: TrainingConfig,
     vocabulary = start.vocabulary.extended(captions, minimum_count=config.minimum_count, size=config.vocabulary_size)
     if new := vocabulary.words[len(start.vocabulary) :]:
         say(
-            f"{count(len(new), 'new word')} seen {config.minimum_count} times or more: {some(new)}; they are appended "
+            f"{count(len(new), 'new word')} seen {times(config.minimum_count)} or more: {some(new)}; they are appended "
             f"to the {len(start.vocabulary):,} of the model to start from (--set new_words=false leaves them out)"
         )
     return vocabulary

@@ -22,7 +22,7 @@ from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.inspection import ENGLISH, english_share
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.files import count
+from show_attend_tell.files import count, times
 from show_attend_tell.training.config import TrainingConfig
 
 START = "flickr8k-soft"
@@ -72,9 +72,7 @@ def fitted(
     if least != config.minimum_count:
         changes["minimum_count"] = least
         if "minimum_count" not in given:
-            lines.append(
-                f"words seen {'once' if least == 1 else f'{least} times'} or more are learnt, for a set this small"
-            )
+            lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "nats"
         if "selected_by" not in given:
@@ -89,8 +87,8 @@ def fitted(
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
-                f"{epochs} epochs of {count(batches, 'batch')}, for about {UPDATES[kind]:,} updates in all "
-                f"(at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
+                f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small sets "
+                f"(from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
             )
         config = replace(config, epochs=epochs)
     return config, lines
