@@ -192,7 +192,7 @@ def choose_decoding(
             best_alone = by_ranking[gamma, 0.0]
     if len(different) == 1:
         say(f"val cannot tell these decodings apart, so the usual one stays: beam {usual}")
-        chosen = alone = dataclasses.replace(chosen, beam=usual, length_normalisation=0.0, reranker_weight=0.0)
+        chosen = alone = dataclasses.replace(alone, beam=usual, length_normalisation=0.0)
     return Chosen(chosen, scores, alone, round(best_alone, 2))
 
 

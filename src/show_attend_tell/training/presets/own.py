@@ -87,8 +87,8 @@ def fitted(
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
-                f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small sets "
-                f"(from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
+                f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small "
+                f"sets (from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
             )
         config = replace(config, epochs=epochs)
     return config, lines
