@@ -310,6 +310,17 @@ def test_damaged_weights_are_named(saved: Path) -> None:
     file.write_bytes(whole)
     edit(saved, lambda config: config["decoder"].update(hidden_size=7))
     refused(saved, "does not fit its config.json", file="model.safetensors")
+    refused(saved, "has shape", file="model.safetensors")
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "embedding_size", "attention_size", "annotation_size", "initial_size"])
+def test_absurd_sizes_are_refused_before_they_take_memory(name: str, saved: Path) -> None:
+    """2⁴⁰ units would take more memory than there is, many times over."""
+    edit(saved, lambda config: config["decoder"].update({name: 1 << 40}))
+    with pytest.raises(SatError, match=r"does not fit its config\.json|cannot be made"):
+        Checkpoint.load(saved)
+    edit(saved, lambda config: config["decoder"].update(output_depth=1 << 40))
+    refused(saved, "output_depth", file="config.json")
 
 
 def test_a_vocabulary_of_another_length_is_refused(saved: Path) -> None:

@@ -145,20 +145,21 @@ class Checkpoint:
         folder = Path(folder)
         config = Configuration.read(folder / "config.json")
         try:
-            decoder = build(config.decoder)
+            with torch.device("meta"):  # sizes alone: an absurd configuration takes no memory
+                shell = build(config.decoder)
         except (TypeError, RuntimeError) as error:  # sizes that are not whole numbers, or are absurd
             raise SatError(f"{folder / 'config.json'} is damaged: its decoder cannot be made ({error})") from error
         vocabulary = Vocabulary.load(folder / "vocabulary.json")
-        if len(vocabulary) != decoder.vocabulary_size:
+        if len(vocabulary) != shell.vocabulary_size:
             raise SatError(
                 f"{folder / 'vocabulary.json'} has {len(vocabulary)} words and the decoder "
-                f"{decoder.vocabulary_size}: they are of different models"
+                f"{shell.vocabulary_size}: they are of different models"
             )
         weights = unpack_8bit(read_weights(folder / "model.safetensors"))
-        try:
-            decoder.load_state_dict(weights)
-        except RuntimeError as error:
-            raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
+        if difference := different(weights, shell.state_dict()):
+            raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {difference}")
+        decoder = build(config.decoder)
+        decoder.load_state_dict(weights)
         if name := not_finite(weights):
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are not numbers")
         ngrams = read_ngrams(folder, config.ngrams)
@@ -197,6 +198,15 @@ class Checkpoint:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
         encoder.preprocessing = self.encoder.preprocessing
         return encoder
+
+
+def different(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+    """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
+    for name in (*expected, *weights):
+        found, wanted = (None if name not in each else tuple(each[name].shape) for each in (weights, expected))
+        if found != wanted:
+            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
+    return ""
 
 
 def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

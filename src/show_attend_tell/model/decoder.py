@@ -8,9 +8,10 @@ A photo's paths share its annotations and W_a·a, which are never copied; only t
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from show_attend_tell.data.settings import Count, CountOrNone, Share, ShareBelowOne, settings
@@ -48,7 +49,9 @@ class DecoderConfig(Config):
     output_tanh: bool = True  # tanh of the deep output's sum
     output_word: bool = True  # E·y_{t−1} feeds the deep output
     output_context: bool = True  # ẑ_t feeds the deep output
-    output_depth: Count = 1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
+    output_depth: Annotated[int, Field(ge=1, le=20)] = (
+        1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
+    )
     tied_embeddings: bool = False  # L_o is E
     # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
     annotation_norm: Literal["scale", "layer"] = "scale"
