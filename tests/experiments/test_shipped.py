@@ -124,6 +124,8 @@ NEW = {
     "crops": 0,
     "visual_ngrams": True,
     "decoder.initial_dropout": 0.0,
+    "decoder.initial_size": 0,
+    "decoder.output_depth": 1,
     "mosaics": 0.0,
     "mosaics_end": None,
     "mosaic_pairs": 0.0,
@@ -132,6 +134,7 @@ NEW = {
     "attention_rate": 1.0,
     "maximise": "likelihood",
     "selected_by": "bleu_4",
+    "new_words": True,  # of Flickr8k, there are none
 }
 
 
