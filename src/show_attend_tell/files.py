@@ -3,11 +3,18 @@
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.errors import SatError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def read_text(file: Path) -> str:
@@ -103,11 +110,12 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-def replace(file: Path, write: Callable[[Path], object]) -> None:
+def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
     """Write a file under a temporary name and then rename it into place.
 
-    If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. Raises
-    `SatError` as `check_file` does.
+    If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. With
+    ``sync``, the file is on the disk when this returns, so that it outlives a loss of power. Raises `SatError` as
+    `check_file` does.
     """
     check_file(file)
     if file.exists() and not file.is_file():
@@ -120,9 +128,46 @@ def replace(file: Path, write: Callable[[Path], object]) -> None:
         mask = os.umask(0)
         os.umask(mask)
         scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
+        if sync:
+            _synced(scratch)
         os.replace(scratch, file)
+        if sync and os.name == "posix":
+            _synced(file.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _synced(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Iterator[None]:
+    """Keep other processes that ask for the same folder out.
+
+    While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised
+    with the text of ``refusal``. Where the system has no such locks, as Windows, nobody is kept out.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is None:
+                raise SatError(refusal) from None
+            print(waiting, file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_file(file: Path) -> None:

@@ -44,6 +44,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import alone
 from show_attend_tell.scoring.metrics import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective
@@ -719,6 +720,19 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
     views = ("original", *config.views, "tiled-2x2", "tiled-1x2")
     expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
     assert torch.equal(found, encoder.annotate(expected).half())
+
+
+def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Path) -> None:
+    output = tmp_path / "model"
+    (output / "training").mkdir(parents=True)
+    with (
+        alone(output / "training"),
+        pytest.raises(SatError, match=r"another process trains in .*: wait for it, or give"),
+    ):
+        run(dataset, small_config(), output)
+    run(dataset, small_config(), output)
+    with alone(output / "training"), pytest.raises(SatError, match="another process trains"):
+        run(dataset, small_config(), output, resume=True)
 
 
 def test_a_training_makes_a_scale_of_doubt_from_val(

@@ -18,6 +18,7 @@ import show_attend_tell.vision.feature_cache as feature_cache_module
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import alone
 from show_attend_tell.vision import encoder as encoder_module
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, default_cache, folder_name
@@ -401,7 +402,7 @@ def test_one_process_writes_at_a_time(
     encoder = Counted()
     folder = build({"photo0.png": photos["photo0.png"]}, encoder).folder
     with ThreadPoolExecutor() as pool:
-        with feature_cache_module._lock(folder):
+        with alone(folder):
             waiting = pool.submit(build, photos, encoder)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.3)

@@ -95,7 +95,7 @@ class Checkpoint:
         folder.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
             tuned = smallest(self.tuned_encoder)
-            replace(folder / TUNED, lambda file: save_file(tuned, file))
+            replace(folder / TUNED, lambda file: save_file(tuned, file), sync=True)
         else:  # of a model that was here before
             (folder / TUNED).unlink(missing_ok=True)
         if self.reranker is not None:
@@ -106,7 +106,9 @@ class Checkpoint:
             replace(folder / DOUBT, lambda file: save_file(scale, file))
         else:  # of a model that was here before
             (folder / DOUBT).unlink(missing_ok=True)
-        replace(folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}))
+        replace(
+            folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}), sync=True
+        )
         self.vocabulary.save(folder / "vocabulary.json")
         self.describe(folder)
         if self.reranker is None:  # of a model that was here before

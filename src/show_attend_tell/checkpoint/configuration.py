@@ -53,7 +53,7 @@ class Configuration:
             "scores": self.scores,
         }
         text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
-        replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+        replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
 
     @classmethod
     def read(cls, file: Path) -> "Configuration":

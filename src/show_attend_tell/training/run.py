@@ -17,7 +17,7 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, replace, some, times
+from show_attend_tell.files import alone, count, replace, some, times
 from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, check_window, grown, ungated
 from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
@@ -77,8 +77,8 @@ def train(
     ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan``
     are lines to say first, about how the settings were chosen.
 
-    Raises `SatError` for an output that holds a model already (unless ``resume``), for settings that do not fit
-    together, and for a start or a state that does not fit the training.
+    Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
+    process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
     state = output / "training" / "state.safetensors"
@@ -99,42 +99,44 @@ def train(
         data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
-    if resume and state.exists():
-        trainer = resumed(config, data, state, device=device, say=say)
-    else:
-        if resume:
-            say(f"there is nothing to resume in {output} yet, so the training starts")
-        trainer = started(config, data, start_from, device=device, say=say, show=show)
-    say_what_is_learnt(trainer, data, own_vocabulary=vocabulary is None, say=say)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with alone(state.parent, refusal=f"another process trains in {output}: wait for it, or give another --output"):
+        if resume and state.exists():
+            trainer = resumed(config, data, state, device=device, say=say)
+        else:
+            if resume:
+                say(f"there is nothing to resume in {output} yet, so the training starts")
+            trainer = started(config, data, start_from, device=device, say=say, show=show)
+        say_what_is_learnt(trainer, data, own_vocabulary=vocabulary is None, say=say)
 
-    reports = Reports(
-        output=output,
-        trainer=trainer,
-        encoder=encoder,
-        tuned={*data.tuned_names, *(start_from.tuned_encoder or () if start_from is not None else ())},
-        notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
-        bits=bits,
-        board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
-        if tensorboard
-        else None,
-        say=say,
-    )
-    trainer.run(on_epoch=reports.epoch, state=state, show=show)
-    if trainer.best_epoch == trainer.epoch:
-        further = config.epochs + max(1, config.epochs // 2)
-        say(
-            "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
-            f"{further} goes on"
+        reports = Reports(
+            output=output,
+            trainer=trainer,
+            encoder=encoder,
+            tuned={*data.tuned_names, *(start_from.tuned_encoder or () if start_from is not None else ())},
+            notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
+            bits=bits,
+            board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
+            if tensorboard
+            else None,
+            say=say,
         )
+        trainer.run(on_epoch=reports.epoch, state=state, show=show)
+        if trainer.best_epoch == trainer.epoch:
+            further = config.epochs + max(1, config.epochs // 2)
+            say(
+                "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
+                f"{further} goes on"
+            )
 
-    best = Checkpoint.load(output)
-    if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
-        encoder.adopt(best.tuned_encoder)
-    best.decoder.to(device)
-    decide_decoding(best, config, data, say=say, show=show)
-    best.save(output, bits=bits)
-    say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
-    return best
+        best = Checkpoint.load(output)
+        if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
+            encoder.adopt(best.tuned_encoder)
+        best.decoder.to(device)
+        decide_decoding(best, config, data, say=say, show=show)
+        best.save(output, bits=bits)
+        say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
+        return best
 
 
 # Checks before the work

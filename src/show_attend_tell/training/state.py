@@ -52,7 +52,7 @@ def save_state(trainer: "Trainer", file: Path) -> None:
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace(file, lambda scratch: save_file(copies, scratch, metadata=header))
+    replace(file, lambda scratch: save_file(copies, scratch, metadata=header), sync=True)
 
 
 def load_state(trainer: "Trainer", file: Path) -> None:

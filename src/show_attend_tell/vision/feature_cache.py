@@ -31,7 +31,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -47,15 +46,11 @@ from torch import Tensor
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import alone, replace
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.reading import photo_readers
 
-try:
-    import fcntl
-except ImportError:  # Windows: two processes there must not write one cache at the same time
-    fcntl = None  # type: ignore[assignment]
-
+WAITING = "another process is writing {}; waiting for it to finish"
 LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
 
 
@@ -149,7 +144,7 @@ class FeatureCache:
             raise SatError("; ".join(["there is no photo to encode", *unreadable[:3]]))
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder):
+        with alone(folder, waiting=WAITING.format(folder)):
             rows = _read_rows(folder, key)
             jobs: dict[str, _Job] = {}
             for name, row_key in wanted.items():
@@ -248,7 +243,7 @@ def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) ->
     if new:
         directory.mkdir(parents=True, exist_ok=True)
         found = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
-        with _lock(directory):
+        with alone(directory, waiting=WAITING.format(directory)):
             _write(index, json.dumps(_read_index(index) | found, indent=0))
     return {name: known[name] for name in photos if name in known}, unreadable
 
@@ -404,16 +399,3 @@ def _half(annotations: Tensor, names: Sequence[str]) -> NDArray[np.float16]:
                 " 65504; the annotations of this encoder cannot be cached"
             )
     return half.numpy()
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Wait until no other process writes this cache, then keep others out."""
-    with open(folder / "lock", "w") as lock:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print(f"another process is writing {folder}; waiting for it to finish", file=sys.stderr)
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

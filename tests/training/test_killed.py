@@ -1,0 +1,59 @@
+"""A training that is killed at any moment, by SIGKILL, ends with the same weights once it is resumed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from builders import shape_folder
+
+KILLED = int(os.environ.get("KILLED", "30"))  # moments, drawn at random over the whole training
+SETTINGS = (
+    *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
+    *("minimum_count=1", "averaging=0.9", "scheduled_sampling=0.3", "validation_beam=2", "warmup=0"),
+)
+
+
+def command(data: Path, home: Path) -> list[str]:
+    """`sat train`, with a model and a feature cache below ``home``."""
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    return [
+        *(sys.executable, "-c", "from show_attend_tell.cli import main; main()"),
+        *("train", str(data), "--attention", "soft", "--geometry", "squash", "--epochs", "3", "--bits", "32"),
+        *("--output", str(home / "model"), "--cache", str(home / "cache"), "--device", "cpu", "--resume", *settings),
+    ]
+
+
+def weights(home: Path) -> dict[str, bytes]:
+    """What a finished training leaves, but for its card and log, which have times."""
+    files = ("model.safetensors", "vocabulary.json", "config.json")
+    return {name: (home / "model" / name).read_bytes() for name in files}
+
+
+@pytest.mark.proof
+def test_a_training_that_is_killed_at_any_moment_ends_with_the_same_weights(tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole = tmp_path / "whole"
+    began = time.monotonic()
+    subprocess.run(command(data, whole), env=environment, check=True, capture_output=True)
+    seconds = time.monotonic() - began
+    chance, unfinished = random.Random(5), 0
+    for number in range(KILLED):
+        home = tmp_path / f"killed-{number}"
+        process = subprocess.Popen(
+            command(data, home), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds * (number + chance.random()) / KILLED)
+        process.send_signal(signal.SIGKILL)
+        unfinished += process.wait() == -signal.SIGKILL
+        again = subprocess.run(command(data, home), env=environment, capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+        assert weights(home) == weights(whole), number
+        left = [path.name for path in home.rglob("*") if path.name.startswith(".") or path.suffix == ".tmp"]
+        print(f"killed after {seconds * number / KILLED:.1f} s or a little later; left behind: {left}")
+    assert unfinished > KILLED / 2  # most of them were killed before they ended
