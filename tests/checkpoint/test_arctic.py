@@ -100,7 +100,9 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
                 assert found.beta is None
 
 
-@pytest.mark.parametrize("name", OPTIONS.keys() - {"semi_sampling_p", "alpha_c", "optimizer", "saveto", "dictionary"})
+@pytest.mark.parametrize(
+    "name", sorted(OPTIONS.keys() - {"semi_sampling_p", "alpha_c", "optimizer", "saveto", "dictionary"})
+)
 def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
     tried = {option for changes in VARIANTS.values() for option in changes}
     sizes = {"n_words", "dim_word", "ctx_dim", "dim"}
