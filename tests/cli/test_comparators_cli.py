@@ -34,8 +34,9 @@ def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> Non
 
 def test_attention_or_a_comparator(tmp_path: Path) -> None:
     train = ("train", tmp_path, "--output", tmp_path / "model")
-    assert "one of --attention (soft, hard or uniform) and --comparator" in refused(*train)
-    assert "one of --attention" in refused(*train, "--attention", "soft", "--comparator", "nic")
+    assert "only one of --attention (soft, hard or uniform) and --comparator" in refused(
+        *train, "--attention", "soft", "--comparator", "nic"
+    )
     assert "log_bilinear" in refused(*train, "--comparator", "nick")
     assert "no preset 'paper' for 'nic': choose flickr8k" in refused(*train, "--comparator", "nic", "--preset", "paper")
     assert "decoder.hidden_size" in refused(*train, "--comparator", "nic", "--set", "decoder.attention_size=3")

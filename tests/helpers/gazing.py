@@ -81,11 +81,10 @@ def noise_data(folder: Path, number: int = 24) -> Dataset:
 
 
 def captioner_of(decoder: Decoder, look: LookName = "expectation") -> Captioner:
-    """A captioner on the small encoder that decodes greedily."""
+    """A captioner on the small encoder that decodes greedily, and may say a word twice."""
     encoder = small_encoder()
-    checkpoint = replace(
-        small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), decoding=Decoding(beam=1, look=look, max_length=9)
-    )
+    decoding = Decoding(beam=1, look=look, max_length=9, repetitions=True)
+    checkpoint = replace(small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), decoding=decoding)
     captioner = Captioner(checkpoint, encoder, name="pointer")
     captioner.decoder = decoder  # type: ignore[assignment]
     return captioner

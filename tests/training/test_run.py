@@ -295,6 +295,7 @@ def test_the_log_has_each_epoch_once(dataset: Dataset, tmp_path: Path, monkeypat
         real(trainer, file)
 
     with monkeypatch.context() as patched:
+        patched.setattr(trainer_module, "SAVED_EVERY", -1.0)  # after each epoch
         patched.setattr(trainer_module, "save_state", killed)
         with pytest.raises(Killed):
             run(dataset, small_config(), tmp_path / "model")

@@ -14,6 +14,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
+import show_attend_tell.data.progress as progress_module
 import show_attend_tell.vision.feature_cache as feature_cache_module
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo
@@ -412,12 +413,13 @@ def test_one_process_writes_at_a_time(
 
 
 def test_progress_is_shown_only_when_asked(
-    photos: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    photos: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS", 0.0)
     FeatureCache.build(tmp_path / "quiet", photos, Counted(), progress=False)
     assert capsys.readouterr() == ("", "")
     FeatureCache.build(tmp_path / "cache", photos, Counted())
-    assert "11/11" in capsys.readouterr().err
+    assert "11 of 11" in capsys.readouterr().err
     FeatureCache.build(tmp_path / "cache", photos, Counted())
     assert capsys.readouterr().err == ""  # nothing to do
 

@@ -29,6 +29,7 @@ from show_attend_tell.training.selection import nats_a_word, scores_of, validati
 from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import between_batches, save_state
 
+SAVED_EVERY = 30.0  # seconds: after an epoch, the state is saved if it was not for so long; after the last, always
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
 WATCHED = ("words_used", "distinct", "repetitive", "broken_off")  # of `metrics.variety`, after each epoch
@@ -129,6 +130,7 @@ class Trainer:
         the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
         second Ctrl-C does not wait.
         """
+        saved = time.monotonic()
         with between_batches() as pressed:
 
             def pause() -> None:
@@ -142,6 +144,7 @@ class Trainer:
                 watch = self.one_epoch(show, pause)
                 if state is not None and self.epoch == 0:
                     save_state(self, state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                    saved = time.monotonic()
                 scores = self.validate(show=show)
                 pause()
                 self.epoch, self.batch = self.epoch + 1, 0
@@ -149,8 +152,10 @@ class Trainer:
                 if better:
                     self.best, self.best_epoch = self.selection(scores), self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
-                if state is not None:
+                last = self.epoch == self.config.epochs or self.epoch - self.best_epoch >= self.config.patience
+                if state is not None and (last or time.monotonic() - saved > SAVED_EVERY):
                     save_state(self, state)
+                    saved = time.monotonic()
                 pause()
 
     def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
