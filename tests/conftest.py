@@ -10,6 +10,7 @@ import torch
 from builders import small_load_encoder
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.files as files_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.scoring import java as java_metrics
 
@@ -19,6 +20,15 @@ def ctrl_c() -> None:
     """Ctrl-C is heard, also where the shell that started the tests in the background ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Weights are not synced, which is a third of a test's time. `test_files.py` has the original."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(files_module, "_synced", lambda path: None)
+    yield
+    patch.undo()
 
 
 @pytest.fixture
