@@ -14,13 +14,8 @@ from show_attend_tell.model.search import photos_together
 from show_attend_tell.scoring.metrics import Tokens, check_scorers, score_entries
 from show_attend_tell.vision.sources import cached
 
-BRIEFLY = (
-    "caption",
-    "words",
-    "log_probability",
-    "complete",
-    "doubt",
-)  # of a caption in an evaluation without attention
+# of a caption in an evaluation without attention
+BRIEFLY = ("caption", "words", "log_probability", "complete", "doubt")
 
 
 def evaluate(
