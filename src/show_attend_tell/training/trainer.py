@@ -152,8 +152,7 @@ class Trainer:
                 if better:
                     self.best, self.best_epoch = self.selection(scores), self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
-                last = self.epoch == self.config.epochs or self.epoch - self.best_epoch >= self.config.patience
-                if state is not None and (last or time.monotonic() - saved > SAVED_EVERY):
+                if state is not None and (self.ended(self.config.epochs) or time.monotonic() - saved > SAVED_EVERY):
                     save_state(self, state)
                     saved = time.monotonic()
                 pause()
