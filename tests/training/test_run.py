@@ -17,6 +17,8 @@ import torch
 from builders import (
     ROWS,
     SIZES,
+    fitted,
+    random_data,
     shape_caption,
     shape_folder,
     shape_photo,
@@ -41,6 +43,7 @@ import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
@@ -749,6 +752,29 @@ def test_a_training_makes_a_scale_of_doubt_from_val(
     doubts = [captioner(example.photo).doubt for example in dataset.split("val")]
     assert None not in doubts and len(set(doubts)) > 1  # the val photos are spread over the scale
     assert max(float(doubt or 0) for doubt in doubts) > 0.9
+
+
+def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, seen = random_data(), list[object]()
+    decoder = Trainer(fitted(small_config(), data), data, device=CPU).average
+
+    class Reranker:
+        def add_agreement(self, annotations: Tensor, found: Any, rarity: float) -> Any:
+            seen.append(rarity)
+            return found
+
+    real = selection_module.fastest_beam_search(CPU, bf16=False)
+
+    def search(*given: Any, **how: Any) -> Any:
+        seen.append((how["beam"], how["max_length"], how["allow_repetitions"]))
+        return real(*given, **how)
+
+    monkeypatch.setattr(selection_module, "fastest_beam_search", lambda *_, **__: search)
+    decoding = Decoding(beam=4, max_length=6, rarity=0.5, repetitions=True)
+    assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker()) is None  # type: ignore[arg-type]
+    assert seen == [(4, 6, True), 0.5]
 
 
 # Evaluating

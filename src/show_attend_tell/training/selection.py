@@ -60,7 +60,8 @@ def validation_captions(
     """
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = [name for name, _ in data.validation]
-    for _, searched in searches(decoder, data, names, beam=beam, max_length=max_length, ngrams=ngrams, show=show):
+    decoding = Decoding(beam=beam, look=own_look(decoder.config), max_length=max_length, rarity=RARITY)
+    for _, searched in searches(decoder, data, names, decoding, ngrams=ngrams, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
@@ -72,25 +73,26 @@ def searches(
     decoder: Decoder,
     data: TrainingData,
     names: Sequence[str],
+    decoding: Decoding,
     *,
-    beam: int,
-    max_length: int,
     ngrams: VisualNgrams | None = None,
     show: bool = False,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
     """The annotations (B, L, D) of photos and what the search found of each, as many photos at a time as is fastest.
 
-    The reranker's agreement is that with `RARITY`.
+    The hypotheses are not yet in the order of the decoding's γ and ω.
     """
-    look = look_by_name(own_look(decoder.config))
+    look = look_by_name(decoding.look)
     device = next(decoder.parameters()).device
     search = fastest_beam_search(device, bf16=native_bf16(device))
-    together = photos_together(beam, device)
-    with Progress(total=len(names), desc=f"val, beam {beam}", unit="photo", disable=not show, leave=False) as bar:
+    together = photos_together(decoding.beam, device)
+    how = {"max_length": decoding.max_length, "look": look, "allow_repetitions": decoding.repetitions}
+    what = f"val, beam {decoding.beam}"
+    with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
-            found = search(decoder, annotations, beam=beam, max_length=max_length, look=look, allow_repetitions=False)
-            yield annotations, found if ngrams is None else ngrams.add_agreement(annotations, found, RARITY)
+            found = search(decoder, annotations, beam=decoding.beam, **how)
+            yield annotations, found if ngrams is None else ngrams.add_agreement(annotations, found, decoding.rarity)
             bar.update(len(annotations))
 
 
@@ -218,11 +220,8 @@ def fit_doubt(
             bar.update(len(batch))
     known, likelihoods = [], []
     names = evenly([name for name, _ in data.validation], KNOWN)
-    searched = searches(
-        decoder, data, names, beam=decoding.beam, max_length=decoding.max_length, ngrams=ngrams, show=show
-    )
-    for annotations, found in searched:
+    ranking = (decoding.length_normalisation, decoding.reranker_weight)
+    for annotations, found in searches(decoder, data, names, decoding, ngrams=ngrams, show=show):
         known.append(summary(annotations))
-        ranking = (decoding.length_normalisation, decoding.reranker_weight)
         likelihoods.append(likelihood([ranked(hypotheses, *ranking)[0] for hypotheses in found]))
     return Doubt.fit(torch.cat(parts), torch.cat(known), torch.cat(likelihoods))
