@@ -133,6 +133,7 @@ NEW = {
     "soft.mosaic_weight": 0.0,
     "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
+    "sharpening": 1.0,
     "maximise": "likelihood",
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none

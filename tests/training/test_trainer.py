@@ -461,6 +461,14 @@ def test_the_attention_has_its_own_learning_rate() -> None:
     assert len(rates) == len(list(trainer.decoder.parameters()))
 
 
+def test_attention_with_a_rate_of_zero_stays_as_it_was() -> None:
+    trainer = trainer_of(small_config(attention_rate=0.0, epochs=1), random_data())
+    before = {name: weight.clone() for name, weight in trainer.decoder.state_dict().items()}
+    trainer.one_epoch(show=False)
+    same = {name for name, weight in trainer.decoder.state_dict().items() if torch.equal(weight, before[name])}
+    assert same == {name for name in before if name.startswith("attention.")} | (same & {"annotation_scale"})
+
+
 # Mosaics
 
 
@@ -556,6 +564,15 @@ def test_the_best_epoch_may_be_the_one_with_the_best_cider() -> None:
     told: list[bool] = []
     trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
     assert told == [True, True, False] and (trainer.best, trainer.best_epoch) == (3.0, 2)
+
+
+def test_the_last_epoch_may_be_taken_whatever_its_scores() -> None:
+    trainer = trainer_of(small_config(epochs=3, selected_by="last", patience=1), random_data())
+    scores = iter([9.0, 5.0, 1.0])
+    trainer.validate = lambda **_: {"bleu_4": next(scores)}  # type: ignore[method-assign]
+    told: list[bool] = []
+    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
+    assert told == [True, True, True] and trainer.best_epoch == 3
 
 
 # Batches

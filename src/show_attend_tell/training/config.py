@@ -40,7 +40,8 @@ class TrainingConfig:
     batch_size: Count = 64
     optimiser: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
-    attention_rate: Rate = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
+    attention_rate: Amount = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
+    sharpening: Rate = 1.0  # factor of the energies e_ti of the model to start from: above 1, its α becomes sharper
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
@@ -51,8 +52,9 @@ class TrainingConfig:
     )
     entropy_weight_end: float | None = None  # λ_e moves evenly to this value over the training; None: it stays
 
-    selected_by: Literal["bleu_4", "cider", "nats"] = "bleu_4"  # what the best epoch is best in, on val: a score of the
-    # model's captions, which chooses the decoding too, or −log p a word of the true ones, for a val of few photos
+    # What the best epoch is best in, on val: a score of the model's captions, which chooses the decoding too, or −log p
+    # a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
+    selected_by: Literal["bleu_4", "cider", "nats", "last"] = "bleu_4"
     validation_beam: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping

@@ -71,11 +71,10 @@ def train(
     ``output/training``.
 
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
-    ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it. Photos of
-    own data that cannot be read are left out. ``fine_tune`` is the encoder's
-    learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is trained, None for all of it.
-    ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan``
-    are lines to say first, about how the settings were chosen.
+    ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
+    ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
+    trained, None for all of it. ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan`` are
+    lines to say first, about how the settings were chosen. Photos of own data that cannot be read are left out.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
@@ -84,6 +83,8 @@ def train(
     state = output / "training" / "state.safetensors"
     check_output(output, state, resume=resume)
     check_settings(config, encoder, tensorboard=tensorboard)
+    if config.sharpening != 1 and (start_from is None or not isinstance(start_from.decoder, AttentionDecoder)):
+        raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
     for line in (*dataset.report.lines(), *plan):
@@ -239,6 +240,8 @@ def started(
     initial = None
     if start_from is not None:
         initial = initial_weights(start_from.decoder, config.decoder, data, seed=config.seed, say=say, show=show)
+        if config.sharpening != 1:
+            initial["attention.energy"] = config.sharpening * initial["attention.energy"]
     return Trainer(config, data, device=device, initial=initial, show=show)
 
 

@@ -113,7 +113,9 @@ class Trainer:
         return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
 
     def selection(self, scores: dict[str, float]) -> float:
-        """What the best epoch has most of: the score that selects, or minus nats a word."""
+        """What the best epoch has most of: the score that selects, minus nats a word, or its own number."""
+        if self.config.selected_by == "last":
+            return self.epoch
         value = scores[self.config.selected_by]
         return -value if self.config.selected_by == "nats" else value
 
