@@ -47,6 +47,10 @@ class State(NamedTuple):
         rows = torch.arange(paths.shape[0], device=paths.device)[:, None]
         return State(self.source, map_parts(lambda part: part[rows, paths], self.memory))
 
+    def of_photos(self, chosen: Tensor) -> "State":
+        """The state of some of the photos, where ``chosen`` (B,) is true."""
+        return State(*(map_parts(lambda part: part[chosen], parts) for parts in self))
+
 
 class Step(NamedTuple):
     """What one step gives."""

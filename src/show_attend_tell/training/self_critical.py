@@ -28,6 +28,8 @@ from show_attend_tell.model.search.hypotheses import NEVER
 from show_attend_tell.scoring.cider import PADDING, CiderD, padded
 from show_attend_tell.training.losses import Loss, entropy
 
+STAYING = 0.8  # photos are taken out of the drawing when at most this share of them has captions to go on with
+
 
 @settings
 class SelfCritical:
@@ -180,32 +182,42 @@ def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, g
 
 
 def _draw(decoder: Decoder, annotations: Tensor, samples: int, longest: int, generator: torch.Generator) -> Drawn:
-    """`draw`, all photos together."""
+    """`draw`, all photos together. Photos whose captions have all ended leave."""
     batch, device = len(annotations), annotations.device
     uniforms = torch.rand(longest, batch, samples, generator=generator).to(device)
     hard = decoder.config.attention == "hard"
-    look: Look = Sampled(torch.rand(batch, samples, longest, generator=generator)) if hard else EXPECTATION
+    sampled = Sampled(torch.rand(batch, samples, longest, generator=generator)) if hard else None
     state = decoder.start(annotations, paths=samples)
+    photos = torch.arange(batch, device=device)  # those that are here
     words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
     finished = torch.zeros_like(words, dtype=torch.bool)
-    lengths = torch.zeros_like(words)
-    said, places = [], []
+    said = torch.full((batch, samples, longest), Vocabulary.END, device=device)
+    places = torch.zeros_like(said) if hard else None
     for time in range(longest):
-        step = decoder.step(decoder.embed(words), state, look)
+        step = decoder.step(decoder.embed(words), state, sampled or EXPECTATION)
         state = step.state
         logits = wide(decoder.read_out(step.output))
         logits[..., Vocabulary.UNKNOWN] = NEVER
         if time == 0:
             logits[..., Vocabulary.END] = NEVER
-        words = drawn_words(torch.softmax(logits, dim=-1), uniforms[time]).masked_fill(finished, Vocabulary.END)
-        lengths = lengths + ~finished
+        words = drawn_words(torch.softmax(logits, dim=-1), uniforms[time, photos])
+        words = words.masked_fill(finished, Vocabulary.END)
+        said[photos, :, time] = words
+        if places is not None and step.places is not None:
+            places[photos, :, time] = step.places
         finished = finished | (words == Vocabulary.END)
-        said.append(words)
-        if step.places is not None:
-            places.append(step.places)
-        if finished.all():
+        stay = ~finished.all(1)
+        left = int(stay.sum())
+        if left == 0:
             break
-    return Drawn(torch.stack(said, dim=-1), lengths, torch.stack(places, dim=-1) if places else None)
+        if left <= STAYING * len(photos):
+            photos, words, finished = photos[stay], words[stay], finished[stay]
+            state = state.of_photos(stay)
+            if sampled is not None:
+                sampled.uniforms = sampled.uniforms[stay.to(sampled.uniforms.device)]
+    said = said[..., : time + 1]
+    lengths = ((said != Vocabulary.END).sum(-1) + 1).clamp_max(time + 1)
+    return Drawn(said, lengths, None if places is None else places[..., : time + 1])
 
 
 def behind(drawn: Drawn) -> Tensor:
