@@ -542,7 +542,7 @@ def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.Mon
     shares: list[float] = []
 
     def remember(
-        annotations: Tensor, names: object, told: Tensor, tiled: object, generator: torch.Generator, *, pairs: float
+        annotations: Tensor, names: object, told: Tensor, tiled: object, generator: torch.Generator, **how: Any
     ) -> tuple[Tensor, Tensor]:
         shares.append(told.double().mean().item())
         return annotations, torch.ones(annotations.shape[:2], dtype=torch.bool)

@@ -28,6 +28,7 @@ Examples:
   sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
   sat train flickr8k/ --comparator nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
+  torchrun --nproc-per-node 4 --no-python sat train flickr8k/ --output shared
 """
 
 
@@ -137,10 +138,14 @@ def train(
     cache: Path | None,
     device: str,
 ) -> None:
-    """Train a captioner on a folder of captioned photos."""
+    """Train a captioner on a folder of captioned photos.
+
+    Started by torchrun, several processes share each batch (docs/scale.md).
+    """
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
+    from show_attend_tell.training.distributed import ranks
     from show_attend_tell.training.presets.own import START, fitted
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
@@ -175,31 +180,35 @@ def train(
             plan += lines
         if resume and epochs is None and (stored := stored_epochs(output / "training" / "state.safetensors")):
             config = dataclasses.replace(config, epochs=stored)
-        run.train(
-            dataset,
-            config,
-            network.to(chosen),
-            output,
-            cache=cache or default_cache(),
-            device=chosen,
-            resume=resume,
-            start_from=start,
-            fine_tune=fine_tune_encoder,
-            fine_tune_from=fine_tune_from,
-            bits=int(bits),  # type: ignore[arg-type]
-            tensorboard=tensorboard,
-            notes={
-                "preset": preset_name,
-                **({"weights": list(weights)} if weights else {}),
-                **({"started_from": start_from} if start_from else {}),
-                **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
-            },
-            plan=plan,
-            say=click.echo,
-        )
+        with ranks.together(chosen) as own_device:
+            run.train(
+                dataset,
+                config,
+                network.to(own_device),
+                output,
+                cache=cache or default_cache(),
+                device=own_device,
+                resume=resume,
+                start_from=start,
+                fine_tune=fine_tune_encoder,
+                fine_tune_from=fine_tune_from,
+                bits=int(bits),  # type: ignore[arg-type]
+                tensorboard=tensorboard,
+                notes={
+                    "preset": preset_name,
+                    **({"weights": list(weights)} if weights else {}),
+                    **({"started_from": start_from} if start_from else {}),
+                    **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
+                },
+                plan=plan,
+                say=click.echo,
+            )
+            speaks = ranks.first()
     except KeyboardInterrupt:
         again = "the same command" if resume else "the same command with --resume"
         fail(f"interrupted. To go on from here: {again}", 130)
+    if not speaks:
+        return
     split = "test" if dataset.report.photos["test"] else "val"
     click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data[0]} --split {split}")
 

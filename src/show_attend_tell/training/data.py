@@ -144,6 +144,7 @@ def mosaics(
     generator: torch.Generator,
     *,
     pairs: float = 0.0,
+    mine: slice = slice(None),
 ) -> tuple[Tensor, Tensor]:
     """Annotations (B, L, D) of photos where each row in ``told`` (B,), true or false, has three more in its picture.
 
@@ -154,14 +155,17 @@ def mosaics(
     ``tiled`` gives photos four times in a picture, in two rows of two, and twice, in one row. A quarter's annotations
     are those that its photo has in that quarter of its own tiled picture: nothing is encoded for a mosaic.
 
+    ``names`` and ``told`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
+
     Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics. Raises
     `SatError` for places that are not a square grid.
     """
-    batch, places, size = annotations.shape
+    batch, (_, places, size) = len(names), annotations.shape
     side = math.isqrt(places)
     if side * side != places:
         raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
-    result, own = annotations.clone(), torch.ones(batch, places, dtype=torch.bool)
+    result, own = annotations.clone(), torch.ones(len(annotations), places, dtype=torch.bool)
+    first, end, _ = mine.indices(batch)
     if batch == 1:
         return result, own.to(annotations.device)
     rows = told.nonzero().squeeze(1)
@@ -173,6 +177,10 @@ def mosaics(
             ) % batch
             order = torch.rand(len(chosen), 2 * down, generator=generator).argsort(1)
             photos = torch.cat([chosen[:, None], others], 1).gather(1, order)  # (N, 2·down), rows of the batch
+            here = (chosen >= first) & (chosen < end)
+            if not here.any():
+                continue
+            chosen, order, photos = chosen[here] - first, order[here], photos[here]
             used, at = torch.unique(photos, return_inverse=True)
             grids = tiled[down][[names[row] for row in used.tolist()]].to(annotations)
             grids = grids.view(len(used), side, side, size)

@@ -20,6 +20,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look, Mixed
 from show_attend_tell.model.interface import Told
 from show_attend_tell.model.kernels import WordScores, word_scores
+from show_attend_tell.training.distributed.ranks import Part
+from show_attend_tell.training.distributed.ranks import total as over_ranks
 
 
 class Loss(NamedTuple):
@@ -34,6 +36,13 @@ class Draws(NamedTuple):
 
     look: Look  # how the decoder looks
     expected: Tensor  # whether a path looks by expectation (true) or at sampled places (false), (B, P)
+
+    def of(self, part: Part) -> "Draws":
+        """Those of the rows of one rank. A rank without rows of its own samples nothing."""
+        if not isinstance(self.look, Mixed):
+            return Draws(self.look, self.expected[part.rows])
+        expected = self.expected[part.rows] if part.share else torch.ones_like(self.expected[part.rows])
+        return Draws(Mixed(expected, self.look.sampled.uniforms[part.rows]), expected)
 
 
 def word_losses(
@@ -167,7 +176,8 @@ class MovingBaseline:
     """The paper's b_k = 0.9 b_{k−1} + 0.1 r_k, where r_k is the mean reward of mini-batch k.
 
     b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
-    only starts b: it is not compared with anything, so its advantage is zero.
+    only starts b: it is not compared with anything, so its advantage is zero. Of a mini-batch that several ranks share,
+    r_k is the mean over all of it.
     """
 
     def __init__(self) -> None:
@@ -177,7 +187,8 @@ class MovingBaseline:
         steps = rewards.shape[-1]
         longer = rewards.new_full((max(0, steps - len(self.values)),), math.nan)
         self.values = torch.cat([longer, self.values.to(rewards)])
-        mean = (rewards * sampled[..., None]).sum((0, 1)) / sampled.sum()  # r_k (S,), NaN when no path is sampled
+        # r_k (S,), NaN when no path is sampled
+        mean = over_ranks((rewards * sampled[..., None]).sum((0, 1))) / over_ranks(sampled.sum())
         before = self.values[-steps:].clone()
         moved = torch.where(before.isnan(), mean, 0.9 * before + 0.1 * mean)
         self.values[-steps:] = torch.where(mean.isnan(), before, moved)

@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
+from show_attend_tell.training.distributed import ranks
 from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
 from show_attend_tell.training.state import load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
@@ -74,14 +76,19 @@ def train(
     ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
     trained, None for all of it. ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan`` are
-    lines to say first, about how the settings were chosen. Photos of own data that cannot be read are left out.
+    lines to say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where
+    several ranks train together (`ranks.together`), all of them call this with the same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
     state = output / "training" / "state.safetensors"
-    check_output(output, state, resume=resume)
+    first = ranks.first()
+    if first:
+        check_output(output, state, resume=resume)
+    else:
+        say, show = silent, False
     check_settings(config, encoder, tensorboard=tensorboard)
     if config.sharpening != 1 and (start_from is None or not isinstance(start_from.decoder, AttentionDecoder)):
         raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
@@ -101,8 +108,9 @@ def train(
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     state.parent.mkdir(parents=True, exist_ok=True)
-    with alone(state.parent, refusal=f"another process trains in {output}: wait for it, or give another --output"):
-        if resume and state.exists():
+    refusal = f"another process trains in {output}: wait for it, or give another --output"
+    with alone(state.parent, refusal=refusal) if first else nullcontext():
+        if ranks.as_the_first(resume and state.exists()):
             trainer = resumed(config, data, state, device=device, say=say)
         else:
             if resume:
@@ -118,11 +126,12 @@ def train(
             notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
             bits=bits,
             board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
-            if tensorboard
+            if tensorboard and first
             else None,
             say=say,
         )
-        trainer.run(on_epoch=reports.epoch, state=state, show=show)
+        trainer.run(on_epoch=reports.epoch if first else lambda epoch, better: None, state=state, show=show)
+        ranks.wait()  # until the last checkpoint is written
         if trainer.best_epoch == trainer.epoch:
             further = config.epochs + max(1, config.epochs // 2)
             say(
@@ -135,9 +144,14 @@ def train(
             encoder.adopt(best.tuned_encoder)
         best.decoder.to(device)
         decide_decoding(best, config, data, say=say, show=show)
-        best.save(output, bits=bits)
+        if first:
+            best.save(output, bits=bits)
         say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
         return best
+
+
+def silent(text: str) -> None:
+    """Say nothing."""
 
 
 # Checks before the work
@@ -426,7 +440,8 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
         }
     else:
         best.reranker = None
-    best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=best.reranker, show=show)
+    if ranks.first():
+        best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=best.reranker, show=show)
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly
 from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData, batches
+from show_attend_tell.training.distributed import ranks
 
 # Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)
@@ -55,17 +57,18 @@ def validation_captions(
 ) -> list[list[list[str]]]:
     """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
 
-    One search serves all rankings, γ and ω of `search.ranked`. The decoder looks by its `own_look`, and its
+    Several ranks share the photos, and then each has all captions. One search serves all rankings, γ and ω of
+    `search.ranked`. The decoder looks by its `own_look`, and its
     captions have no word twice in a row, and no three words in a row twice.
     """
     found: list[list[list[str]]] = [[] for _ in rankings]
-    names = [name for name, _ in data.validation]
+    names = ranks.mine([name for name, _ in data.validation])
     decoding = Decoding(beam=beam, look=own_look(decoder.config), max_length=max_length, rarity=RARITY)
     for _, searched in searches(decoder, data, names, decoding, ngrams=ngrams, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
-    return found
+    return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
 
 
 @torch.no_grad()
@@ -125,14 +128,15 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
     device = next(decoder.parameters()).device
     captions = [(name, data.vocabulary.encode(words)) for name, said in data.validation for words in said]
     total, words = 0.0, 0
-    for indices in batches(captions, TOLD_TOGETHER, seed=0):
+    for indices in ranks.mine(batches(captions, TOLD_TOGETHER, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         told = torch.tensor([captions[index][1] for index in indices], device=device)
         log_p = word_log_probabilities(tell(decoder, annotations, told).logits, told)[:, 0]
         known = told != Vocabulary.UNKNOWN
         total -= float(log_p[known].double().sum())
         words += int(known.sum())
-    return total / words
+    parts = ranks.gathered((total, words))
+    return sum(part for part, _ in parts) / sum(number for _, number in parts)
 
 
 class Chosen(NamedTuple):

@@ -26,6 +26,7 @@ from show_attend_tell.model.precision import wide
 from show_attend_tell.model.search import drawn_words, photos_together
 from show_attend_tell.model.search.hypotheses import NEVER
 from show_attend_tell.scoring.cider import PADDING, CiderD, padded
+from show_attend_tell.training.distributed.ranks import part_of
 from show_attend_tell.training.losses import Loss, entropy
 
 STAYING = 0.8  # photos are taken out of the drawing when at most this share of them has captions to go on with
@@ -110,15 +111,22 @@ class CaptionRewards:
         generator: torch.Generator,
         word_scores: WordScores,
     ) -> Loss:
-        """The loss of photos with annotations (B, L, D), whose gradient is minus that of `SelfCritical`, but for true
-        captions.
+        """The loss of photos, whose gradient is minus that of `SelfCritical`, but for true captions.
 
-        The captions are drawn without dropout, and then told as ``tell`` does it, with the decoder's dropout.
+        ``photos`` are those of the whole mini-batch; ``annotations`` (B, L, D), and the loss, are of this rank's part
+        of it. The captions are drawn without dropout, and then told as ``tell`` does it, with the decoder's dropout.
         ``word_scores`` is `kernels.word_scores`, plain or compiled.
         """
         chosen = self.settings
-        drawn = draw(decoder, annotations, samples=chosen.samples, longest=chosen.longest, generator=generator)
-        rewards = self.rewards(drawn, photos)
+        drawn = draw(
+            decoder,
+            annotations,
+            samples=chosen.samples,
+            longest=chosen.longest,
+            generator=generator,
+            shared_by=len(photos),
+        )
+        rewards = self.rewards(drawn, photos[part_of(len(photos)).rows])
         advantage = rewards - (rewards.sum(1, keepdim=True) - rewards) / (chosen.samples - 1)
         ended = drawn.words.gather(-1, drawn.lengths[..., None] - 1) == Vocabulary.END
         watch = {
@@ -153,8 +161,18 @@ def log_probabilities(logits: Tensor, words: Tensor, word_scores: WordScores) ->
 
 
 @torch.no_grad()
-def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, generator: torch.Generator) -> Drawn:
+def draw(
+    decoder: Decoder,
+    annotations: Tensor,
+    *,
+    samples: int,
+    longest: int,
+    generator: torch.Generator,
+    shared_by: int | None = None,
+) -> Drawn:
     """Captions that a decoder draws word by word, of photos with annotations (B, L, D).
+
+    With ``shared_by``, the photos are this rank's part of a mini-batch of so many.
 
     The unknown word is never drawn, nor the end token first. A hard decoder draws its places too. As many photos run
     together as is fastest. The decoder's dropout is off meanwhile.
@@ -163,10 +181,22 @@ def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, g
     decoder.eval()
     try:
         size = photos_together(samples, annotations.device)
-        parts = [
-            _draw(decoder, annotations[start : start + size], samples, longest, generator)
-            for start in range(0, len(annotations), size)
-        ]
+        batch = shared_by or len(annotations)
+        mine = slice(None) if shared_by is None else part_of(shared_by).rows
+        hard = decoder.config.attention == "hard"
+        words, places = [], []  # uniform numbers, for as many photos at a time as run together
+        for start in range(0, batch, size):
+            together = min(size, batch - start)
+            words.append(torch.rand(longest, together, samples, generator=generator))
+            if hard:
+                places.append(torch.rand(together, samples, longest, generator=generator))
+        of_words = torch.cat(words, 1)[:, mine].to(annotations.device)
+        of_places = torch.cat(places)[mine] if hard else None
+        parts = []
+        for start in range(0, len(annotations), size):
+            rows = slice(start, start + size)
+            own_places = None if of_places is None else of_places[rows]
+            parts.append(_draw(decoder, annotations[rows], of_words[:, rows], own_places))
     finally:
         decoder.train(training)
     most = max(part.words.shape[-1] for part in parts)
@@ -181,18 +211,19 @@ def draw(decoder: Decoder, annotations: Tensor, *, samples: int, longest: int, g
     )
 
 
-def _draw(decoder: Decoder, annotations: Tensor, samples: int, longest: int, generator: torch.Generator) -> Drawn:
-    """`draw`, all photos together. Photos whose captions have all ended leave."""
-    batch, device = len(annotations), annotations.device
-    uniforms = torch.rand(longest, batch, samples, generator=generator).to(device)
-    hard = decoder.config.attention == "hard"
-    sampled = Sampled(torch.rand(batch, samples, longest, generator=generator)) if hard else None
+def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_places: Tensor | None) -> Drawn:
+    """`draw`, all photos together, by uniform numbers for words (C, B, P) and places (B, P, C).
+
+    Photos whose captions have all ended leave.
+    """
+    (longest, batch, samples), device = uniforms.shape, annotations.device
+    sampled = None if of_places is None else Sampled(of_places)
     state = decoder.start(annotations, paths=samples)
     photos = torch.arange(batch, device=device)  # those that are here
     words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
     finished = torch.zeros_like(words, dtype=torch.bool)
     said = torch.full((batch, samples, longest), Vocabulary.END, device=device)
-    places = torch.zeros_like(said) if hard else None
+    places = None if sampled is None else torch.zeros_like(said)
     for time in range(longest):
         step = decoder.step(decoder.embed(words), state, sampled or EXPECTATION)
         state = step.state

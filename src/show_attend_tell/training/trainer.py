@@ -4,6 +4,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +25,11 @@ from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
+from show_attend_tell.training.distributed import ranks
 from show_attend_tell.training.losses import Loss
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
 from show_attend_tell.training.self_critical import CaptionRewards
-from show_attend_tell.training.state import between_batches, save_state
+from show_attend_tell.training.state import between_batches, identity, save_state
 
 SAVED_EVERY = 30.0  # seconds: after an epoch, the state is saved if it was not for so long; after the last, always
 LONG_TRAINING = 1000  # mini-batches
@@ -56,9 +58,13 @@ class Trainer:
         initial: dict[str, Tensor] | None = None,
         show: bool = False,
     ) -> None:
-        """``initial`` are decoder weights to start from instead of random ones; ``show`` shows what takes time."""
+        """``initial`` are decoder weights to start from instead of random ones; ``show`` shows what takes time.
+
+        Raises `SatError` when another rank has other settings or data.
+        """
         torch.manual_seed(config.seed)
         self.config, self.data, self.device = config, data, device
+        ranks.check_alike(lambda: identity(self))
         self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
@@ -96,6 +102,7 @@ class Trainer:
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
         self.tell: Callable[..., Told] = tell if self.kernels is kernels.PLAIN else UnrolledTell(self.kernels)
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
+        self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
 
     def compiling_pays(self) -> bool:
         """Whether compiled loops, which take up to a minute to compile, save more than that."""
@@ -130,15 +137,16 @@ class Trainer:
 
         ``on_epoch`` is called with each epoch and whether it is the best so far. ``state`` is the file for the state of
         the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
-        second Ctrl-C does not wait.
+        second Ctrl-C does not wait. Ctrl-C of one rank ends all of them; only the first rank writes.
         """
-        saved = time.monotonic()
+        saved, state = time.monotonic(), state if ranks.first() else None
         with between_batches() as pressed:
 
             def pause() -> None:
-                if pressed():
+                if ranks.any_of(pressed()):
                     if state is not None:
                         save_state(self, state)
+                    ranks.wait()  # until it is written
                     raise KeyboardInterrupt
 
             while not self.ended(self.config.epochs):
@@ -167,7 +175,7 @@ class Trainer:
         self.decoder.train()
         todo = self.batches(self.config.seed * 1_000_003 + self.epoch)
         totals: dict[str, float] = defaultdict(float)
-        counts: dict[str, int] = defaultdict(int)
+        counts: dict[str, float] = defaultdict(float)
         with Progress(
             total=len(todo),
             initial=self.batch,
@@ -176,14 +184,20 @@ class Trainer:
             disable=not show,
         ) as bar:
             for indices in todo[self.batch :]:
+                weight = ranks.part_of(len(indices)).share
                 for name, value in self.one_batch(indices).items():
-                    totals[name] += value
-                    counts[name] += 1
+                    totals[name] += weight * value
+                    counts[name] += weight
                 self.batch += 1
                 bar.update()
                 bar.set_postfix({name: f"{totals[name] / counts[name]:.3f}" for name in totals}, refresh=False)
                 pause()
-        return {name: totals[name] / counts[name] for name in totals}
+        parts = ranks.gathered((dict(totals), dict(counts)))
+        names = dict.fromkeys(name for part, _ in parts for name in part)
+        sums = {
+            name: [sum(part.get(name, 0.0) for part in each) for each in zip(*parts, strict=True)] for name in names
+        }
+        return {name: value / number for name, (value, number) in sums.items() if number}
 
     def batches(self, seed: int) -> list[list[int]]:
         """One epoch's mini-batches: numbers of captions or, where captions are rewarded, of photos."""
@@ -196,10 +210,11 @@ class Trainer:
         """One step of the optimiser."""
         config = self.config
         self.adjust()
-        loss = self.likelihood(indices) if self.rewards is None else self.reward(indices, self.rewards)
-        if not torch.isfinite(loss.total):
+        loss = self.loss(indices)
+        value = ranks.total(loss.total.detach().clone()).item() / ranks.count()
+        if not math.isfinite(value):
             raise SatError(
-                f"the loss became {loss.total.item()} at batch {self.taken + 1}: lower the learning rate "
+                f"the loss became {value} at batch {self.taken + 1}: lower the learning rate "
                 f"({config.learning_rate}) or clip the gradient"
             )
         self.optimiser.zero_grad(set_to_none=True)
@@ -211,12 +226,21 @@ class Trainer:
         self.optimiser.step()
         self.taken += 1
         self.follow()
-        return {"loss": loss.total.item(), **{name: value.item() for name, value in loss.watch.items()}}
+        return {"loss": value, **{name: value.item() for name, value in loss.watch.items()}}
+
+    def loss_of(self, indices: list[int]) -> Loss:
+        """The loss of a mini-batch. Where several ranks share it, the mean of their losses is the loss of all of it."""
+        return self.likelihood(indices) if self.rewards is None else self.reward(indices, self.rewards)
+
+    def own_chance(self, *what: int) -> AbstractContextManager[None]:
+        """Dropout of this rank's own, see `ranks.own_chance`."""
+        return ranks.own_chance(self.device, self.config.seed, self.taken, *what)
 
     def reward(self, photos: list[int], rewards: CaptionRewards) -> Loss:
         """The loss of captions that the decoder draws of photos, and of true captions beside them if they count."""
-        annotations = self.annotations([rewards.names[photo] for photo in photos])
-        with self.autocast:
+        part = ranks.part_of(len(photos))
+        annotations = self.annotations([rewards.names[photo] for photo in photos], part.rows)
+        with self.autocast, self.own_chance(0):
             loss = rewards.loss(
                 self.decoder,
                 self.tell,
@@ -225,47 +249,53 @@ class Trainer:
                 generator=self.generator,
                 word_scores=self.kernels.word_scores,
             )
+        loss = Loss(part.share * loss.total, loss.watch)
         if not self.config.self_critical.likelihood_weight:
             return loss
         true = self.likelihood(rewards.true_captions(len(photos), self.generator))
         return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
 
     def likelihood(self, indices: Sequence[int]) -> Loss:
-        """The loss of training captions by their numbers, all of one length."""
+        """The loss of training captions by their numbers, all of one length; of several ranks, each has its part."""
         config, objective = self.config, self.objective
+        part = ranks.part_of(len(indices))
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        draws = objective.draw(len(indices), captions.shape[1], self.generator)
-        annotations = self.annotations(names)
+        draws = objective.draw(len(indices), captions.shape[1], self.generator).of(part)
+        annotations = self.annotations(names, part.rows)
         own = None  # the places of each caption's photo
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
             annotations, own = mosaics(
-                annotations, names, chosen, self.data.tiled, self.generator, pairs=config.mosaic_pairs
+                annotations, names, chosen, self.data.tiled, self.generator, pairs=config.mosaic_pairs, mine=part.rows
             )
         with self.autocast:
-            history = self.history(annotations, captions)
+            history = self.history(annotations, captions, part.rows)
+            captions = captions[part.rows]
+        with self.autocast, self.own_chance(1):
             told = self.tell(
                 self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history
             )
             loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
         beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
-        return Loss(loss.total, {**loss.watch, **beta})
+        return Loss(part.share * loss.total, {**loss.watch, **beta})
 
-    def annotations(self, names: Sequence[str]) -> Tensor:
-        """A batch's annotations, each photo's of a view drawn at random."""
-        if len(self.data.views) == 1:
-            return self.data.views[0][names].to(self.device)
-        drawn = torch.randint(len(self.data.views), (len(names),), generator=self.generator).tolist()
-        parts: dict[int, Tensor] = {}
-        for number, view in enumerate(self.data.views):
-            if rows := [row for row, chosen in enumerate(drawn) if chosen == number]:
-                parts |= zip(rows, view[[names[row] for row in rows]], strict=True)
-        return torch.stack([parts[row] for row in range(len(names))]).to(self.device)
+    def annotations(self, names: Sequence[str], mine: slice = slice(None)) -> Tensor:
+        """The annotations of a batch's rows ``mine``, each photo's of a view drawn at random."""
+        with self.own_chance(2):  # of an encoder with dropout that is fine-tuned
+            if len(self.data.views) == 1:
+                return self.data.views[0][names[mine]].to(self.device)
+            drawn = torch.randint(len(self.data.views), (len(names),), generator=self.generator).tolist()[mine]
+            names = names[mine]
+            parts: dict[int, Tensor] = {}
+            for number, view in enumerate(self.data.views):
+                if rows := [row for row, chosen in enumerate(drawn) if chosen == number]:
+                    parts |= zip(rows, view[[names[row] for row in rows]], strict=True)
+            return torch.stack([parts[row] for row in range(len(names))]).to(self.device)
 
     @torch.no_grad()
-    def history(self, annotations: Tensor, captions: Tensor) -> Tensor:
-        """The previous words that the decoder is given, for captions (B, C): scheduled sampling.
+    def history(self, annotations: Tensor, captions: Tensor, mine: slice = slice(None)) -> Tensor:
+        """The previous words that the decoder is given, for the rows ``mine`` of captions (B, C): scheduled sampling.
 
         A share of them is drawn from the decoder's own distribution, as all of them are at test time (Bengio et al.
         2015, "Scheduled Sampling"). They are drawn in one pass over the true captions: word by word, it would cost as
@@ -273,12 +303,14 @@ class Trainer:
         """
         share = self.moved(self.config.scheduled_sampling, self.config.scheduled_sampling_end)
         if share == 0:
-            return captions
+            return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < share
-        logits = wide(self.tell(self.decoder, annotations, captions).logits[:, 0][chosen])  # (N, K)
+        with self.own_chance(3):
+            logits = wide(self.tell(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
-        own = drawn_words(torch.softmax(logits, dim=-1), torch.rand(len(logits), device=captions.device))
-        return captions.masked_scatter(chosen, own)
+        uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
+        own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])
+        return captions[mine].masked_scatter(chosen[mine], own)
 
     def adjust(self) -> None:
         """Set the learning rate and the entropy weight for the next batch."""

@@ -1,0 +1,142 @@
+"""Trainings of random data for `tests/training/test_ranks.py`, which runs this file under `torchrun`, too:
+
+torchrun --nproc-per-node 2 tests/helpers/sharing.py losses FOLDER SCENARIO=STEPS...
+torchrun --nproc-per-node 2 tests/helpers/sharing.py death FOLDER
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from builders import ROWS, D, Held, fitted, random_data, small_config
+
+import show_attend_tell.training.trainer as trainer_module
+from show_attend_tell.errors import SatError
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.distributed import ranks
+from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.self_critical import SelfCritical
+from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.vision.sources import Annotations
+
+EPOCHS = 3
+SCENARIOS: dict[str, dict[str, Any]] = {
+    # the batch sizes leave a rank without a row in some of the batches
+    "soft": {"batch_size": 6, "clip": 0.5, "averaging": 0.9, "scheduled_sampling": 0.5},
+    "mosaics": {"batch_size": 7, "mosaics": 0.7, "mosaic_pairs": 0.5, "soft": SoftObjective(mosaic_weight=0.3)},
+    "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
+    "one toss": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="batch", reward="to_go")},
+    "cider": {"maximise": "cider", "batch_size": 3, "self_critical": SelfCritical(samples=3, likelihood_weight=0.2)},
+    "hard cider": {"maximise": "cider", "decoder": {"attention": "hard"}, "batch_size": 4},
+    "nats": {"selected_by": "nats", "optimiser": "rmsprop", "schedule": "cosine", "warmup": 3},
+    "encoder": {"batch_size": 6, "clip": 1.0},
+    "dropout": {"decoder": {"dropout": 0.5}, "scheduled_sampling": 0.3, "batch_size": 6},
+}
+
+
+class Tuned:
+    """Annotations by an encoder that learns, and has a weight that is never used."""
+
+    def __init__(self, encoder: torch.nn.ModuleList, view: Annotations) -> None:
+        self.encoder, self.view = encoder, view
+
+    def __getitem__(self, names: Sequence[str]) -> torch.Tensor:
+        found: torch.Tensor = self.encoder[0](self.view[names])
+        return found
+
+
+def data_of(scenario: str) -> TrainingData:
+    """Random data, of two views; for mosaics, on a square grid."""
+    if scenario == "mosaics":
+        data, places = random_data(photos=9), ROWS * ROWS
+        generator = torch.Generator().manual_seed(7)
+        views = [
+            Held({name: torch.randn(places, D, generator=generator) for name, _ in data.captions}) for _ in range(3)
+        ]
+        data.views, data.tiled = views[:1], {2: views[1], 1: views[2]}
+        return data
+    data = random_data(photos=9, views=2)
+    if scenario == "encoder":
+        torch.manual_seed(3)
+        data.encoder = torch.nn.ModuleList([torch.nn.Linear(D, D), torch.nn.Linear(2, 2)])
+        data.encoder_learning_rate = 1e-3
+        data.views = [Tuned(data.encoder, view) for view in data.views]
+    return data
+
+
+def trainer_of(scenario: str, **changes: Any) -> Trainer:
+    """A training that has not started; always in float32, since bfloat16 would hide what is compared."""
+    trainer_module.native_bf16 = lambda device: False
+    data = data_of(scenario)
+    config = small_config(**{"epochs": EPOCHS, "learning_rate": 3e-3, **SCENARIOS[scenario], **changes})
+    return Trainer(fitted(config, data), data, device=torch.device("cpu"))
+
+
+def losses_of(scenario: str, steps: int) -> dict[str, Any]:
+    """What a training goes through: the loss of each step, the scores on val afterwards, and what the weights are."""
+    trainer = trainer_of(scenario)
+    losses: list[float] = []
+    while len(losses) < steps:
+        trainer.decoder.train()
+        losses += [trainer.one_batch(batch)["loss"] for batch in trainer.batches(len(losses))]
+    return {"losses": losses[:steps], "scores": trainer.validate(), "weights": digest(trainer)}
+
+
+def digest(trainer: Trainer) -> str:
+    """The hash of a training's weights."""
+    sha = hashlib.sha256()
+    for weight in (*trainer.decoder.state_dict().values(), *trainer.average.state_dict().values()):
+        sha.update(weight.numpy().tobytes())
+    return sha.hexdigest()
+
+
+def epochs_of(state: Path | None, **changes: Any) -> tuple[Trainer, list[Epoch]]:
+    """A whole training, and its epochs."""
+    trainer, told = trainer_of("soft", **changes), []
+    trainer.run(on_epoch=lambda epoch, better: told.append(epoch), state=state, show=False)
+    return trainer, told
+
+
+def dying(batch: Any) -> Any:
+    """A step before which the second rank dies, in the second epoch."""
+
+    def step(trainer: Trainer, indices: list[int]) -> dict[str, float]:
+        if trainer.epoch == 1 and not ranks.first():
+            os._exit(7)
+        found: dict[str, float] = batch(trainer, indices)
+        return found
+
+    return step
+
+
+def main() -> None:
+    what, folder, *scenarios = sys.argv[1:]
+    state = Path(folder) / "state.safetensors"
+    with ranks.together(torch.device("cpu")):
+        if what == "losses":
+            steps = {name: int(number) for name, _, number in (each.partition("=") for each in scenarios)}
+            found = {name: losses_of(name, number) for name, number in steps.items()}
+            trainer, told = epochs_of(state, epochs=EPOCHS - 1)
+            found["epochs"] = {"told": [epoch._replace(seconds=0.0) for epoch in told], "weights": digest(trainer)}
+            try:
+                trainer_of("soft", learning_rate=0.01 * (1 + ranks.number()))
+            except SatError as error:
+                found["refused"] = str(error)
+            everyone = ranks.gathered(found)
+            if ranks.first():
+                Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
+        else:
+            Trainer.one_batch = dying(Trainer.one_batch)  # type: ignore[method-assign]
+            epochs_of(state)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SatError as error:
+        sys.exit(f"sat: {error}")

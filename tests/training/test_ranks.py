@@ -1,0 +1,224 @@
+"""Several processes train as one does: the same losses, one writer, and nobody waits for a process that died."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import shape_folder
+from safetensors import safe_open
+from sharing import EPOCHS, SCENARIOS, digest, epochs_of, losses_of, trainer_of
+
+import show_attend_tell.training.trainer as trainer_module
+from show_attend_tell.device import native_bf16
+from show_attend_tell.errors import SatError
+from show_attend_tell.training.distributed import ranks
+from show_attend_tell.training.state import load_state
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+FEW = {"soft": 50, "mosaics": 6, "hard": 6, "cider": 4, "encoder": 6}  # steps in the suite
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Any:
+    """The training computes in float32 here only."""
+    yield
+    trainer_module.native_bf16 = native_bf16
+
+
+def environment(**more: str) -> dict[str, str]:
+    path = os.pathsep.join([str(HELPERS), *(part for part in sys.path if part)])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **more}
+
+
+def torchrun(processes: int, *command: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *command]
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+def shared(processes: int, what: str, folder: Path, **steps: int) -> list[tuple[int, str]]:
+    """What `sharing.py` ends with in each process, and says on stderr. torchrun would add seconds of its own."""
+    command = [sys.executable, str(HELPERS / "sharing.py"), what, str(folder)]
+    command += [f"{name}={number}" for name, number in steps.items()]
+    common = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    started = [
+        subprocess.Popen(command, env=environment(RANK=str(rank), **common), stderr=subprocess.PIPE, text=True)
+        for rank in range(processes)
+    ]
+    return [(process.wait(), said) for process in started for said in [process.communicate(timeout=300)[1]]]
+
+
+def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
+    ended = shared(processes, "losses", folder, **steps)
+    assert [code for code, _ in ended] == [0] * processes, ended
+    everyone = json.loads((folder / "found.json").read_text())
+    for refused in (found.pop("refused") for found in everyone):
+        assert refused.startswith(f"process 1 of {processes} has other data, settings or weights")
+    assert len(everyone) == processes and all(found == everyone[0] for found in everyone)  # to the bit
+    for name, number in steps.items():
+        alone, together = losses_of(name, number), everyone[0][name]
+        assert together["losses"] == pytest.approx(alone["losses"], abs=1e-5, rel=1e-6), name
+        assert together["scores"] == pytest.approx(alone["scores"], rel=1e-4), name
+
+    # the epochs, what is watched in them, and going on alone with what they left
+    trainer, told = epochs_of(None)
+    for ours, (number, scores, watch, _) in zip(told[:-1], everyone[0]["epochs"]["told"], strict=True):
+        assert (number, scores) == (ours.number, pytest.approx(ours.scores, rel=1e-4))
+        assert watch == pytest.approx(ours.watch, rel=1e-4)
+    resumed = trainer_of("soft", epochs=EPOCHS)
+    load_state(resumed, folder / "state.safetensors")
+    assert resumed.epoch == EPOCHS - 1
+    half, _ = epochs_of(None, epochs=EPOCHS - 1)
+    for name, weight in half.decoder.state_dict().items():
+        assert torch.allclose(resumed.decoder.state_dict()[name], weight, rtol=1e-4, atol=1e-5), name
+    resumed.restart = (0, 0)
+    resumed.run(show=False)
+    assert resumed.epoch == EPOCHS and digest(resumed) != everyone[0]["epochs"]["weights"]
+    assert trainer.epoch == EPOCHS
+
+
+def test_two_processes_have_the_losses_of_one_and_one_goes_on_with_what_they_left(tmp_path: Path) -> None:
+    check_alike(2, tmp_path, FEW)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("processes", [2, 4])
+def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes: int, tmp_path: Path) -> None:
+    check_alike(processes, tmp_path, {name: 50 for name in SCENARIOS if name != "dropout"})
+
+
+def test_the_death_of_a_process_ends_the_others_and_leaves_the_last_state(tmp_path: Path) -> None:
+    (first, said), (second, _) = shared(2, "death", tmp_path)
+    assert (first, second) == (1, 7)
+    assert "process 0 of 2 lost the others: one of them has ended" in said and "go on with --resume" in said
+    with safe_open(tmp_path / "state.safetensors", framework="pt") as state:
+        assert json.loads(state.metadata()["progress"])[0] == 0  # epochs finished, when it was written
+
+
+def test_alone_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (ranks.number(), ranks.count(), ranks.first()) == (0, 1, True)
+    assert ranks.part_of(7) == (slice(0, 7), 1.0) and ranks.mine("abc") == "abc"
+    assert ranks.gathered("x") == ["x"] and ranks.any_of(True) and not ranks.any_of(False)
+    with ranks.together(torch.device("cpu")) as device:
+        assert device == torch.device("cpu") and not torch.distributed.is_initialized()
+    before = torch.get_rng_state()
+    with ranks.own_chance(torch.device("cpu"), 1):
+        torch.rand(3)
+    assert not torch.equal(torch.get_rng_state(), before)  # the global generator is used as ever
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 64])
+@pytest.mark.parametrize("world", [2, 4, 7])
+def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(
+    rows: int, world: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    shares, sizes = [], []
+    monkeypatch.setattr(ranks, "count", lambda: world)
+    for rank in range(world):
+        monkeypatch.setattr(ranks, "number", lambda rank=rank: rank)
+        part = ranks.part_of(rows)
+        assert list(range(rows))[part.rows]  # each rank has something to compute
+        shares.append(part.share)
+        if part.share:
+            seen += range(rows)[part.rows]
+            sizes.append(len(range(rows)[part.rows]))
+    assert seen == list(range(rows)) and max(sizes) - min(sizes) <= 1
+    assert sum(shares) == pytest.approx(world) and shares[0] > 0
+
+
+def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "count", lambda: 2)
+    drawn = []
+    for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
+        monkeypatch.setattr(ranks, "number", lambda rank=rank: rank)
+        before = torch.get_rng_state()
+        with ranks.own_chance(torch.device("cpu"), step):
+            drawn.append(torch.rand(4))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(drawn[0], drawn[3])
+    assert not torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize("given", ["soon", "0", "nan"])
+def test_a_wrong_time_to_wait_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("SAT_TIMEOUT", given)):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SatError, match=f"SAT_TIMEOUT is '{given}'"), ranks.together(torch.device("cpu")):
+        pass
+
+
+# The command
+
+
+SETTINGS = ("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4")
+SAT = ("-c", "from show_attend_tell.cli import main; main()")
+
+
+def training(data: Path, output: Path, *more: str, processes: int) -> list[str]:
+    """`sat train` of an encoder and a decoder, which takes seconds."""
+    options = [part for setting in SETTINGS for part in ("--set", setting)]
+    train = [
+        *("train", str(data), "--encoder", "small", "--fine-tune-encoder", "1e-3", "--start-from", "none"),
+        *("--output", str(output), "--cache", str(output.parent / "cache"), "--device", "cpu", *options, *more),
+    ]
+    return (
+        [sys.executable, *SAT, *train]
+        if processes == 1
+        else torchrun(processes, "--no-python", sys.executable, *SAT, *train)
+    )
+
+
+def workers(process: "subprocess.Popen[str]") -> list[int]:
+    """The processes that torchrun started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()] if children.exists() else []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("how", ["killed", "stopped", "interrupted"])
+def test_a_training_of_the_command_outlives_what_happens_to_a_process(how: str, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
+    command = training(data, tmp_path / "model", "--epochs", "300", "--resume", processes=3)
+    process = subprocess.Popen(
+        command, env=environment(SAT_TIMEOUT="8"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    state = tmp_path / "model" / "training" / "state.safetensors"
+    while not state.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.2)
+    time.sleep(1)
+    began, victims = time.monotonic(), workers(process)
+    assert len(victims) == 3
+    if how == "interrupted":
+        process.send_signal(signal.SIGINT)
+    else:
+        os.kill(victims[-1], signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0 and time.monotonic() - began < 60
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() for pid in victims)
+    expected = {"interrupted": "sat: interrupted. To go on from here", "stopped": "did not answer for 8 s"}
+    assert expected.get(how, "go on with --resume") in err, err
+
+    command = training(data, tmp_path / "model", "--resume", processes=2)
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = [process.stdout.readline()]
+    while not said[-1].startswith("epoch "):
+        assert said[-1], process.communicate()
+        said.append(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert "sat: interrupted. To go on from here: the same command" in err
+    assert len([line for line in said if line.startswith("resumed after ")]) == 1  # one of the two speaks
