@@ -78,9 +78,9 @@ TRAININGS = {
 SHIPS = {"soft": "flickr8k-soft", "hard": "flickr8k-hard"}
 
 
-def arguments(name: str, seed: int, folder: Path) -> list[object]:
+def arguments(name: str, seed: int, folder: Path, trainings: Mapping[str, Training] = TRAININGS) -> list[object]:
     """What `sat train` is given for a training, besides data, geometry and output; ``folder`` holds the models."""
-    chosen = TRAININGS[name]
+    chosen = trainings[name]
     start = [] if chosen.start is None else ["--start-from", folder / f"{chosen.start}-{seed}"]
     return [*chosen.arguments, *start, "--seed", seed]
 

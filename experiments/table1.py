@@ -5,8 +5,9 @@
     python experiments/table1.py flickr8k/ runs/ --write   # run nothing, write the table of what is there
 
 Each run leaves a model, runs/NAME/, and its evaluation on the test split, which is kept in results/ too. The runs of
-soft and hard attention are those of `shipped.py`, evaluated without their reranker. A stage whose result is there is
-not made again, so what was trained elsewhere may be put there.
+soft and hard attention are those of `shipped.py`, evaluated without their reranker. The other systems have the same two
+stages as soft attention. A stage whose result is there is not made again, so what was trained elsewhere may be put
+there.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import results
 import shipped
 import stages
 import tables
+from shipped import Training
 from stages import SQUASHED, Stage
 
 from show_attend_tell.errors import SatError
@@ -33,7 +35,26 @@ from show_attend_tell.scoring.metrics import Scores, score
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
 QUARTERS = 4  # of the photos, by the length of their references
-RUN_ORDER = ("retrieval", "brnn", "m_rnn", "log_bilinear", "lrcn", "nic", "plain", "soft", "hard", "nic-ensemble")
+RUN_ORDER = (
+    *("retrieval", "brnn", "m_rnn", "log_bilinear", "lrcn", "nic"),
+    *("uniform", "plain", "soft", "hard", "nic-ensemble"),
+)
+SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
+COMPARED = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn")
+TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-plain
+    **shipped.TRAININGS,
+    "uniform-plain": Training(("--attention", "uniform", "--set", "visual_ngrams=false")),
+    "uniform": Training(
+        ("--attention", "uniform", "--set", "visual_ngrams=false", *SECOND_STAGE), start="uniform-plain"
+    ),
+    **{f"{name}-plain": Training(("--comparator", name)) for name in COMPARED},
+    **{
+        name: Training(
+            ("--comparator", name, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3"), start=f"{name}-plain"
+        )
+        for name in COMPARED
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -51,15 +72,17 @@ SYSTEMS = {  # in the table's order; the name is that of the comparator or of th
     "retrieval": System("Retrieval: consensus caption", NOT_THERE),
     "nic-ensemble": System("Google NIC †Σ", "63 | 41 | 27 | – | –"),
     "nic": System("Google NIC, single", NOT_THERE, seeds=shipped.SEEDS),
-    "lrcn": System("LRCN, one layer", NOT_THERE, seeds=(1,)),
+    "lrcn": System("LRCN, one layer", NOT_THERE, seeds=shipped.SEEDS),
     "log_bilinear": System("Log Bilinear °", "65.6 | 42.4 | 27.7 | 17.7 | 17.31", seeds=(1,)),
     "m_rnn": System("m-RNN", NOT_THERE, seeds=(1,)),
     "brnn": System("BRNN's generator", NOT_THERE, seeds=(1,)),
+    "uniform": System("Uniform attention", NOT_THERE, "the map, evenly", shipped.SEEDS),
     "plain": System("Soft attention, first stage alone", NOT_THERE, "the map", shipped.SEEDS),
     "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "the map", shipped.SEEDS),
     "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "the map", shipped.SEEDS),
 }
-ATTENTION_OVER_AVERAGING = ("nic", "soft", "hard")  # the one without attention first
+ATTENTION = ("soft", "hard")
+WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
 
 HEAD = """\
 # Table 1, reproduced
@@ -96,10 +119,13 @@ What differs from the paper:
   does.
 - No system here uses a reranker; the shipped models have one.
 - LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
+- NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say.
+- Uniform attention is the soft model's decoder with α = 1 / L at every place and word. It is the
+  control for what attention adds.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
-- Soft attention has a second stage with scheduled sampling. The systems without attention have
-  scheduled sampling in their one stage.
+- Soft attention and the systems without it have a second stage of three epochs with scheduled
+  sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
 - Hard attention starts from the soft model, without its gate, and also sees photos cropped at
   random. Its annotations are means over windows of 5×5 places. 30 % of the previous words are its
   own.
@@ -146,9 +172,7 @@ def evaluated(name: str) -> list[str]:
 
 def arguments(name: str, seed: int, output: Path) -> list[object]:
     """What `sat train` is given for a run, besides data, geometry and output."""
-    if name in shipped.TRAININGS:
-        return shipped.arguments(name, seed, output)
-    return ["--comparator", name, "--seed", seed]
+    return shipped.arguments(name, seed, output, TRAININGS)
 
 
 def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
@@ -163,6 +187,9 @@ def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
     found = []
     for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
         model = output / each
+        first = TRAININGS[name].start
+        if first is not None and first not in SYSTEMS:  # which is not evaluated
+            found.append(stages.training(data, output / f"{first}-{seed}", *arguments(first, seed, output)))
         found.append(stages.training(data, model, *arguments(name, seed, output)))
         options = (lambda model=model: stages.alone(model)) if name in shipped.SHIPS else tuple
         found.append(stages.evaluation(data, [model], file, "test", options))
@@ -192,9 +219,10 @@ def write(output: Path, document: Path, folder: Path = results.RESULTS) -> None:
         chosen = found["retrieval"][0]["retrieval"]
         neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'centred'}"
     parts = [HEAD.format(neighbours=neighbours), main_table(found), runs_table(output)]
-    names = [name for name in ATTENTION_OVER_AVERAGING if found[name]]
-    if ATTENTION_OVER_AVERAGING[0] in names and len(names) > 1:
-        parts.append(attention_over_averaging(output, names))
+    with_attention = [name for name in ATTENTION if found[name]]
+    for without in WITHOUT_ATTENTION:
+        if found[without] and with_attention:
+            parts.append(attention_over(output, without, with_attention))
     parts.append(QUOTED)
     document.parent.mkdir(parents=True, exist_ok=True)
     replace(document, lambda file: file.write_text("\n".join(parts), encoding="utf-8"))
@@ -241,8 +269,9 @@ def runs_table(output: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def attention_over_averaging(output: Path, names: list[str]) -> str:
-    """The systems with attention against the single NIC, on all photos and by the length of their references."""
+def attention_over(output: Path, without: str, systems: Sequence[str]) -> str:
+    """Systems with attention against one without, on all photos and by the length of their references."""
+    names = [without, *systems]
     evaluations = {
         name: [read_evaluation(file) for each in evaluated(name) if (file := output / f"{each}.json").exists()]
         for name in names
@@ -258,10 +287,9 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
         if each.corpus[metric] is None
     }
     counts = {name: [each.statistics for each in given] for name, given in scores.items()}
-    nic, *others = names
     whole = Comparison(
-        first=SYSTEMS[nic].title,
-        differences={SYSTEMS[name].title: differences(counts[nic], counts[name]) for name in others},
+        first=SYSTEMS[without].title,
+        differences={SYSTEMS[name].title: differences(counts[without], counts[name]) for name in systems},
         trainings={SYSTEMS[name].title: len(given) for name, given in evaluations.items()},
         photos=len(photos),
         tokens=first.tokens,
@@ -270,10 +298,9 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
         missing=missing,
     )
     lines = [
-        "## Attention over averaging the same map",
+        f"## Attention against {SYSTEMS[without].title}",
         "",
-        "The same features, read with attention or as their mean. An interval that holds 0 shows no",
-        "difference.",
+        "The same features and the same stages. An interval that holds 0 shows no difference.",
         "",
         whole.to_markdown(),
         "By the mean length of a photo's references, a quarter of the photos in each part. The cells are",
@@ -286,8 +313,8 @@ def attention_over_averaging(output: Path, names: list[str]) -> str:
     order = sorted(range(len(photos)), key=lambda index: (lengths[index], photos[index]))
     for quarter in range(QUARTERS):
         rows = order[len(order) * quarter // QUARTERS : len(order) * (quarter + 1) // QUARTERS]
-        for name in others:
-            by_metric = {one.metric: one for one in differences(counts[nic], counts[name], photos=rows)}
+        for name in systems:
+            by_metric = {one.metric: one for one in differences(counts[without], counts[name], photos=rows)}
             cells = " | ".join(difference(by_metric.get(metric)) for metric in ("cider", "meteor", "bleu_4"))
             words = f"{lengths[rows[0]]:.1f} to {lengths[rows[-1]]:.1f}"
             lines.append(f"| {SYSTEMS[name].title} | {words} | {cells} |")

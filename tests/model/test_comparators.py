@@ -22,7 +22,7 @@ from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.registry import COMPARATORS, KINDS, classes, read_config
+from show_attend_tell.model.registry import COMPARATORS, KINDS, build, classes, read_config
 from show_attend_tell.model.search import beam_search, sample
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.losses import SoftObjective
@@ -117,6 +117,12 @@ def test_logits_are_the_papers(kind: str, float64: None) -> None:
         wanted = EQUATIONS[kind](weights, v, weights["embedding.weight"][before])
         for path in range(P):
             np.testing.assert_allclose(told.logits[photo, path].detach().numpy(), wanted, atol=1e-10)
+
+
+def test_nic_forgets_little_at_first() -> None:
+    config = replace(comparator_preset("flickr8k", "nic").decoder, hidden_size=13)  # type: ignore[call-arg]
+    decoder = build(config)
+    assert torch.equal(decoder.gates_from_input.bias, (torch.arange(4 * 13) // 13 == 1).float())
 
 
 # The seam

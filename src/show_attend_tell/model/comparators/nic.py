@@ -6,6 +6,8 @@ i, f, o = σ(W_x x_t + W_m m_{t−1} + b)    (4–6)
 c_t = f ⊙ c_{t−1} + i ⊙ tanh(W_x x_t + W_m m_{t−1} + b)    (7)
 m_t = o ⊙ c_t                             (8; there is no tanh)
 p_{t+1} = softmax(W_o m_t + b_o)          (9, 12)
+
+The photo is seen once and has to be remembered. So b starts at 1 for f, as Gers et al. 2000 and most programs have it.
 """
 
 import torch
@@ -25,6 +27,7 @@ class NicConfig(ComparatorConfig):
     kind = "nic"
     system = "Google NIC (Vinyals et al., 2014)"
     hidden_size: Count = 512  # n
+    forget_bias: float = 0.0  # what f's b starts at; earlier models have no entry for it
 
 
 class Nic(Comparator):
@@ -40,6 +43,7 @@ class Nic(Comparator):
         self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
         self.output = nn.Linear(n, config.vocabulary_size)
         self.initialise()
+        nn.init.constant_(self.gates_from_input.bias[n : 2 * n], config.forget_bias)
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """m and c after one step over the photo, from zero; nothing is said after that step."""
