@@ -135,6 +135,7 @@ OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
     "log_bilinear": {"context_words": 3},
     "m_rnn": {"hidden_size": 13, "multimodal_size": 19},
     "brnn": {"hidden_size": 13},
+    "cmu_msr": {"hidden_size": 13, "visual_size": 10},
 }
 
 

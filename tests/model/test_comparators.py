@@ -1,5 +1,6 @@
 """The systems of Table 1 are their papers' equations, and live behind the decoder's seam."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,24 @@ def brnn(w: dict[str, Array], v: Array, x: Array) -> Array:
     return np.array(logits)
 
 
-EQUATIONS = {"nic": nic, "lrcn": lrcn, "log_bilinear": log_bilinear, "m_rnn": m_rnn, "brnn": brnn}
+def cmu_msr(w: dict[str, Array], v: Array, x: Array) -> Array:
+    return np.array([logits for logits, _ in cmu_msr_steps(w, v, x)])
+
+
+def cmu_msr_steps(w: dict[str, Array], v: Array, x: Array) -> Iterator[tuple[Array, Array]]:
+    """Logits and reconstructed photo of each step."""
+    s, u = np.zeros(13), np.zeros(10)
+    for word in x:
+        from_word = w["language_from_word.weight"] @ word + w["language_from_word.bias"]
+        s = sigmoid(from_word + w["language_from_language.weight"] @ s + w["language_from_photo.weight"] @ v)
+        u = sigmoid(
+            w["visual_from_word.weight"] @ word + w["visual_from_word.bias"] + w["visual_from_visual.weight"] @ u
+        )
+        logits = w["output.weight"] @ np.hstack([s, u]) + w["output.bias"] + w["output_from_photo.weight"] @ v
+        yield logits, w["photo_from_visual.weight"] @ u + w["photo_from_visual.bias"]
+
+
+EQUATIONS = {"nic": nic, "lrcn": lrcn, "log_bilinear": log_bilinear, "m_rnn": m_rnn, "brnn": brnn, "cmu_msr": cmu_msr}
 
 
 @every_kind
@@ -117,6 +135,27 @@ def test_logits_are_the_papers(kind: str, float64: None) -> None:
         wanted = EQUATIONS[kind](weights, v, weights["embedding.weight"][before])
         for path in range(P):
             np.testing.assert_allclose(told.logits[photo, path].detach().numpy(), wanted, atol=1e-10)
+
+
+def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -> None:
+    decoder, annotations, captions = (
+        small_comparator("cmu_msr", reconstruction=0.25),
+        small_annotations(),
+        small_captions(),
+    )
+    told = tell(decoder, annotations, captions, paths=P)
+    weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
+    for photo in range(B):
+        mean = annotations[photo].numpy().mean(0)
+        v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
+        before = [COMPARATOR_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
+        steps = cmu_msr_steps(weights, v, weights["embedding.weight"][before])
+        wanted = sum(float(((seen - v) ** 2).mean()) for _, seen in steps)
+        assert told.penalty is not None
+        np.testing.assert_allclose(told.penalty[photo].detach().numpy(), 0.25 * wanted, atol=1e-9)
+    words = SoftObjective(doubly_stochastic=0.0)
+    without = words(told._replace(penalty=None), captions).total
+    torch.testing.assert_close(words(told, captions).total, without + told.penalty.mean())
 
 
 def test_nic_forgets_little_at_first() -> None:

@@ -166,6 +166,13 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
+    def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
+        """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
+
+        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
+        """
+        return None
+
 
 class Told(NamedTuple):
     """A caption told step by step with its true history: what `tell` gives."""
@@ -174,6 +181,7 @@ class Told(NamedTuple):
     alpha: Tensor | None  # (B, P, C, L)
     beta: Tensor | None  # (B, P, C)
     places: Tensor | None  # (B, P, C)
+    penalty: Tensor | None = None  # (B, P)
 
 
 def previous_words(decoder: Decoder, captions: Tensor) -> Tensor:
@@ -220,8 +228,9 @@ def tell(
         parts = [getattr(step, name) for step in taken]
         return None if parts[0] is None else over_time(*parts)
 
-    logits = decoder.read_out(map_parts(over_time, *(step.output for step in taken)))
-    return Told(logits, gather("alpha"), gather("beta"), gather("places"))
+    output = map_parts(over_time, *(step.output for step in taken))
+    penalty = decoder.penalty(output, state.source, captions)
+    return Told(decoder.read_out(output), gather("alpha"), gather("beta"), gather("places"), penalty)
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from typing import Any
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.comparators.brnn import Brnn, BrnnConfig
+from show_attend_tell.model.comparators.cmu_msr import CmuMsr, CmuMsrConfig
 from show_attend_tell.model.comparators.log_bilinear import LogBilinear, LogBilinearConfig
 from show_attend_tell.model.comparators.lrcn import Lrcn, LrcnConfig
 from show_attend_tell.model.comparators.m_rnn import MRnn, MRnnConfig
@@ -18,6 +19,7 @@ KINDS: dict[str, tuple[type[Config], type[Any]]] = {
     "log_bilinear": (LogBilinearConfig, LogBilinear),
     "m_rnn": (MRnnConfig, MRnn),
     "brnn": (BrnnConfig, Brnn),
+    "cmu_msr": (CmuMsrConfig, CmuMsr),
 }
 COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --comparator` takes
 

@@ -119,6 +119,9 @@ class SoftObjective:
         log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
+        if told.penalty is not None:
+            loss = loss + told.penalty.mean()
+            watch["penalty"] = told.penalty.detach().mean()
         if told.alpha is not None:
             uncertainty = entropy(told.alpha)  # (B, P, C)
             loss = loss + self.doubly_stochastic * doubly_stochastic(told.alpha).mean()

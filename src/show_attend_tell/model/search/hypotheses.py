@@ -129,8 +129,9 @@ def repeating(said: Tensor) -> Tensor:
 def as_hypotheses(told: Told, captions: Tensor) -> list[Hypothesis]:
     """Captions (B, C) that were told along one path each, with their end tokens, as if a search had found them."""
     photos, only = torch.arange(len(captions), device=captions.device), torch.zeros_like(captions[:, :1])
+    seen = (told.alpha, told.beta, told.places)
     trail = [
-        Trail(photos, captions[:, time, None], only, only, *(None if p is None else p[:, :, time] for p in told[1:]))
+        Trail(photos, captions[:, time, None], only, only, *(None if p is None else p[:, :, time] for p in seen))
         for time in range(captions.shape[1])
     ]
     scores = word_log_probabilities(told.logits, captions).sum(-1)
