@@ -22,6 +22,7 @@ from show_attend_tell.cli.command import (
     weights_option,
     write_text,
 )
+from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, count
 
@@ -43,6 +44,7 @@ Examples:
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
   sat caption dog.jpg --several 3                  three captions that differ in content
   sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
+  sat caption photos/ shards/*.tar --output captions.parquet --workers 8   any number of photos
 """
 
 
@@ -110,6 +112,7 @@ Examples:
 )
 @click.option("--dark", is_flag=True, help="Dark page for pictures.")
 @click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
+@shard_options("a table of the captions")
 @weights_option
 @device_option
 def caption(
@@ -134,10 +137,15 @@ def caption(
     heat: bool,
     dark: bool,
     stretch: bool,
+    output: Path | None,
+    engine: str,
+    workers: int,
+    shard_size: int,
+    column: str | None,
     encoder_weights: str | None,
     device: str,
 ) -> None:
-    """Caption photos: files, folders or globs.
+    """Caption photos: files, folders or globs; with --output Parquet and tar files and addresses too.
 
     The photo - is standard input. With --beside, models of soft attention ignore --look and read attention by
     expectation. Ctrl-C ends the command, and the files then hold the captions made so far.
@@ -157,6 +165,25 @@ def caption(
         )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
+    check_alone(click.get_current_context(), output)
+    if output is not None:
+        if json_file or html_file or picture or beside or sample or several or "-" in photos:
+            raise SatError(
+                "--output makes a table of captions: leave out --json, --html, --picture, --beside, --sample, "
+                "--several and the photo -"
+            )
+        from show_attend_tell.cli.shards.works import Captioning
+
+        work = Captioning(
+            model=model,
+            device=device,
+            encoder_weights=encoder_weights,
+            search={**search, "look": look},
+            seed=seed,
+        )
+        how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
+        do_shards(photos, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
+        return
     sampling = None
     if sample:
         sampling = Sampling(captions=several or 1, temperature=temperature, top_k=top_k, top_p=top_p)

@@ -18,6 +18,8 @@ from show_attend_tell.cli.command import (
     json_option,
     with_encoder,
 )
+from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
+from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, some
 
 DATA_EXAMPLES = """
@@ -179,11 +181,12 @@ FEATURES_EXAMPLES = """
 Examples:
   sat features flickr8k/ --geometry squash
   sat features products/ --flipped --crops 2
+  sat features shards/*.tar --output features.parquet --workers 8
 """
 
 
 @click.command(cls=Teaching, examples=FEATURES_EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", nargs=-1, required=True, metavar="DATA...")
 @with_encoder
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
 @click.option(
@@ -194,9 +197,11 @@ Examples:
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @cache_option
+@click.option("--recursive", is_flag=True, help="Photos in subfolders too, with --output.")
+@shard_options("a table of the features")
 @device_option
 def features(
-    data: Path,
+    data: tuple[str, ...],
     encoder: str,
     encoder_weights: str | None,
     geometry: Any,
@@ -204,12 +209,34 @@ def features(
     crops: int,
     restval: bool,
     cache: Path | None,
+    recursive: bool,
+    output: Path | None,
+    engine: str,
+    workers: int,
+    shard_size: int,
+    column: str | None,
     device: str,
 ) -> None:
     """Encode the photos of a data set once.
 
-    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on.
+    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. With
+    --output, DATA may be any folders of photos, Parquet and tar files and addresses, without captions, and a table
+    holds the features.
     """
+    check_alone(click.get_current_context(), output)
+    if output is not None:
+        if flipped or crops or restval or cache is not None:
+            raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
+        from show_attend_tell.cli.shards.works import Encoding
+
+        work = Encoding(name=encoder, device=device, weights=encoder_weights, geometry=geometry)
+        how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
+        do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
+        return
+    if len(data) > 1:
+        raise SatError("give one data folder, or add --output for any number of sources")
+    if recursive:
+        raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig
@@ -217,7 +244,7 @@ def features(
     from show_attend_tell.vision.feature_cache import default_cache
     from show_attend_tell.vision.sources import cached
 
-    dataset = read_dataset(data, restval=restval)
+    dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))

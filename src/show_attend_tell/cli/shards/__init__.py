@@ -1,0 +1,1 @@
+"""What `sat caption` and `sat features` do with any number of photos, when they get ``--output``."""
