@@ -14,6 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
+PROOF := $(VENV)/.installed-proof
 
 # As constraints, the lock holds a version for each package that any platform's PyTorch may ask for, and
 # installs none that this one does not. The build back end is locked too, hence no build isolation.
@@ -48,7 +49,7 @@ test: $(DEV)
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
-proof: $(DEV)
+proof: $(PROOF)
 	$(BIN)/python -m pytest -m proof
 
 # Models and evaluations of both go to runs/, where a second call goes on and neither makes what the other has made.
@@ -75,6 +76,11 @@ $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 
 $(DEV): $(RUNTIME)
 	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev]' || $(PIP_FAILED)
+	@touch $@
+
+# Ray and Optuna are for the proofs alone.
+$(PROOF): $(DEV)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev,scale,tune]' || $(PIP_FAILED)
 	@touch $@
 
 # The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.

@@ -28,6 +28,7 @@ from show_attend_tell.data.shards.sources import Shard, shards_of
 from show_attend_tell.data.shards.writing import Kind, Row, ShardFile, form_of, part_name, quarantine_of, sweep
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, read_object, replace
+from show_attend_tell.threads import use_threads
 
 VERSION = 1  # of the plan
 SHARD = 1000  # photos of a folder that are done together, unless told
@@ -268,9 +269,8 @@ def _local(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[
 def _prepare(workers: int) -> None:
     """Make a process a worker: Ctrl-C is the main process' to hear, and the cores are shared."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import torch
-
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    if "OMP_NUM_THREADS" not in os.environ:
+        use_threads(max(1, (os.cpu_count() or 1) // workers))
 
 
 def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Done]:

@@ -78,13 +78,26 @@ class _Member(tarfile.TarInfo):
         return member
 
 
+class _Ending:
+    """A stream that says when it ends, so that nothing waits for a member that is longer than its file."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def read(self, size: int) -> bytes:
+        content: bytes = self.stream.read(size)
+        if not content:
+            raise EOFError("the file ends too early")
+        return content
+
+
 def _of_tar(file: str) -> Iterator[Item]:
     """Photos of a tar file, read from its beginning to its end, also where it cannot be rewound."""
     with opened(file) as stream:
         plain: Any = gzip.GzipFile(fileobj=stream) if file.lower().endswith("gz") else stream
-        with tarfile.open(fileobj=plain, mode="r|", tarinfo=_Member) as tar:
+        with tarfile.open(fileobj=_Ending(plain), mode="r|", tarinfo=_Member) as tar:
             for member in tar:
-                tar.members = []  # which would grow with the file
+                tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
                 if not member.name.lower().endswith(SUFFIXES):
                     continue
                 yield f"{shown(file)}#{brief_name(member.name)}", _of_member(tar, member)

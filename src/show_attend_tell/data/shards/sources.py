@@ -160,10 +160,10 @@ def photo_column(schema: Any, file: str, wanted: str | None) -> str:
     for usual, holds in ((BYTES, holds_bytes), (PATHS, holds_text)):
         for name in usual:
             if name in kinds and holds(kinds[name]):
-                return name
+                return str(name)
     binary = [name for name, kind in kinds.items() if holds_bytes(kind)]
     if len(binary) == 1:
-        return binary[0]
+        return str(binary[0])
     raise SatError(f"{file}: which column has the photos? Give --column, one of {brief(list(kinds))}")
 
 

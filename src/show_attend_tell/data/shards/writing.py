@@ -60,6 +60,10 @@ class Part(Protocol):
         """Write what is left."""
         ...
 
+    def leave(self) -> None:
+        """Let go of the file."""
+        ...
+
 
 class _Lines:
     """Rows as JSON, one a line; bytes in base64."""
@@ -78,6 +82,9 @@ class _Lines:
     def close(self) -> None:
         self.file.flush()
         os.fsync(self.file.fileno())
+        self.file.close()
+
+    def leave(self) -> None:
         self.file.close()
 
 
@@ -111,6 +118,10 @@ class _Table:
         self.writer.close()
         self.file.flush()
         os.fsync(self.file.fileno())
+        self.file.close()
+
+    def leave(self) -> None:
+        self.writer.close()  # otherwise it would be closed after its file
         self.file.close()
 
 
@@ -161,6 +172,9 @@ class ShardFile:
 
     def drop(self) -> None:
         """Leave nothing behind of a shard that was not finished."""
+        for part in self.parts:
+            if part is not None:
+                part.leave()
         for scratch in self.scratch:
             scratch.unlink(missing_ok=True)
 
