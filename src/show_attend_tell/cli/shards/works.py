@@ -16,7 +16,7 @@ from show_attend_tell.data.shards.reading import Item
 from show_attend_tell.data.shards.writing import Kind, Row
 from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
+from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.reading import photo_readers
 
 TOGETHER = 32  # photos that are held at once
@@ -56,6 +56,10 @@ class Captioning:
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def on_gpu(self) -> bool:
+        """Whether each worker needs a GPU."""
+        return pick_device(self.device).type == "cuda"
 
     def settings(self) -> dict[str, Any]:
         """The model by the hashes of its weights, and how it searches."""
@@ -104,10 +108,16 @@ class Encoding:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded."""
+        from show_attend_tell.vision.encoder import load_encoder
+
         return load_encoder(self.name, weights=self.weights, geometry=self.geometry).to(pick_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def on_gpu(self) -> bool:
+        """Whether each worker needs a GPU."""
+        return pick_device(self.device).type == "cuda"
 
     def settings(self) -> dict[str, Any]:
         """The encoder by the hash of its weights, how it sees photos, and the shape of a row's annotations."""

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
-from show_attend_tell.data.shards.writing import Kind, Row, ShardFile, form_of, part_name, quarantine_of, sweep
+from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, form_of, part_name, quarantine_of, sweep
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, read_object, replace
 from show_attend_tell.threads import use_threads
@@ -46,6 +46,10 @@ class Work(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """What a row depends on besides its photo, as plain values."""
+        ...
+
+    def on_gpu(self) -> bool:
+        """Whether each worker needs a GPU."""
         ...
 
     def __call__(self, photos: Iterator[Item]) -> Iterator[tuple[str, Row | SatError]]:
@@ -255,10 +259,7 @@ def _local(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[
                     continue
                 deaths[number] = deaths.get(number, 0) + 1
                 if deaths[number] == DEATHS:
-                    raise SatError(
-                        f"a worker was killed {DEATHS} times while it did shard {number}. The others are kept. Look at "
-                        f"line {number + 1} of {job.plan}: a photo of it may be too much for the memory"
-                    ) from None
+                    raise _killing(job, number) from None
                 waiting.append((number, offset))
         finally:
             for process in list((pool._processes or {}).values()):
@@ -271,6 +272,13 @@ def _prepare(workers: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "OMP_NUM_THREADS" not in os.environ:
         use_threads(max(1, (os.cpu_count() or 1) // workers))
+
+
+def _killing(job: Job, number: int) -> SatError:
+    return SatError(
+        f"a worker was killed {DEATHS} times while it did shard {number}. The others are kept. Look at line "
+        f"{number + 1} of {job.plan}: a photo of it may be too much for the memory"
+    )
 
 
 def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Done]:
@@ -291,14 +299,16 @@ def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Do
         for part in first:
             rows = [{"number": number, "offset": offset} for number, offset in part]
             dataset = ray.data.from_items(rows, override_num_blocks=max(1, min(len(rows), BLOCKS)))
+            size = min(workers, max(1, len(rows)))
             found = dataset.map(
                 _RayWorker,
                 fn_constructor_args=(job,),
-                concurrency=min(workers, max(1, len(rows))),
-                max_restarts=-1,
-                max_task_retries=DEATHS,
+                compute=ray.data.ActorPoolStrategy(size=size),
+                num_gpus=1 if job.work.on_gpu() else None,
             )
-            for row in found.iter_rows(prefetch_batches=0) if rows else ():
+            for row in found.iter_rows() if rows else ():
+                if row["photos"] < 0:
+                    raise _killing(job, row["number"])
                 yield Done(row["number"], row["photos"], row["failed"], row["seconds"])
     finally:
         if started:
@@ -313,9 +323,17 @@ class _RayWorker:
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         number, offset = int(row["number"]), int(row["offset"])
+        begun = [self.job.output / f"{SCRATCH}{number:05d}-{attempt}" for attempt in range(DEATHS)]
         if self.job.is_done(number):  # by a worker that was lost before it could say so
-            return Done(number, 0, 0, 0.0)._asdict()
-        return self.job.do(number, offset)._asdict()
+            done = Done(number, 0, 0, 0.0)
+        elif left := [marker for marker in begun if not marker.exists()]:
+            left[0].touch()  # Ray tries a task again for ever
+            done = self.job.do(number, offset)
+        else:
+            return Done(number, -1, 0, 0.0)._asdict()
+        for marker in begun:
+            marker.unlink(missing_ok=True)
+        return done._asdict()
 
 
 def told(result: Result, output: Path, workers: int) -> list[str]:

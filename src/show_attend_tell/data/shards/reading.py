@@ -95,9 +95,11 @@ def _of_tar(file: str) -> Iterator[Item]:
     """Photos of a tar file, read from its beginning to its end, also where it cannot be rewound."""
     with opened(file) as stream:
         plain: Any = gzip.GzipFile(fileobj=stream) if file.lower().endswith("gz") else stream
-        with tarfile.open(fileobj=_Ending(plain), mode="r|", tarinfo=_Member) as tar:
+        ending: Any = _Ending(plain)
+        tar: Any
+        with tarfile.open(fileobj=ending, mode="r|", tarinfo=_Member) as tar:
             for member in tar:
-                tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
+                tar.members = []  # which would grow with the file
                 if not member.name.lower().endswith(SUFFIXES):
                     continue
                 yield f"{shown(file)}#{brief_name(member.name)}", _of_member(tar, member)
