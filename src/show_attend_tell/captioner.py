@@ -219,7 +219,8 @@ class Captioner:
         self.device = device or torch.device("cpu")
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
-        self.reranker = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)
+        fitted = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)
+        self.reranker = fitted or self.decoder.own_reranker()
         self.beam_search = fastest_beam_search(self.device, bf16=native_bf16(self.device))
 
     @classmethod

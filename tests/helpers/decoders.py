@@ -1,5 +1,6 @@
 """Small decoders with co-prime sizes, and decoders whose words are known."""
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,13 +137,16 @@ OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
     "m_rnn": {"hidden_size": 13, "multimodal_size": 19},
     "brnn": {"hidden_size": 13},
     "cmu_msr": {"hidden_size": 13, "visual_size": 10},
+    "msr": {"detected": 14, "table_size": 101},
 }
 
 
 def small_comparator(kind: str, **options: Any) -> Decoder:
     """A decoder in eval mode whose every weight and bias is drawn wide enough to matter."""
     config, _ = classes(kind)
-    decoder = build(config(**{**COMPARATOR_SIZES, **OWN_SIZES[kind], **options})).eval()
+    has = {field.name for field in fields(config)}
+    shared = {name: size for name, size in COMPARATOR_SIZES.items() if name in has}
+    decoder = build(config(**{**shared, **OWN_SIZES[kind], **options})).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in decoder.parameters():

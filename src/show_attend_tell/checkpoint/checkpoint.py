@@ -165,7 +165,7 @@ class Checkpoint:
         if name := not_finite(weights):
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are not numbers")
         ngrams = read_ngrams(folder, config.ngrams)
-        if config.decoding.reranker_weight and ngrams is None:
+        if config.decoding.reranker_weight and ngrams is None and decoder.own_reranker() is None:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )

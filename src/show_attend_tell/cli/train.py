@@ -48,7 +48,7 @@ Examples:
 )
 @click.option(
     "--comparator",
-    type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr"]),
+    type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr"]),
     help="System without attention to train instead, for comparison: Google NIC, LRCN, ...",
 )
 @click.option(

@@ -68,6 +68,7 @@ class Config:
 
     kind: ClassVar[str]  # the name by which `registry` finds it
     ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
+    reads_places: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
     built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
     vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
     annotation_size: Count = 512  # D
@@ -171,6 +172,10 @@ class Decoder(nn.Module):
 
         Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
         """
+        return None
+
+    def own_reranker(self) -> Any:
+        """What ranks the captions that a search ends with, by ``add_agreement`` as `VisualNgrams` has it; or None."""
         return None
 
 

@@ -8,6 +8,7 @@ from show_attend_tell.model.comparators.cmu_msr import CmuMsr, CmuMsrConfig
 from show_attend_tell.model.comparators.log_bilinear import LogBilinear, LogBilinearConfig
 from show_attend_tell.model.comparators.lrcn import Lrcn, LrcnConfig
 from show_attend_tell.model.comparators.m_rnn import MRnn, MRnnConfig
+from show_attend_tell.model.comparators.msr import Msr, MsrConfig
 from show_attend_tell.model.comparators.nic import Nic, NicConfig
 from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
 from show_attend_tell.model.interface import Config, Decoder
@@ -20,6 +21,7 @@ KINDS: dict[str, tuple[type[Config], type[Any]]] = {
     "m_rnn": (MRnnConfig, MRnn),
     "brnn": (BrnnConfig, Brnn),
     "cmu_msr": (CmuMsrConfig, CmuMsr),
+    "msr": (MsrConfig, Msr),
 }
 COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --comparator` takes
 

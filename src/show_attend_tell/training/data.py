@@ -70,8 +70,9 @@ def prepare(
 
         def source(view: str, splits: Sequence[str]) -> Annotations:
             annotations = each_cached(dataset, encoder, cache, splits=splits, view=view, show=show)
-            # without attention, nothing tells the places apart
-            return MeanAnnotations(annotations) if config.decoder.attention == "none" else annotations
+            # without attention, most decoders do not tell the places apart
+            averaged = config.decoder.attention == "none" and not config.decoder.reads_places
+            return MeanAnnotations(annotations) if averaged else annotations
 
     elif fine_tune_from is not None:
         below, blocks, names = cut(encoder, fine_tune_from)

@@ -418,13 +418,14 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
     """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
     if config.visual_ngrams:
         best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show)
+    reranker = best.reranker or best.decoder.own_reranker()
     metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
     chosen = choose_decoding(
         best.decoder,
         data,
         config.max_length,
         metric=metric,
-        ngrams=best.reranker,
+        ngrams=reranker,
         usual=config.validation_beam,
         say=say,
         show=show,
@@ -439,9 +440,9 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
             score: chosen.alone_score,
         }
     else:
-        best.reranker = None
+        best.reranker = reranker = None
     if ranks.first():
-        best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=best.reranker, show=show)
+        best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=reranker, show=show)
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:

@@ -8,6 +8,7 @@ Reached (val BLEU-4 with brevity penalty, the best beam and length normalisation
 seeds, with a forget bias of 0), lrcn 20.4, log_bilinear 21.0, m_rnn 20.4, brnn 16.4.
 """
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -22,5 +23,6 @@ def settings(kind: str) -> TrainingConfig:
     """The settings to train a comparator of that kind with."""
     config, _ = classes(kind)
     own: dict[str, Any] = {"forget_bias": 1.0} if kind == "nic" else {}
-    decoder = config(**DROPOUTS, **own)
+    has = {field.name for field in dataclasses.fields(config)}
+    decoder = config(**{name: value for name, value in DROPOUTS.items() if name in has}, **own)
     return replace(flickr8k.SOFT, decoder=decoder, clip=5.0, scheduled_sampling_end=0.5, visual_ngrams=False)

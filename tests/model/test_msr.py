@@ -1,0 +1,131 @@
+"""MS Research: word detectors by noisy-OR, a language model that spends the detected words, and the ranking by them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import fitted, random_data, small_config, small_encoder
+from decoders import B, C, L, P, small_annotations, small_captions, small_comparator
+from numpy.typing import NDArray
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.comparators.msr import PRIMES, Msr, MsrConfig
+from show_attend_tell.model.interface import tell
+from show_attend_tell.model.search import beam_search
+from show_attend_tell.training.trainer import Trainer
+
+Array = NDArray[np.float64]
+K, DETECTED, SIZE, NOTHING = 23, 14, 101, 23
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def small_msr(**options: Any) -> Any:
+    """Detectors of which some find their word and some do not."""
+    decoder = small_comparator("msr", **options)
+    with torch.no_grad():
+        decoder.detectors.bias.fill_(-4.0)
+    return decoder
+
+
+def probabilities(w: dict[str, Array], annotations: Array) -> Array:
+    """p_w of the detected words, one place after the other."""
+    absent = np.ones(DETECTED)
+    for place in annotations:
+        normal = (place - place.mean()) / np.sqrt(place.var() + 1e-5)
+        absent = absent * (1 - sigmoid(w["detectors.weight"] @ normal + w["detectors.bias"]))
+    return np.asarray(1 - absent)
+
+
+def test_the_logits_are_the_equations(float64: None) -> None:
+    decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
+    told = tell(decoder, annotations, captions, paths=P)
+    w = {name: value.numpy() for name, value in decoder.state_dict().items()}
+    spent = 0
+    for photo in range(B):
+        p = probabilities(w, annotations[photo].numpy())
+        left = {2 + word for word in range(DETECTED) if p[word] >= 0.3}
+        assert 0 < len(left) < DETECTED
+        said: list[int] = []
+        for time in range(C):
+            before = [NOTHING, NOTHING, NOTHING, *said][::-1][:3]
+            for word in range(K):
+                inside = int(word in left)
+                wanted = w["word"][inside, word]
+                key = word * PRIMES[0]
+                for order in range(3):
+                    key += (before[order] + 1) * PRIMES[order + 1]
+                    wanted = wanted + w["ngrams"][order, inside, key % SIZE]
+                if inside:
+                    wanted = wanted + w["score"] * np.log(p[word - 2])
+                if word == Vocabulary.END:
+                    wanted = wanted + w["end"][len(left)]
+                found = told.logits[photo, :, time, word].detach().numpy()
+                np.testing.assert_allclose(found, wanted, atol=1e-9)
+            said.append(int(captions[photo, time]))
+            spent += said[-1] in left
+            left -= {said[-1]}
+    assert spent > 0
+
+
+def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
+    decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
+    told = tell(decoder, annotations, captions, paths=P)
+    assert told.penalty is not None and told.penalty.shape == (B, P)
+    w = {name: value.numpy() for name, value in decoder.state_dict().items()}
+    for photo in range(B):
+        p = probabilities(w, annotations[photo].numpy())
+        there = np.isin(np.arange(2, 2 + DETECTED), captions[photo].numpy())
+        wanted = -np.where(there, np.log(p), np.log(1 - p)).sum() / 2
+        np.testing.assert_allclose(told.penalty[photo].detach().numpy(), wanted, rtol=1e-6)
+
+
+def test_captions_are_ranked_by_the_detected_words_that_they_say() -> None:
+    decoder, annotations = small_msr(), small_annotations()
+    found = beam_search(decoder, annotations, beam=P, max_length=C)
+    ranked = decoder.own_reranker().add_agreement(annotations, found)
+    detected = decoder.start(annotations).memory.left[:, 0]
+    shares = set()
+    for photo, hypotheses in enumerate(ranked):
+        words = {*detected[photo].nonzero()[:, 0].tolist()}
+        for hypothesis in hypotheses:
+            share = sum(word in hypothesis.words for word in words) / len(words)
+            assert hypothesis.agreement == pytest.approx(share)
+            shares.add(share)
+    assert len(shares) > 1
+
+
+def test_it_reads_the_places_and_learns() -> None:
+    data = random_data()
+    config = fitted(small_config(epochs=3, learning_rate=0.05), data)
+    sizes = {"vocabulary_size": config.decoder.vocabulary_size, "annotation_size": config.decoder.annotation_size}
+    config = replace(config, decoder=MsrConfig(**sizes, table_size=500))
+    seen: list[dict[str, float]] = []
+    trainer = Trainer(config, data, device=torch.device("cpu"))
+    trainer.run(on_epoch=lambda epoch, better: seen.append(epoch.watch), show=False)
+    assert seen[-1]["nats_per_word"] < seen[0]["nats_per_word"] - 0.1
+    assert seen[-1]["penalty"] < seen[0]["penalty"]
+
+
+def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Path) -> None:
+    encoder = small_encoder()
+    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=64, detected=DETECTED, table_size=SIZE)).eval()
+    vocabulary = Vocabulary([f"word{number}" for number in range(21)])
+    decoding = Decoding(beam=3, max_length=5, reranker_weight=2.0)
+    Checkpoint(decoder=decoder, vocabulary=vocabulary, encoder=EncoderRecord.of(encoder), decoding=decoding).save(
+        tmp_path
+    )
+    found = Checkpoint.load(tmp_path)
+    assert found.decoder.config == decoder.config and found.decoding.reranker_weight == 2.0
+    assert "detected words 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    captioner = Captioner(found, encoder)
+    hypotheses = captioner.search(torch.rand(2, L, 64), found.decoding, seeds=[0, 1])
+    assert all(each.agreement is not None for photo in hypotheses for each in photo)
