@@ -26,7 +26,7 @@ from show_attend_tell.checkpoint.find import find_model, model_name
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.settings import Count, CountOrNone, Rate, settings
-from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
 from show_attend_tell.device import native_bf16, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
@@ -62,7 +62,7 @@ class Caption:
     places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
-    settings: dict[str, Any]  # model, beam or sampling, look, seed
+    settings: dict[str, Any]  # model, beam or sampling, look, seed; the tokeniser if it is not the English one
     agreement: float | None = None  # with the photo's visual n-grams, from 0; None where nothing ranks
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
@@ -71,7 +71,7 @@ class Caption:
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
-        return " ".join(self.words)
+        return joined(self.words, self.settings.get("tokeniser", ENGLISH.name))
 
     @property
     def unsure(self) -> bool:
@@ -189,6 +189,7 @@ class Caption:
         return Exhibit(
             photo=photo,
             words=self.words,
+            between="" if self.settings.get("tokeniser") == Unigram.name else " ",
             attention=self.attention,
             gate=self.gate,
             seen=(left * x, top * y, right * x, bottom * y),
@@ -524,6 +525,8 @@ class Captioner:
 
         attention, places = array(best.alpha), array(best.places)
         made: dict[str, Any] = {"model": self.name, "look": decoding.look}
+        if vocabulary.tokeniser != ENGLISH:
+            made["tokeniser"] = vocabulary.tokeniser.name
         if sampling is None:
             made |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
             if self.reranker is not None:
@@ -541,7 +544,7 @@ class Captioner:
             agreement=best.agreement,
             doubt=best.doubt,
             complete=best.ended,
-            alternatives=[(" ".join(vocabulary.decode(h.words)), h.log_probability) for h in hypotheses[1:]],
+            alternatives=[(vocabulary.text(h.words), h.log_probability) for h in hypotheses[1:]],
             settings=made,
             source=source,
             size=size,
@@ -564,7 +567,8 @@ class Captioner:
         own_seed = photo_seed(seed, prepared.pixels.numpy().tobytes())
         told = self.told(annotations, caption, look=decoding.look, seed=own_seed)
         made = self.caption_of([told], decoding, None, seed, size=prepared.size, source=prepared.source)
-        settings = {name: value for name, value in made.settings.items() if name in ("model", "look", "seed")}
+        kept = ("model", "look", "tokeniser", "seed")
+        settings = {name: value for name, value in made.settings.items() if name in kept}
         return dataclasses.replace(made, settings=settings, kept=prepared.kept)
 
     def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
@@ -577,7 +581,7 @@ class Captioner:
     @torch.inference_mode()
     def told(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> Hypothesis:
         """`tell` for annotations (1, L, D), with the photo's own seed."""
-        words = tokenise(caption) if isinstance(caption, str) else []
+        words = self.checkpoint.vocabulary.tokeniser.words(caption) if isinstance(caption, str) else []
         if not words:
             raise SatError(f"caption {brief(caption)} has no word in it: give a text with at least one")
         ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
 CAPTIONS = [["a", "dog", "runs"], ["a", "cat", "runs"], ["a", "bird"]]
@@ -74,9 +75,9 @@ def test_save_and_load(tmp_path: Path) -> None:
     vocabulary = Vocabulary.build([*CAPTIONS, ["é", "na\u2028ïve"]])
     vocabulary.save(tmp_path / "vocabulary.json")
     assert [file.name for file in tmp_path.iterdir()] == ["vocabulary.json"]
-    assert json.loads((tmp_path / "vocabulary.json").read_text(encoding="utf-8")) == vocabulary.to_list()
+    assert json.loads((tmp_path / "vocabulary.json").read_text(encoding="utf-8")) == vocabulary.to_json()
     assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
-    assert Vocabulary.from_list(vocabulary.to_list()) == vocabulary
+    assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,10 @@ def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:
     for content, message in (
         ([], "must hold a JSON object with 'results'"),
         ({"results": [entry]}, "'tokens' must be a text, and is missing"),
-        ({"tokens": "both", "results": [entry]}, "'tokens' must be 'split' or 'ptb', and is 'both'"),
+        (
+            {"tokens": "both", "results": [entry]},
+            "'tokens' must be one of split, ptb, unicode, characters, and is 'both'",
+        ),
         ({"tokens": "split", "results": []}, "holds no captions"),
         ({"tokens": "split", "results": [entry, entry]}, r"results\[1\]: the photo 'a.jpg' is there twice"),
         (

@@ -527,7 +527,7 @@ def test_the_scale_is_explained_in_words_that_need_no_other_page(visit: Any) -> 
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
     page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
-    assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
+    assert page.locator(".sat-word > bdi").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
     assert page.locator("img").count() == 1  # the photo
 
 

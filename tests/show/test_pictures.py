@@ -11,14 +11,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageFont
+from PIL import Image, ImageFont, features
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.show import pictures
-from show_attend_tell.show.pictures import Exhibit, Style, attention_map, letters, save, strip
+from show_attend_tell.show.pictures import Exhibit, Style, animation, attention_map, letters, save, strip
+from show_attend_tell.show.pictures import sheet as sheet_module
 from show_attend_tell.show.pictures.letters import Face, font
 from show_attend_tell.show.pictures.sheet import Sheet, lay_out
 from show_attend_tell.show.pictures.style import MARK
+from show_attend_tell.show.pictures.vector import svg
 
 ROWS, COLUMNS = 5, 7
 WIDE, TALL = (331, 197), (143, 307)  # (W, H)
@@ -293,7 +295,7 @@ def test_inter_has_the_letters_that_the_notes_need() -> None:
 @pytest.mark.usefixtures("only_inter")
 @pytest.mark.parametrize("word", ["狗", "いぬ", "كلب"], ids=["Chinese", "Japanese", "Arabic"])
 def test_a_letter_that_no_font_has_is_a_box_and_the_note_names_it(word: str) -> None:
-    shown = exhibit(["a", word], [FLAT, FLAT], title=word, note="soft")
+    shown = exhibit(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
     boxes = ink(strip([shown]), 2, 1)
     assert boxes.any(0).sum() >= 10 * len(word)  # wide enough to be seen
     named = f"soft · boxes: letters that no font on this machine has ({', '.join(f'U+{ord(x):04X}' for x in word)})"
@@ -321,6 +323,64 @@ def test_a_letter_that_inter_lacks_is_drawn_in_a_font_that_has_it(
     assert letters.lacking("a кот") == [] and [face for face, _ in letters.runs("a кот")] == [Face(str(latin)), inter]
     assert (ink(strip([exhibit(["a", "кот"], [FLAT, FLAT])]), 2, 1) == ink(whole, 2, 1)).all()
     assert letters.length("aкот", 25) == font(25, Face(str(latin))).getlength("a") + font(25, inter).getlength("кот")
+
+
+@pytest.mark.usefixtures("only_inter")
+def test_parts_of_a_line_stand_in_the_order_of_their_script() -> None:
+    def stand(text: str) -> str:
+        return "".join(part for _, part in letters.visual(text))
+
+    assert stand("a cat 2") == "a cat 2"
+    assert stand("كلب") == "بلك"  # boxes, one a letter, the first one on the right
+    assert stand("كل dog بن …") == "… نب dog لك"
+    assert stand("a dog كل بن 2 x") == "a dog 2 نب لك x" and stand("كل dog 2 بن 3") == "3 نب dog 2 لك"
+    assert letters.right_to_left("… كلب a") and not letters.right_to_left("1 a كلب") and not letters.right_to_left("2")
+    assert letters.length("كل dog", 25) == letters.length("dog كل", 25)
+
+
+def test_scripts_that_need_it_are_laid_out_by_raqm() -> None:
+    raqm = letters.SHAPES
+    assert raqm == features.check("raqm")
+    engine = ImageFont.Layout.RAQM if raqm else ImageFont.Layout.BASIC
+    assert font(25, shaped=True).layout_engine == engine and font(25).layout_engine == ImageFont.Layout.BASIC
+    assert letters.is_complex("كلب") and letters.is_complex("काली") and not letters.is_complex("naïve 狗")
+
+
+def test_letters_that_cannot_be_joined_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = exhibit(["كلب"], [FLAT], title="كلب", note="soft")
+    sheets: list[Any] = []
+    monkeypatch.setattr(pictures, "drawn", lambda sheet: sheets.append(sheet) or Image.new("RGB", (1, 1)))
+    for raqm in (True, False):
+        monkeypatch.setattr(letters, "SHAPES", raqm)
+        letters._face.cache_clear()
+        strip([shown])
+        assert ("finds no FriBiDi" in " ".join(told(sheets.pop()))) == (not raqm)
+
+
+def test_a_caption_from_right_to_left_stands_so() -> None:
+    arabic = exhibit(["قطة", "سوداء"], [FLAT, FLAT], title="قطة سوداء", note="soft")
+    sheet = lay_out([arabic], Style())
+    photo, first, second = (panel.x for panel in sheet.panels)
+    assert second < first < photo
+    title, word = (next(text for text in sheet.texts if text.text == wanted) for wanted in ("قطة سوداء", "قطة"))
+    assert title.rtl and title.x == photo + sheet.captions[0].size[0]  # its right end
+    assert word.rtl and word.x == first + sheet.captions[0].size[0]
+    assert 'direction="rtl">قطة سوداء</text>' in svg(sheet)
+    latin = lay_out([exhibit(["a", "cat"], [FLAT, FLAT], title="a cat")], Style())
+    assert not any(text.rtl for text in latin.texts) and "direction" not in svg(latin)
+
+
+def test_pieces_of_words_stand_without_spaces() -> None:
+    words = ["红色的", "圆形", " dog"] * 20
+    chinese = exhibit(words, [FLAT] * 60, title="".join(words), between="")
+    sheet = lay_out([chinese], Style())
+    lines = [text.text for text in sheet.texts if text.size == sheet_module.TITLE]
+    assert "".join(lines) == "".join(words) and len(lines) > 1  # a text without spaces is broken between two signs
+    assert all(letters.length(line, sheet_module.TITLE) <= sheet.width for line in lines)
+    assert "dog" in [text.text for text in sheet.texts]
+    moving = animation._Scene(sheet.captions[0])
+    assert [word for line in moving.lines for word in line] == words
+    assert moving.at(1).size == moving.at(60).size
 
 
 def test_fontconfig_is_asked_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ from torch import Tensor, nn
 import show_attend_tell.training.state as state_module
 import show_attend_tell.training.trainer as trainer_module
 import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, look_by_name

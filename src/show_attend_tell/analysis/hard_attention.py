@@ -383,7 +383,7 @@ def examine(
         raise SatError(f"{captioner.name} has no attention to examine: give a model with soft or hard attention")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
-    examples = list(dataset.split(split))
+    examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split))
     if len(examples) < 2:
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:

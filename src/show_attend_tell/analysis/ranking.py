@@ -251,7 +251,7 @@ def rank(
 
     Raises `SatError` for fewer than two photos and as `read_experts`.
     """
-    examples = dataset.split(split)
+    examples = dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split)
     among = examples[:photos]
     if len(among) < 2:
         raise SatError(f"{len(among)} of the photos of the split {split!r} to rank among: give 2 or more")

@@ -14,10 +14,11 @@ from tqdm import tqdm
 
 from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.data.tokenisers import Tokens, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, shown, some
 from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
+from show_attend_tell.scoring.metrics import words_of
 from show_attend_tell.show.page import data_uri, document, packed
 
 SIDE = 224  # pixels of a photo's longer side
@@ -64,9 +65,8 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
         image, size = _photo(file)
         if image is None:
             missing.append(name)
-        known = {word for text in references for word in tokenise(text)} | FUNCTION_WORDS
         captions = [
-            _caption(where, entry, known, {"model": model["name"], "beam": model["beam"], "look": model["look"]})
+            _caption(where, entry, references, first.tokens, {"model": model["name"], **model["settings"]})
             for (where, entry), model in zip(found, models, strict=True)
         ]
         photos.append({"name": name, "image": image, "size": size, "references": references, "captions": captions})
@@ -106,6 +106,8 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
             "model": str(found.get("model")),
             "beam": found.get("beam"),
             "look": found.get("look"),
+            "settings": {key: found.get(key) for key in ("beam", "look")}
+            | ({"tokeniser": str(found["tokeniser"])} if "tokeniser" in found else {}),
             "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
             | {key: found.get(key) for key in ("meteor_missing", "spice_missing")},
         }
@@ -124,18 +126,21 @@ def _photo(file: str | None) -> tuple[str | None, list[int] | None]:
     return data_uri(photo, SIDE, most=BYTES), list(photo.size)
 
 
-def _caption(where: str, entry: Mapping[str, Any], known: set[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the report keeps of a caption; ``known`` are the words that people said of the photo, and function words."""
-    words = entry["caption"].split()
+def _caption(
+    where: str, entry: Mapping[str, Any], references: Sequence[str], tokens: Tokens, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the report keeps of a caption; ``references`` are what people said of the photo."""
+    tokeniser = settings.get("tokeniser", "")
+    words = _words(where, entry) if tokeniser == "unigram" else entry["caption"].split()
     attention = packed(where, entry.get("attention"), len(words))
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
         raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
     return {
-        "caption": " ".join(words),
+        "caption": joined(words, tokeniser),
         "words": words,
         "settings": dict(settings),
-        "unsupported": [index for index, word in enumerate(words) if not known.issuperset(tokenise(word))],
+        "unsupported": _unsupported(words, references, tokens),
         "complete": entry.get("complete"),
         "log_probability": _rounded(where, entry, "log_probability", 3),
         **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
@@ -151,6 +156,23 @@ def _caption(where: str, entry: Mapping[str, Any], known: set[str], settings: Ma
             for number, other in enumerate(others)
         ],
     }
+
+
+def _words(where: str, entry: Mapping[str, Any]) -> list[str]:
+    """The pieces of words of an entry; raises `SatError`, saying ``where``, for anything but a list of texts."""
+    words = entry.get("words")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise SatError(f"{where}: 'words' must be a list of texts, and is {shown(words)}")
+    return words
+
+
+def _unsupported(words: Sequence[str], references: Sequence[str], tokens: Tokens) -> list[int]:
+    """The numbers of the words that no reference has and that are not function words; where characters are compared,
+    of the pieces that are in no reference."""
+    if tokens == "characters":
+        return [number for number, piece in enumerate(words) if not any(piece.strip() in text for text in references)]
+    known = {word for text in references for word in words_of(text, tokens)} | FUNCTION_WORDS
+    return [number for number, word in enumerate(words) if not known.issuperset(words_of(word, tokens))]
 
 
 def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> float | None:

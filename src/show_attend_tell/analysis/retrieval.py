@@ -22,8 +22,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.tokenisers import Tokens
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring.metrics import Tokens, bleu, check_scorers
+from show_attend_tell.scoring.metrics import bleu, check_scorers
 from show_attend_tell.scoring.run import score_split
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import MeanAnnotations, cached

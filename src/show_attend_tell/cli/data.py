@@ -60,7 +60,7 @@ def data(
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.presets.own import english_words, fitted
+    from show_attend_tell.training.presets.own import cut, english_words, fitted
     from show_attend_tell.training.run import duration
 
     check_targets(json_file, read=[data])
@@ -72,17 +72,24 @@ def data(
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
     default = not was_given("geometry")
     start, network = own_start(dataset, config, encoder, say=plan.append, default_geometry=default, **kind)
+    dataset, line = cut(dataset, config, start)
+    plan.append(line)
     if dataset.own:
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
     train = [words for example in dataset.split("train") for words in example.captions]
     size = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
-    vocabulary = start.vocabulary.extended(train, **size) if start is not None else Vocabulary.build(train, **size)
+    vocabulary = (
+        start.vocabulary.extended(train, **size)
+        if start is not None
+        else Vocabulary.build(train, **size, tokeniser=dataset.tokeniser)
+    )
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
     alone = without_captions(dataset)
 
     say(f"{data}: {', '.join(dataset.report.sources)}")
-    for line in (*dataset.report.lines(), *in_words(found)):
+    tokens = "words" if dataset.tokeniser.between else "pieces of words"
+    for line in (*dataset.report.lines(), *in_words(found, tokens)):
         say(line)
     if alone:
         say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
@@ -113,6 +120,7 @@ def data(
                 "without_captions": [str(photo) for photo in alone],
                 "opened": opened,
                 "unreadable": problems,
+                "tokeniser": dataset.tokeniser.name,
                 "plan": plan,
                 "estimate": dataclasses.asdict(takes),
                 "next": command,
@@ -125,19 +133,19 @@ def data(
     say(f"Next: {command}")
 
 
-def in_words(found: Any) -> list[str]:
-    """What captions are like, as lines."""
+def in_words(found: Any, tokens: str = "words") -> list[str]:
+    """What captions are like, as lines; ``tokens`` is what they consist of."""
     from show_attend_tell.data import inspection
 
     shortest, low, middle, high, longest = found.lengths
     lines = [
-        f"captions: {shortest} to {longest} words, half of them {low} to {high}, the middle one {middle}",
-        f"vocabulary: {found.words:,} different words in train, {found.once:,} of them once; {found.learnt:,} are "
+        f"captions: {shortest} to {longest} {tokens}, half of them {low} to {high}, the middle one {middle}",
+        f"vocabulary: {found.words:,} different {tokens} in train, {found.once:,} of them once; {found.learnt:,} are "
         "learnt",
     ]
     if found.coverage is not None:
         unknown = f"; not: {some(found.not_covered)}" if found.not_covered else ""
-        lines.append(f"coverage: {100 * found.coverage:.1f} % of the words of val captions are learnt{unknown}")
+        lines.append(f"coverage: {100 * found.coverage:.1f} % of the {tokens} of val captions are learnt{unknown}")
     language = f"{100 * found.english:.0f} % of the words are English words that flickr8k-soft knows"
     if found.script == "Latin":
         verdict = "English" if found.is_english else "not English"

@@ -42,10 +42,10 @@ Examples:
 
 tokens_option = click.option(
     "--tokens",
-    type=click.Choice(["split", "ptb"]),
-    default="split",
-    show_default=True,
-    help="Tokens that are compared: split (those of the split file) or ptb (PTB tokens of the raw captions).",
+    type=click.Choice(["split", "ptb", "unicode", "characters"]),
+    help="Tokens that are compared: split (those of the split file), ptb (PTB tokens of the raw captions), unicode "
+    "(words by the rules of Unicode) or characters (for scripts without spaces). Default: split, or those of a model "
+    "for another language.",
 )
 
 
@@ -127,7 +127,7 @@ def evaluate(
         return
     click.echo(
         f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, look by "
-        f"{result['look']}, {result['tokens']} tokens"
+        f"{result['look']}, {compared_by(result)}"
     )
     tell_scores(result)
 
@@ -152,6 +152,7 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
+    tokens = tokens or "split"
     wanted = read_references(references, split=split, tokens=tokens)
     captions = read_captions(hypotheses, wanted, tokens=tokens)
     entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
@@ -164,8 +165,14 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     if write_scores(json_file, result):
         return
     where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
-    click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {tokens} tokens")
+    click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {compared_by(result)}")
     tell_scores(result)
+
+
+def compared_by(result: dict[str, Any]) -> str:
+    """What the scores of an evaluation compare, in words, with the model's tokeniser if it is not the English one."""
+    by = f", tokeniser {result['tokeniser']}" if "tokeniser" in result else ""
+    return ("scores count characters" if result["tokens"] == "characters" else f"{result['tokens']} tokens") + by
 
 
 def tell_scores(result: dict[str, Any]) -> None:

@@ -146,7 +146,7 @@ def train(
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
     from show_attend_tell.training.distributed import ranks
-    from show_attend_tell.training.presets.own import START, fitted
+    from show_attend_tell.training.presets.own import START, cut, fitted
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
@@ -174,6 +174,8 @@ def train(
         else:
             start_from = None if start_from == "none" else start_from
             start, network = start_and_encoder(start_from, encoder, default_geometry="geometry" in default, **kind)
+        dataset, line = cut(dataset, config, start)
+        plan.append(line)
         if fits:
             names = {change.partition("=")[0] for change in changes}
             config, lines = fitted(dataset, config, given=names, started=start is not None)

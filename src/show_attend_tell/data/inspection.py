@@ -10,6 +10,8 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.tokenisers import ENGLISH as ENGLISH_TOKENISER
+from show_attend_tell.data.tokenisers import UNICODE, Tokeniser, Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
@@ -17,6 +19,8 @@ FOREIGN = 0.25  # share of known English words below which a caption among Engli
 AMONG_OTHERS = 0.75  # share from which a caption among others is English
 FEWEST_WORDS = 4  # of a caption whose language is judged
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are written together
+SPACELESS = {"East Asian", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # scripts without spaces between words
+PARTED = 3.0, 4.0  # least words a caption, and most letters a word, by which captions of these scripts have spaces
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,41 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
         very_long=tuple(very_long),
         other_language=tuple(other),
     )
+
+
+def choose_tokeniser(
+    dataset: Dataset, *, english: Collection[str], minimum_count: int, size: int
+) -> tuple[Tokeniser, str]:
+    """The tokeniser for the captions of a data set, and why it is this one.
+
+    ``english`` are common English words. A tokeniser for a script without spaces learns at most ``size`` - 2 pieces
+    from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
+    """
+    if not dataset.own:
+        return ENGLISH_TOKENISER, f"English, since {dataset.name} is one of the paper's data sets"
+    main, share = main_script(dataset), english_share(dataset, english)
+    if share >= ENGLISH:
+        return ENGLISH_TOKENISER, "English, as in the paper's data sets"
+    if main not in SPACELESS:
+        return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main or 'no'} script)"
+    if not lacks_spaces(dataset):
+        return UNICODE, f"words at their spaces; {main} script is usually written without, but these captions have them"
+    raws = (raw for example in dataset.split("train") for raw in example.raw)
+    learnt = Unigram.fit(raws, minimum_count=minimum_count, size=size - 2)
+    return learnt, (
+        f"{len(learnt.scores):,} pieces of words learnt from the training captions, since {main} script has no spaces "
+        "between words; scores count characters"
+    )
+
+
+def lacks_spaces(dataset: Dataset) -> bool:
+    """Whether the captions are in a script without spaces between words, and have none, or few."""
+    if main_script(dataset) not in SPACELESS:
+        return False
+    read = list(captions(dataset.examples))
+    words = sum(map(len, read))
+    letters = sum(len(word) for caption in read for word in caption)
+    return words < PARTED[0] * len(read) or letters > PARTED[1] * words
 
 
 def english_share(dataset: Dataset, english: Collection[str]) -> float:

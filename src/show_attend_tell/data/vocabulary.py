@@ -1,4 +1,4 @@
-"""Words and their numbers: how a caption is cut into words, and how words become ids.
+"""Words and their numbers, and the tokeniser that cuts captions into these words.
 
 Id 0 is the end of a caption and id 1 an unknown word, as in the authors' program; every other id is one word
 of the training captions, the most frequent first. There is no start id: a caption begins from a zero
@@ -10,30 +10,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from show_attend_tell.data.tokenisers import ENGLISH, Tokeniser, Unigram, named
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 
 END_TEXT = "<end>"
 UNKNOWN_TEXT = "<unk>"
-
-# What the split files' own tokens show: a hyphen parts two words, these marks vanish, all other signs stay.
-# Typographic dashes and quotes do not occur there; they are treated as their plain forms.
-_DASHES = "-–—"
-_MARKS = ".,;!?'\"‘’“”…"
-_PUNCTUATION = str.maketrans(_DASHES, " " * len(_DASHES), _MARKS)
-
-
-def tokenise(text: str) -> list[str]:
-    """Cut a raw caption into lower-case words without punctuation.
-
-    Reproduces the `tokens` of Karpathy's Flickr8k split file from its `raw` for all 40,000 captions (100 %),
-    so captions read from raw text and captions read from that file are in the same words.
-
-    >>> tokenise("A dark-haired man's dog jumps .")
-    ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
-    """
-    return text.lower().translate(_PUNCTUATION).split()
+LARGEST = 64_000_000  # bytes of a vocabulary's file, about those of a million words
 
 
 class Vocabulary:
@@ -45,8 +30,9 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
 
-    def __init__(self, words: Iterable[str]) -> None:
-        """Make the vocabulary of `words`, in the order of their ids, which start at 2."""
+    def __init__(self, words: Iterable[str], tokeniser: Tokeniser = ENGLISH) -> None:
+        """Make the vocabulary of `words` of a tokeniser, in the order of their ids, which start at 2."""
+        self.tokeniser = tokeniser
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
         # The two special texts are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
@@ -55,34 +41,46 @@ class Vocabulary:
             raise SatError(f"the vocabulary holds the word {twice!r} twice; build it again")
 
     @classmethod
-    def build(cls, captions: Iterable[Sequence[str]], *, minimum_count: int = 1, size: int = 10_000) -> "Vocabulary":
+    def build(
+        cls,
+        captions: Iterable[Sequence[str]],
+        *,
+        minimum_count: int = 1,
+        size: int = 10_000,
+        tokeniser: Tokeniser = ENGLISH,
+    ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
         `captions` are lists of words, of the training split only (the caller sees to that); words met fewer
         than `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special
-        ones counted).
+        ones counted). The vocabulary of a `Unigram` has all of its pieces instead.
         Raises SatError for a `size` below 3, a `minimum_count` below 1, or when no word is left.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
+        if isinstance(tokeniser, Unigram):
+            often = [piece for piece in _frequent(captions, 1) if piece in tokeniser.scores]
+            return cls(dict.fromkeys([*often, *tokeniser.scores]), tokeniser)
         frequent = _frequent(captions, minimum_count)
         if not frequent:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
                 "lower minimum_count or give more captions"
             )
-        return cls(frequent[: size - 2])
+        return cls(frequent[: size - 2], tokeniser)
 
     def extended(
         self, captions: Iterable[Sequence[str]], *, minimum_count: int = 1, size: int = 10_000
     ) -> "Vocabulary":
         """This vocabulary, and behind its words the frequent words of training captions that it lacks.
 
-        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. Raises SatError
-        for a `minimum_count` below 1.
+        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. A `Unigram`
+        learns no more pieces. Raises SatError for a `minimum_count` below 1.
         """
+        if isinstance(self.tokeniser, Unigram):
+            return self
         new = [word for word in _frequent(captions, minimum_count) if word not in self]
-        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]))
+        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokeniser)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -102,6 +100,10 @@ class Vocabulary:
             words.append(self._words[i])
         return words
 
+    def text(self, ids: Iterable[int]) -> str:
+        """The text of ids, up to the first END if there is one."""
+        return self.tokeniser.text(self.decode(ids))
+
     def __len__(self) -> int:
         return len(self._words)
 
@@ -109,7 +111,7 @@ class Vocabulary:
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._words == other._words
+        return isinstance(other, Vocabulary) and self._words == other._words and self.tokeniser == other.tokeniser
 
     def __hash__(self) -> int:
         return hash(self._words)
@@ -122,30 +124,51 @@ class Vocabulary:
         """All K words in the order of their ids, `<end>` and `<unk>` first."""
         return self._words
 
-    def to_list(self) -> list[str]:
-        """Give all K words in the order of their ids, as `from_list` takes them."""
-        return list(self._words)
+    def to_json(self) -> Any:
+        """What `from_json` takes: all K words in the order of their ids, and any tokeniser but the English one.
+
+        It is a list of words, or an object with ``tokeniser``, ``words`` and, for a `Unigram`, the words' ``scores``.
+        """
+        words = list(self._words)
+        if self.tokeniser == ENGLISH:
+            return words
+        scores = {}
+        if isinstance(self.tokeniser, Unigram):
+            scores = {"scores": [self.tokeniser.scores[piece] for piece in words[2:]]}
+        return {"tokeniser": self.tokeniser.name, "words": words, **scores}
 
     @classmethod
-    def from_list(cls, words: object) -> "Vocabulary":
-        """Make the vocabulary that `to_list` described; raises SatError when the list is not such a one."""
+    def from_json(cls, content: object) -> "Vocabulary":
+        """Make the vocabulary that `to_json` described; raises SatError when it does not describe one."""
+        tokeniser: object = ENGLISH.name
+        words, scores = content, None
+        if isinstance(content, dict):
+            tokeniser, words, scores = map(content.get, ("tokeniser", "words", "scores"))
         if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
             raise SatError("a vocabulary is a list of words, and this is not one")
         if words[:2] != [END_TEXT, UNKNOWN_TEXT]:
             raise SatError(f"a vocabulary starts with {END_TEXT!r}, {UNKNOWN_TEXT!r}; this one with {words[:2]!r}")
-        return cls(words[2:])
+        if scores is None:
+            return cls(words[2:], named(tokeniser))
+        if not isinstance(scores, list) or len(scores) != len(words) - 2 or {*map(type, scores)} - {int, float}:
+            raise SatError("'scores' must be a list of one number for each word")
+        return cls(words[2:], named(tokeniser, dict(zip(words[2:], map(float, scores), strict=True))))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the words to `path` as a JSON list, whole or not at all."""
-        text = json.dumps(self.to_list(), ensure_ascii=False, indent=0)
+        """Write the words to `path` as JSON (`to_json`), whole or not at all."""
+        text = json.dumps(self.to_json(), ensure_ascii=False, indent=0)
         replace(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Read a vocabulary that `save` wrote; raises SatError when the file is missing or damaged."""
+        """Read a vocabulary that `save` wrote; raises SatError when the file is missing, damaged or far too large."""
         try:
-            return cls.from_list(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
+            with open(path, "rb") as file:
+                content = file.read(LARGEST + 1)
+            if len(content) > LARGEST:
+                raise SatError(f"it has more than {LARGEST:,} bytes")
+            return cls.from_json(json.loads(content.decode("utf-8")))
+        except (OSError, ValueError, OverflowError, RecursionError) as error:
             raise SatError(f"cannot read the vocabulary {path}: {error}") from error
         except SatError as error:
             raise SatError(f"the vocabulary {path} is damaged: {error}") from error

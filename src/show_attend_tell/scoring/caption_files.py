@@ -24,10 +24,20 @@ from pathlib import Path
 from typing import get_args
 
 from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
-from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.data.tokenisers import Tokens, in_form
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, list_of_objects, read_json, read_object, read_text, shown, some, text_of
-from show_attend_tell.scoring.metrics import Tokens
+from show_attend_tell.files import (
+    brief,
+    count,
+    list_of_objects,
+    read_json,
+    read_object,
+    read_text,
+    shown,
+    some,
+    text_of,
+)
+from show_attend_tell.scoring.metrics import words_of
 
 
 @dataclass(frozen=True)
@@ -56,8 +66,9 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
     With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
-    way (`vocabulary.tokenise`). With "ptb" they are raw. Raises `SatError` for a file of an unknown form, a damaged
-    file, one without references, an unknown split, and files of lines of different lengths.
+    way (`tokenisers.tokenise`). With "ptb" they are raw, and otherwise in the form of `tokenisers.in_form`. Raises
+    `SatError` for a file of an unknown form, a damaged file, one without references, an unknown split, and files of
+    lines of different lengths.
     """
     if not files:
         raise SatError("there are no references: name a file")
@@ -71,7 +82,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
                     "same photos in the same order"
                 )
         for number, row in enumerate(zip(*columns, strict=True), start=1):
-            texts[str(number)] = [_in_form(text, tokens) for text in row if text.strip()]
+            texts[str(number)] = [in_form(text, tokens) for text in row if text.strip()]
         return References(files[0].stem, files[0], texts)
     if len(files) > 1:
         raise SatError(f"{files[1]} comes after {files[0]}: give one JSON file, or several files of lines")
@@ -91,7 +102,8 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     for photo in chosen:
         spoken = [caption for caption in photo.captions if caption[0]][: REFERENCES if papers else None]
         if spoken:
-            texts.setdefault(photo.name, [raw if tokens == "ptb" else " ".join(words) for words, raw in spoken])
+            forms = [" ".join(words) if tokens == "split" else in_form(raw, tokens) for words, raw in spoken]
+            texts.setdefault(photo.name, forms)
     if not texts:
         raise SatError(f"{file} lists {count(len(chosen), 'photo')} and no reference of any")
     return References(
@@ -100,14 +112,20 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
         texts,
         numbers={str(photo.number): photo.name for photo in chosen if photo.number is not None},
         split=known,
-        training=[words for photo in listed if photo.split == "train" for words, _ in photo.captions] or None,
+        training=[
+            words if tokens in ("split", "ptb") else tuple(words_of(raw, tokens))
+            for photo in listed
+            if photo.split == "train"
+            for words, raw in photo.captions
+        ]
+        or None,
     )
 
 
 def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in their order in the file.
 
-    With the tokens "split" captions are put into the split file's form (`vocabulary.tokenise`), which does not change
+    With the tokens "split" captions are put into the split file's form (`tokenisers.tokenise`), which does not change
     captions that have it already. Raises `SatError`, naming the first offender, for a file of an unknown form, an empty
     or damaged file, a photo that has no references or two captions, and a number of lines that is not that of photos.
     """
@@ -142,7 +160,7 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
             raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
         if name in captions:
             raise SatError(f"{where}: the photo {photo!r} has a caption already; keep one")
-        captions[name] = _in_form(caption, tokens)
+        captions[name] = in_form(caption, tokens)
     if missing := [photo for photo in references.texts if photo not in captions]:
         raise SatError(
             f"{file} has no caption of {count(len(missing), 'photo')} with references in {references.source}: "
@@ -157,9 +175,10 @@ def read_evaluation(file: Path) -> Evaluation:
     Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
     """
     content = read_object(file, "results")
-    tokens = text_of(content, "tokens", str(file))
-    if tokens not in get_args(Tokens):
-        raise SatError(f"{file}: 'tokens' must be 'split' or 'ptb', and is {tokens!r}")
+    named = text_of(content, "tokens", str(file))
+    tokens: Tokens | None = next((tokens for tokens in get_args(Tokens) if tokens == named), None)
+    if tokens is None:
+        raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {brief(named)}")
     captions: dict[str, str] = {}
     references: dict[str, list[str]] = {}
     for index, entry in enumerate(list_of_objects(content, "results", str(file))):
@@ -172,7 +191,7 @@ def read_evaluation(file: Path) -> Evaluation:
         captions[photo], references[photo] = text_of(entry, "caption", where), texts
     if not captions:
         raise SatError(f"{file} holds no captions")
-    return Evaluation(file, "ptb" if tokens == "ptb" else "split", captions, references)
+    return Evaluation(file, tokens, captions, references)
 
 
 def _lines(file: Path) -> list[str]:
@@ -180,7 +199,3 @@ def _lines(file: Path) -> list[str]:
     if not text.strip():
         raise SatError(f"{file} is empty")
     return text.removesuffix("\n").split("\n")  # also the empty ones at its end: captions without a word
-
-
-def _in_form(text: str, tokens: Tokens) -> str:
-    return text.strip() if tokens == "ptb" else " ".join(tokenise(text))

@@ -1,10 +1,14 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-To score is to compute metrics of captions against references. There are two conventions for the words compared:
+To score is to compute metrics of captions against references. There are four conventions for what is compared:
 
 - `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
   joined by spaces, and are given to the scorers as they are;
-- `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption.
+- `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption;
+- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenisers.unicode_words`);
+- `"characters"`: the characters, for scripts without spaces between words (`tokenisers.characters`).
+
+METEOR and SPICE know English only, so the last two do without them.
 
 Scores of different conventions must not be compared: they differ by several points.
 
@@ -16,21 +20,20 @@ N captions, one of each photo · R weightings of the photos.
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.data.vocabulary import tokenise
+from show_attend_tell.data.tokenisers import Tokens, compared, in_form, tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.java import JavaError, scorer_module
 
 Array = NDArray[np.float64]
-Tokens = Literal["split", "ptb"]
 
 # pycocoevalcap's guards against a division by zero, kept so that the figures agree to the last digit.
 _TINY = 1e-15
@@ -171,7 +174,8 @@ def score(
 
     `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
     the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenised first, which
-    needs Java. `show` shows the progress of METEOR, which takes longest.
+    needs Java. With "characters" each character counts as a word. `show` shows the progress of METEOR, which takes
+    longest.
 
     `Scores.corpus` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
     factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
@@ -187,14 +191,14 @@ def score(
     """
     _check_names(captions, references)
     if tokens not in get_args(Tokens):
-        raise SatError(f"unknown tokens {tokens!r} to score by; there are 'split' and 'ptb'")
+        raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
     scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
     # the nothing between two spaces as a word.
     photos = list(captions)
-    candidates = [" ".join(captions[photo].split()) for photo in photos]
-    choices = [[" ".join(text.split()) for text in references[photo]] for photo in photos]
+    candidates = [" ".join(compared(captions[photo], tokens)) for photo in photos]
+    choices = [[" ".join(compared(text, tokens)) for text in references[photo]] for photo in photos]
     if tokens == "ptb":
         texts = [*candidates, *(text for texts in choices for text in texts)]
         words = iter(java_metrics.ptb_tokenise(texts))
@@ -224,13 +228,18 @@ def score(
         "cider": 100 * np.array(each_cider),
     }
     meteor_statistics = each_spice = None
+    english = tokens in ("split", "ptb")
     try:
+        if not english:
+            raise JavaError("it knows English only")
         meteor, each_meteor, meteor_statistics = java_metrics.meteor(candidates, choices, show=show)
         corpus["meteor"], each["meteor"] = 100 * meteor, 100 * np.array(each_meteor)
     except JavaError as problem:
         corpus |= {"meteor": None, "meteor_missing": str(problem)}
     corpus |= {"rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider)}
     try:
+        if not english:
+            raise JavaError("it knows English only")
         each_spice = np.array(java_metrics.spice(candidates, choices))
         corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
     except JavaError as problem:
@@ -252,14 +261,15 @@ def score_entries(
     *,
     tokens: Tokens = "split",
     training: Iterable[Sequence[str]] | None = None,
+    cut: Callable[[str], Sequence[str]] | None = None,
     show: bool = False,
 ) -> dict[str, Any]:
     """Score captions and keep with the scores all that made them, as `sat evaluate` and `sat score` write it.
 
     `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
-    `score`'s, `training` is `variety`'s. Returns the figures of `Scores.corpus`, `variety` and `results`: the
-    entries, each with its `references` and its own scores, from which anyone can score them again. Raises as `score`,
-    and for a photo that has two captions.
+    `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens by default). Returns the
+    figures of `Scores.corpus`, `variety` and `results`: the entries, each with its `references` and its own scores,
+    from which anyone can score them again. Raises as `score`, and for a photo that has two captions.
     """
     captions: dict[str, str] = {}
     for entry in entries:
@@ -269,7 +279,7 @@ def score_entries(
     scores = score(captions, references, tokens=tokens, show=show)
     return {
         **scores.corpus,
-        "variety": variety(captions, training),
+        "variety": variety(captions, training, cut=cut or (lambda text: words_of(text, tokens))),
         "results": [
             {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
             for entry in entries
@@ -277,12 +287,22 @@ def score_entries(
     }
 
 
+def words_of(text: str, tokens: Tokens) -> list[str]:
+    """What `variety` counts as the words of a text that is scored by such tokens."""
+    return tokenise(text) if tokens == "ptb" else compared(in_form(text, tokens), tokens)
+
+
 def check_scorers() -> None:
     """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
     scorer_module("bleu.bleu")
 
 
-def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | None) -> dict[str, float]:
+def variety(
+    captions: Mapping[str, str],
+    training: Iterable[Sequence[str]] | None,
+    *,
+    cut: Callable[[str], Sequence[str]] = tokenise,
+) -> dict[str, float]:
     """How varied captions are, and whether they are whole: no score of a single caption shows it.
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
@@ -290,12 +310,12 @@ def variety(captions: Mapping[str, str], training: Iterable[Sequence[str]] | Non
     in a row twice: `repeats`) and, when the `training` captions are given as lists of words,
     `not_in_training` (the share that is not the copy of one) and `broken_off` (the share whose last word occurs there
     a hundred times or more and ends a caption less than once in a hundred of these: "a man on a"; BLEU rewards leaving
-    the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. Words are the split file's, also of raw
-    captions. Raises SatError without captions.
+    the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. `cut` gives
+    the words of a caption. Raises SatError without captions.
     """
     if not captions:
         raise SatError("there are no captions to describe")
-    spoken = [tuple(tokenise(text)) for text in captions.values()]
+    spoken = [tuple(cut(text)) for text in captions.values()]
     share = 100 / len(spoken)
     result: dict[str, float] = {
         "words_used": len({word for caption in spoken for word in caption}),

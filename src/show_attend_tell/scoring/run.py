@@ -9,9 +9,10 @@ from tqdm import tqdm
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenisers import ENGLISH, Tokens, in_form
 from show_attend_tell.model.attention import LookName
 from show_attend_tell.model.search import photos_together
-from show_attend_tell.scoring.metrics import Tokens, check_scorers, score_entries
+from show_attend_tell.scoring.metrics import check_scorers, score_entries
 from show_attend_tell.vision.sources import cached
 
 # of a caption in an evaluation without attention
@@ -28,7 +29,7 @@ def evaluate(
     look: LookName | None = None,
     length_normalisation: float | None = None,
     reranker_weight: float | None = None,
-    tokens: Tokens = "split",
+    tokens: Tokens | None = None,
     attention: bool = False,
     seed: int = 0,
     show: bool = True,
@@ -40,10 +41,11 @@ def evaluate(
     scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
 
     ``tokens`` names the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB
-    tokenisation of the raw captions. Sampled places are drawn by ``seed`` and the photo's name. Raises `SatError` for
-    an unknown split.
+    tokenisation of the raw captions; None for the one of the model's tokeniser. Sampled places are drawn by ``seed``
+    and the photo's name. Raises `SatError` for an unknown split.
     """
     check_scorers()
+    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
     examples = dataset.split(split)
     decoding = captioner.checkpoint.decoding.but(
         beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
@@ -71,6 +73,7 @@ def evaluate(
     return {
         **score_split(dataset, split, entries, tokens=tokens, show=show),
         "model": captioner.name,
+        **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),
         "beam": decoding.beam,
         "look": decoding.look,
         "length_normalisation": decoding.length_normalisation,
@@ -85,22 +88,27 @@ def score_split(
     split: str,
     entries: Sequence[Mapping[str, Any]],
     *,
-    tokens: Tokens = "split",
+    tokens: Tokens | None = None,
     show: bool = True,
 ) -> dict[str, Any]:
     """Score captions of a whole split, however they were made; returns what `metrics.score_entries` does.
 
-    ``entries`` have a ``photo`` and its ``caption``, and may have more. Raises `SatError` when they are not one for
+    ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
+    set's tokeniser. Raises `SatError` when they are not one for
     each photo of the split.
     """
     examples = dataset.split(split)
-    if tokens == "ptb":
+    tokeniser = dataset.tokeniser
+    tokens = tokens or tokeniser.tokens
+    if tokens == tokeniser.tokens:
+        references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
+    elif tokens == "ptb":
         references = {example.name: list(example.raw) for example in examples}
     else:
-        references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+        references = {example.name: [in_form(raw, tokens) for raw in example.raw] for example in examples}
     training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
     return {
-        **score_entries(entries, references, tokens=tokens, training=training or None, show=show),
+        **score_entries(entries, references, tokens=tokens, training=training or None, cut=tokeniser.words, show=show),
         "data": dataset.name,
         "split": split,
     }

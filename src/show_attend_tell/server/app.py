@@ -17,7 +17,6 @@ from starlette.staticfiles import StaticFiles
 
 from show_attend_tell import __version__
 from show_attend_tell.captioner import Caption, Captioner
-from show_attend_tell.data.vocabulary import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
@@ -156,7 +155,7 @@ def api(service: Service, token: str | None) -> APIRouter:
         async with service.visit(request, schema.ScoreFields) as visit:
             asked = visit.asked
             model = service.named([asked.model] if asked.model is not None else [])[0]
-            words = [tokenise(caption) for caption in asked.captions]
+            words = [model.checkpoint.vocabulary.tokeniser.words(caption) for caption in asked.captions]
             if [] in words:
                 raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
             photos, found = await service.answers(visit, [model], look=asked.look, captions=asked.captions)

@@ -24,7 +24,7 @@ def true_or_false(value: Any) -> Any:
 
 
 Names = Annotated[list[str], Field(min_length=1, max_length=8)]
-A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `vocabulary.tokenise` leaves something
+A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `tokenisers.tokenise` leaves something
 Text = Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_CAPTIONS)]
 LookField = Annotated[

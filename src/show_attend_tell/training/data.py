@@ -62,6 +62,7 @@ def prepare(
         (caption for example in train for caption in example.captions),
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
+        tokeniser=dataset.tokeniser,
     )
     source: Callable[[str, Sequence[str]], Annotations]  # of a view and splits
     tuned: nn.Module | None = None

@@ -16,6 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacan
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.progress import Progress
+from show_attend_tell.data.tokenisers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, replace, some, times
@@ -94,6 +95,7 @@ def train(
         raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
+        dataset = dataset.cut(start_from.vocabulary.tokeniser)
     for line in (*dataset.report.lines(), *plan):
         say(line)
 
@@ -123,7 +125,12 @@ def train(
             trainer=trainer,
             encoder=encoder,
             tuned={*data.tuned_names, *(start_from.tuned_encoder or () if start_from is not None else ())},
-            notes={"data": dataset.name, **(notes or {}), "seed": config.seed},
+            notes={
+                "data": dataset.name,
+                **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),
+                **(notes or {}),
+                "seed": config.seed,
+            },
             bits=bits,
             board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
             if tensorboard and first

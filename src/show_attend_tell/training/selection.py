@@ -107,9 +107,12 @@ def validation_scores(decoder: Decoder, data: TrainingData, **how: Any) -> list[
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
 
-    Where data sets were joined, each score is the mean of their scores.
+    They count what the tokeniser's `units` are: words, or characters in scripts without spaces. Where data sets were
+    joined, each score is the mean of their scores.
     """
-    references = [references for _, references in data.validation]
+    units = data.vocabulary.tokeniser.units
+    captions = [units(words) for words in captions]
+    references = [[units(words) for words in said] for _, said in data.validation]
     totals = [0.0] * 5
     parts = data.parts or [slice(None)]
     for part in parts:

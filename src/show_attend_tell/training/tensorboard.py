@@ -51,6 +51,7 @@ class TensorBoard:
             exhibit = Exhibit(
                 photo=image,
                 words=self.data.vocabulary.decode(best.words),
+                between=self.data.vocabulary.tokeniser.between,
                 attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
                 gate=None if best.beta is None else best.beta.cpu().numpy(),
                 seen=self.encoder.preprocessing.seen(*image.size),

@@ -342,7 +342,9 @@ class Trainer:
         their captions are (`metrics.variety`); and nats a word of the true captions, if these select the epoch."""
         beam, max_length = self.config.validation_beam, self.config.max_length
         found = validation_captions(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
-        numbered = {name: " ".join(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
-        varied = variety(numbered, [self.data.vocabulary.decode(words) for _, words in self.data.captions])
+        tokeniser = self.data.vocabulary.tokeniser
+        said = {name: tokeniser.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        told = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
+        varied = variety(said, told, cut=tokeniser.words)
         scores = {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
         return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})

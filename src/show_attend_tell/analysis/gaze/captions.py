@@ -86,11 +86,12 @@ def scores_of_controls(
         captions[control] = caption_photos(
             captioner, annotations, examples, lookings, decoding, control=control, alphas=alphas, show=show
         )
-    references = {example.name: [" ".join(words) for words in example.captions] for example in examples}
+    tokeniser = captioner.checkpoint.vocabulary.tokeniser
+    references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
     statistics: dict[str, Statistics] = {}
     for name, hypotheses in captions.items():
         texts = _texts(captioner, examples, hypotheses)
-        statistics[name] = score(texts, references).statistics
+        statistics[name] = score(texts, references, tokens=tokeniser.tokens).statistics
     result: dict[str, Any] = {"photos": len(examples)}
     for name in captions:
         compared = differences([statistics["own"]], [statistics[name]], seed=seed)
@@ -103,8 +104,8 @@ def scores_of_controls(
 
 
 def _texts(captioner: Captioner, examples: Sequence[Example], hypotheses: Sequence[Hypothesis]) -> Mapping[str, str]:
-    decode = captioner.checkpoint.vocabulary.decode
-    return {e.name: " ".join(decode(found.words)) for e, found in zip(examples, hypotheses, strict=True)}
+    text = captioner.checkpoint.vocabulary.text
+    return {e.name: text(found.words) for e, found in zip(examples, hypotheses, strict=True)}
 
 
 def _maps(hypothesis: Hypothesis) -> Tensor:

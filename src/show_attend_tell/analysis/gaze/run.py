@@ -102,6 +102,7 @@ def gaze(
     no ``beta``, and ``beta_missing`` says so. Raises `SatError` for fewer than two photos, and where fewer than two
     captions have two words.
     """
+    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
     check_numbers(dataset, split, photos=photos, encoded=encoded)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
     drawn = random.Random(seed).sample(examples, min(photos, len(examples)))

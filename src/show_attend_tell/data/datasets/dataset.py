@@ -1,11 +1,12 @@
 """What reading a data folder gives: photos with captions in splits, and a report of what was counted and left out."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from show_attend_tell.data.tokenisers import ENGLISH, Tokeniser
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, some
 
@@ -89,7 +90,10 @@ class DataReport:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Photos with captions, in splits; `report` says what was counted and left out while reading."""
+    """Photos with captions, in splits; `report` says what was counted and left out while reading.
+
+    Captions are read in the words of the English tokeniser; `cut` gives those of another.
+    """
 
     name: str
     folder: Path
@@ -97,6 +101,7 @@ class Dataset:
     report: DataReport
     own: bool = True  # not one of the paper's data sets
     parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `join`
+    tokeniser: Tokeniser = ENGLISH  # which has cut the captions into words
 
     def split(self, name: str) -> tuple[Example, ...]:
         """Give the examples of one split in the file's order; raises SatError where there are none."""
@@ -108,6 +113,38 @@ class Dataset:
                 hint = " (it is dealt where there are enough different photos)"
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
+
+    def cut(self, tokeniser: Tokeniser) -> "Dataset":
+        """The same photos and captions in the words of another tokeniser.
+
+        Captions without a word are left out and counted, and so are photos of which no caption remains.
+        """
+        if tokeniser == self.tokeniser:
+            return self
+        examples = []
+        photos, captions = Counter[str](), Counter[str]()
+        empty = 0
+        captionless = list(self.report.captionless_photos)
+        for example in self.examples:
+            spoken = [(tuple(tokeniser.words(raw)), raw) for raw in example.raw]
+            kept = [caption for caption in spoken if caption[0]]
+            empty += len(spoken) - len(kept)
+            if kept:
+                words, raws = zip(*kept, strict=True)
+                examples.append(replace(example, captions=words, raw=raws))
+                photos[example.split] += 1
+                captions[example.split] += len(kept)
+            else:
+                captionless.append(example.name)
+        report = replace(
+            self.report,
+            photos={split: photos[split] for split in self.report.photos},
+            captions={split: captions[split] for split in self.report.captions},
+            empty_captions=self.report.empty_captions + empty,
+            captionless_photos=tuple(captionless),
+        )
+        parts = tuple(replace(part, dataset=part.dataset.cut(tokeniser)) for part in self.parts)
+        return replace(self, examples=tuple(examples), report=report, parts=parts, tokeniser=tokeniser)
 
 
 @dataclass(frozen=True)

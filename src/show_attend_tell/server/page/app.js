@@ -109,7 +109,7 @@
       photo.saves = make("span", { class: "acts", hidden: true },
         act("Save picture", savePicture), act("Save page", savePage), act("Save JSON", saveJSON));
       photo.element = make("article", { class: "result", "aria-label": photo.name },
-        make("header", {}, make("h2", {}, photo.name), photo.saves, make("span", { class: "acts" }, act("Remove", remove))),
+        make("header", {}, make("h2", { dir: "auto" }, photo.name), photo.saves, make("span", { class: "acts" }, act("Remove", remove))),
         photo.state, photo.body);
       photos.unshift(photo);
       results.prepend(photo.element);

@@ -122,6 +122,7 @@
     const maps = unpack(caption.attention);
     const even = maps && 1 / (maps.rows * maps.columns);
     const words = caption.words, gate = caption.gate, places = caption.places;
+    const pieces = (caption.settings && caption.settings.tokeniser) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
     let smoothed = null, white = 0; // made when the first word is looked at
     let pinned = null, current = null, frame = 0;
@@ -142,13 +143,13 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
-        make("span", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
+        make("bdi", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
       );
     });
     const sentence = make(
       "div",
       {
-        class: "sat-words", role: "group", "aria-label": "The caption, word by word; move with the arrow keys",
+        class: pieces ? "sat-words sat-pieces" : "sat-words", role: "group", dir: "auto", "aria-label": "The caption, word by word; move with the arrow keys",
         onpointerleave: () => show(pinned), onkeydown: travel,
       },
       buttons,
@@ -200,7 +201,7 @@
       const settings = caption.settings || {};
       const kind = settings.sampling ? "Other captions drawn" : settings.several ? "Captions that say something else" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
-        make("span", {}, text || "(no word)"), make("data", { value: score }, number(score)));
+        make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
       return make("details", { class: "sat-more" },
         make("summary", {}, kind, make("small", {}, ` ${found.length}`)),
         make("p", { class: "sat-note" }, "Each with its log p; the chosen one first."),
@@ -218,7 +219,8 @@
     function travel(event) {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
       const at = Math.max(0, buttons.findIndex((button) => button.tabIndex === 0)), last = buttons.length - 1;
-      const to = { ArrowRight: Math.min(at + 1, last), ArrowLeft: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
+      const [on, back] = getComputedStyle(sentence).direction === "rtl" ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
+      const to = { [on]: Math.min(at + 1, last), [back]: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
       if (to !== undefined) buttons[to].focus();
       else if (event.key === "Escape" && current !== null) pin(null);
       else return;
@@ -243,7 +245,7 @@
     }
 
     function reading() {
-      if (current !== null) return [make("b", {}, words[current]), ` ${story(current)}`];
+      if (current !== null) return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`];
       if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
       return [`Point at a word, tap it, or use the arrow keys. α is a place’s share of the looking.${bar}`];
@@ -373,7 +375,7 @@
     for (const group of photos.values()) {
       const found = group.map((caption) => panel(caption, view, cards));
       panels.push(...found);
-      const title = photos.size > 1 && group[0].source && make("h2", {}, group[0].source.split(/[\\/]/).pop());
+      const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
       root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, group.length) },
         title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
     }

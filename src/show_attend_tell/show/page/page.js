@@ -10,6 +10,10 @@
   const main = document.getElementById("sat-main"), make = SatCaptions.make;
   const PORTION = 60; // photos of the index that are drawn at a time
   const BEST = 6, WORDS = 18; // photos in a row of a report, and words in its list of mistakes
+  const COMPARED = {
+    ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
+    characters: "scores count characters",
+  };
   const SCORES = [["cider", "CIDEr"], ["meteor", "METEOR"], ["rouge_l", "ROUGE-L"], ["bleu_4_smoothed", "BLEU-4, smoothed"]];
 
   for (const photo of photos)
@@ -45,7 +49,7 @@
       make("div", { class: "sat-wide" }, make("table", { class: "sat-scores" },
         make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows))),
       make("p", { class: "sat-about" }, [
-        `${count(photos.length, "photo")}, ×100, ${report.tokens === "ptb" ? "PTB tokens of the raw captions" : "the data set’s own tokens"}.`,
+        `${count(photos.length, "photo")}, ×100, ${COMPARED[report.tokens]}.`,
         ...decoded,
         "BLEU is over all captions together. Without its brevity penalty, as the paper gives it, it flatters short captions.",
         ...missing,
@@ -70,14 +74,15 @@
     return make("button", { type: "button", class: "sat-tile", onclick: () => open(photo, list()) },
       make("span", { class: "sat-thumb" }, image ?? "photo not found"),
       photo.captions.map((caption) => make("span", { class: "sat-said" },
-        make("span", { class: "sat-sentence" }, sentence(caption)), make("small", {}, remark(photo, caption)))));
+        make("span", { class: "sat-sentence", dir: "auto" }, sentence(caption)), make("small", {}, remark(photo, caption)))));
   }
 
   /** The words of a caption; in a report, those that no reference has are marked. */
-  function sentence({ words, unsupported = [] }) {
+  function sentence({ words, settings, unsupported = [] }) {
     if (!words.length) return ["(no word)"];
+    const between = settings.tokeniser === "unigram" ? "" : " ";
     return words.flatMap((word, index) =>
-      [index ? " " : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word) : word]);
+      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word) : word]);
   }
 
   /** What stands below a caption: whose it is, and how good. */
@@ -103,13 +108,13 @@
     const step = (label, sign, by) => make("button", { type: "button", "aria-label": label, disabled: !list[at + by],
       onclick: () => { open(list[at + by], list); again(label); } }, sign);
     dialog.replaceChildren(
-      make("header", {}, make("b", {}, photo.name), make("span", {}, `${at + 1} of ${list.length}`),
+      make("header", {}, make("b", { dir: "auto" }, photo.name), make("span", {}, `${at + 1} of ${list.length}`),
         step("Previous photo", "←", -1), step("Next photo", "→", 1),
         make("button", { type: "button", "aria-label": "Close", onclick: () => dialog.close() }, "✕")),
       body);
     if (report) dialog.append(
       make("h3", {}, photo.references.length ? "What people said" : "There are no references."),
-      make("ul", { class: "sat-references" }, photo.references.map((text) => make("li", {}, text))));
+      make("ul", { class: "sat-references" }, photo.references.map((text) => make("li", { dir: "auto" }, text))));
     shown = SatCaptions.mount(body, photo.captions.map((caption) => ({
       ...caption,
       note: SCORES.slice(0, 2).filter(([key]) => caption[key] != null).map(([key, name]) => `${name} ${tell(caption[key])}`).join(" · "),
@@ -168,10 +173,11 @@
 
   /** Whether a caption has the word, or a part of the photo's name begins with it. */
   function matches(photo, words, sought) {
-    return words.some((word) => word.toLowerCase() === sought)
+    return words.some((word) => word.trim().toLowerCase() === sought) || (SPACELESS.test(sought) && words.join("").includes(sought))
       || photo.name.toLowerCase().split(/[\s_.-]+/).some((part) => part.startsWith(sought)) || photo.name.toLowerCase() === sought;
   }
 
+  const SPACELESS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
   const gallery = make("div", { class: "sat-gallery" });
   const found = make("p", { class: "sat-about", role: "status" });
   const end = make("p", { class: "sat-end", "aria-hidden": "true" });
@@ -229,7 +235,7 @@
       score && row(`Worst by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("worst")),
       most.length && make("section", {}, make("h2", { class: "sat-heading" }, "Words most often said that no reference has"),
         make("p", { class: "sat-words-said" }, most.map(([word, times]) =>
-          make("button", { type: "button", onclick: () => seek(word) }, word, make("small", {}, ` ${times}`))))),
+          make("button", { type: "button", onclick: () => seek(word) }, make("bdi", {}, word), make("small", {}, ` ${times}`))))),
     ].filter(Boolean));
   }
 
@@ -248,7 +254,7 @@
     ];
   }
 
-  main.append(make("header", { class: "sat-header" }, make("h1", {}, title), SatCaptions.themeButton()));
+  main.append(make("header", { class: "sat-header" }, make("h1", { dir: "auto" }, title), SatCaptions.themeButton()));
   if (full) {
     SatCaptions.mount(main, photos.flatMap((photo) => photo.captions), { cards });
   } else {

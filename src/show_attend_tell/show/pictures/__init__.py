@@ -18,7 +18,7 @@ from PIL import Image
 from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.animation import save_gif, save_webp
 from show_attend_tell.show.pictures.exhibit import Exhibit
-from show_attend_tell.show.pictures.letters import lacking
+from show_attend_tell.show.pictures.letters import lacking, unshaped
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import drawn
 from show_attend_tell.show.pictures.sheet import lay_out
@@ -61,9 +61,15 @@ def save(file: Path, exhibits: Sequence[Exhibit], style: Style | None = None, *,
 
 
 def _noted(exhibits: Sequence[Exhibit]) -> list[Exhibit]:
-    """The exhibits, each with a note of its letters that no font has; an SVG needs none, since its reader has fonts."""
+    """The exhibits, each with a note of its letters that no font has, or that cannot be joined here.
+
+    An SVG needs none, since its reader has fonts.
+    """
     noted = []
     for exhibit in exhibits:
+        if unshaped(" ".join([exhibit.title, *exhibit.words])):
+            unshaped_note = "letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine"
+            exhibit = dataclasses.replace(exhibit, note=" · ".join(filter(None, [exhibit.note, unshaped_note])))
         if boxes := lacking(" ".join([exhibit.title, *exhibit.words])):
             codes = ", ".join(" ".join(f"U+{ord(sign):04X}" for sign in letter) for letter in boxes[:BOXES])
             more = f" and {len(boxes) - BOXES} more" if len(boxes) > BOXES else ""

@@ -12,9 +12,9 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
-from show_attend_tell.show.pictures.letters import draw_text, length
+from show_attend_tell.show.pictures.letters import draw_text, length, right_to_left
 from show_attend_tell.show.pictures.raster import lit
-from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, wrapped
+from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, in_lines, wrapped
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style
 
 SIDE, SIDE_BESIDE = 400, 340  # of a square photo, alone and beside another caption
@@ -97,7 +97,9 @@ class _Scene:
         words = panels.exhibit.words
         self.panels, self.style = panels, panels.style
         self.width = max(panels.size[0], 280, *(math.ceil(length(word, SENTENCE)) for word in words))
-        self.lines = wrapped(words, " ", SENTENCE, self.width)
+        self.between = panels.exhibit.between
+        self.rtl = right_to_left(self.between.join(words))
+        self.lines = in_lines(words, self.between, SENTENCE, self.width)
         self.note = wrapped(panels.exhibit.note.split(), " ", NOTE, self.width)
         self.height = panels.size[1] + 12 + len(self.lines) * LINE + (1 + len(self.note)) * (NOTE + 9) + SENTENCE - NOTE
 
@@ -110,17 +112,18 @@ class _Scene:
         draw = ImageDraw.Draw(scene)
         y, number = self.panels.size[1] + 12 + SENTENCE, 0
         for line in self.lines:
-            x = 0.0
-            for word in line.split(" "):
+            x = float(self.width) if self.rtl else 0.0
+            for word in line:
+                x -= length(word, SENTENCE) if self.rtl else 0.0
                 draw_text(draw, x, y, word, SENTENCE, style.ink if number <= step else style.faint)
                 if number == step:
                     beta = 1.0 if exhibit.gate is None else float(exhibit.gate[step])
                     draw.rectangle((x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * beta)), fill=MARK)
-                x += length(f"{word} ", SENTENCE)
+                x += -length(self.between, SENTENCE) if self.rtl else length(f"{word}{self.between}", SENTENCE)
                 number += 1
             y += LINE
-        for line in [exhibit.numbers(step) if now else "", *self.note]:
-            draw_text(draw, 0, y, line, NOTE, style.pale_ink)
+        for text in [exhibit.numbers(step) if now else "", *self.note]:
+            draw_text(draw, 0, y, text, NOTE, style.pale_ink)
             y += NOTE + 9
         return scene
 

@@ -37,6 +37,7 @@ class Exhibit:
     seen: Rectangle  # the part of the photo, in its pixels, that the encoder saw
     places: NDArray[Any] | None = None  # (T, 2) row and column of the places that a hard model looked at
     title: str = ""  # over the panels
+    between: str = " "  # what stands between two words
     note: str = ""  # small, under the title: the model, the score
 
     def __post_init__(self) -> None:

@@ -2,8 +2,12 @@
 
 Inter comes with the package: Latin, Greek and Cyrillic letters. A letter that Inter lacks is drawn in a font of this
 machine. A letter that no font has becomes a box, and `lacking` names it, so that the picture can say so.
+
+Scripts from right to left, and letters with marks, are laid out by Raqm, which Pillow has where FriBiDi is installed.
+Without it, `unshaped` says so.
 """
 
+import re
 import shutil
 import subprocess
 import unicodedata
@@ -12,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import ImageDraw, ImageFont
+from PIL import ImageDraw, ImageFont, features
 
 
 class Face(NamedTuple):
@@ -36,22 +40,24 @@ COMMON = tuple(
 )
 ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
 PROBE = 32  # the size of letters that are compared with it
+JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them are joined
+SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
     """Draw a line of text from the left end of its baseline."""
-    for face, part in runs(text):
+    for face, part in visual(text):
         if face is None:
             box = (x + 0.08 * size, y - 0.7 * size, x + _width(face, part, size) - 0.08 * size, y)
             draw.rectangle(box, outline=ink, width=2)
         else:
-            draw.text((x, y), part, ink, font(size, face), anchor="ls")
+            draw.text((x, y), part, ink, font(size, face, is_complex(part)), anchor="ls")
         x += _width(face, part, size)
 
 
 def length(text: str, size: int) -> float:
     """The width of a line of text in pixels."""
-    return sum(_width(face, part, size) for face, part in runs(text))
+    return sum(_width(face, part, size) for face, part in visual(text))
 
 
 def lacking(text: str) -> list[str]:
@@ -59,10 +65,34 @@ def lacking(text: str) -> list[str]:
     return list(dict.fromkeys(letter for face, letter in runs(text) if face is None))
 
 
+def unshaped(text: str) -> bool:
+    """Whether a text has letters that this machine can only draw one by one, from left to right."""
+    return not SHAPES and is_complex(text)
+
+
+def right_to_left(text: str) -> bool:
+    """Whether a text is written from right to left: whether its first letter is of such a script."""
+    return next((strong == "R" for strong in map(_direction, text) if strong), False)
+
+
+def is_complex(text: str) -> bool:
+    """Whether the look of a letter depends on the letters beside it, or the text is written from right to left."""
+    return any(_direction(sign) == "R" or unicodedata.category(sign)[0] == "M" for sign in text)
+
+
 @cache
-def font(size: int, face: Face = INTER) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels; raises `OSError` for one that is not on this machine or not of any size."""
-    layout = ImageFont.Layout.BASIC  # which every build of Pillow has
+def _direction(sign: str) -> str:
+    """R or L for a letter of a script from right to left or from left to right; empty for any other sign."""
+    return {"R": "R", "AL": "R", "L": "L"}.get(unicodedata.bidirectional(sign), "")
+
+
+@cache
+def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
+    """A font at a size in pixels; raises `OSError` for one that is not on this machine or not of any size.
+
+    ``shaped`` lays its letters out as their script demands, where Pillow can (`SHAPES`).
+    """
+    layout = ImageFont.Layout.RAQM if shaped and SHAPES else ImageFont.Layout.BASIC
     return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
 
 
@@ -78,6 +108,30 @@ def runs(text: str) -> list[tuple[Face | None, str]]:
     return found
 
 
+def visual(text: str) -> list[tuple[Face | None, str]]:
+    """The parts of a text (`runs`) in the order in which they stand on a line, from left to right.
+
+    This is Unicode's bidirectional algorithm without brackets and without marks that embed one direction in another.
+    """
+    if not any(_direction(sign) == "R" for sign in text):
+        return runs(text)
+    base = "R" if right_to_left(text) else "L"
+    parts = [part for word in re.split("( )", text) for part in runs(word)]
+    known: list[str] = []  # digits go with the letters before them, and other signs with those on both sides
+    for _, part in parts:
+        before = next(filter(None, reversed(known)), base)
+        known.append(next(filter(None, map(_direction, part)), before if part.isdigit() else ""))
+    groups: list[tuple[str, list[tuple[Face | None, str]]]] = []
+    for number, part in enumerate(parts):
+        before, after = (next(filter(None, side), base) for side in (known[number::-1], known[number:]))
+        direction = before if before == after else base
+        if not groups or groups[-1][0] != direction:
+            groups.append((direction, []))
+        groups[-1][1].append(part)
+    ordered = [parts[::-1] if direction == "R" else parts for direction, parts in groups]
+    return [part for parts in (ordered[::-1] if base == "R" else ordered) for part in parts]
+
+
 def _letters(text: str) -> Iterator[str]:
     """Letters with the marks that stand on them; what is never seen is left out, and any white space is a space."""
     letter = ""
@@ -85,7 +139,7 @@ def _letters(text: str) -> Iterator[str]:
         if "\ufe00" <= sign <= "\ufe0f":  # chooses between two looks of the letter before it
             continue
         kind = unicodedata.category(sign)
-        if letter and kind.startswith("M"):
+        if letter and (kind.startswith("M") or (sign in JOINERS and SHAPES)):
             letter += sign
             continue
         if letter:
@@ -98,10 +152,11 @@ def _letters(text: str) -> Iterator[str]:
 @cache
 def _face(letter: str) -> Face | None:
     """The font to draw a letter in: Inter, then what fontconfig would choose, then the `COMMON` ones."""
-    if all(_has(INTER, sign) for sign in letter):
+    signs = [sign for sign in letter if sign not in JOINERS]
+    if all(_has(INTER, sign) for sign in signs):
         return INTER
     others = (*_by_fontconfig(letter[0]), *COMMON)
-    return next((face for face in others if _is_here(face) and all(_has(face, sign) for sign in letter)), None)
+    return next((face for face in others if _is_here(face) and all(_has(face, sign) for sign in signs)), None)
 
 
 @cache
@@ -137,4 +192,4 @@ def _width(face: Face | None, part: str, size: int) -> float:
     """The width of a part of a text; without a font, that of the box in a letter's place."""
     if face is None:
         return size * (1.0 if unicodedata.east_asian_width(part[0]) in "WF" else 0.6)
-    return font(size, face).getlength(part)
+    return font(size, face, is_complex(part)).getlength(part)

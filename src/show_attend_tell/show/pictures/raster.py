@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.exhibit import Panels
-from show_attend_tell.show.pictures.letters import draw_text
+from show_attend_tell.show.pictures.letters import draw_text, length
 from show_attend_tell.show.pictures.maps import Rectangle
 from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Scale, Sheet
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style, laid
@@ -18,7 +18,8 @@ def drawn(sheet: Sheet) -> Image.Image:
     for panel in sheet.panels:
         page.paste(lit(sheet.captions[panel.caption], panel.step), (panel.x, panel.y))
     for text in sheet.texts:
-        draw_text(draw, text.x, text.y, text.text, text.size, style.pale_ink if text.pale else style.ink)
+        x = text.x - length(text.text, text.size) if text.rtl else text.x
+        draw_text(draw, x, text.y, text.text, text.size, style.pale_ink if text.pale else style.ink)
     for scale in sheet.scales:
         _draw_scale(page, scale, style)
     return page

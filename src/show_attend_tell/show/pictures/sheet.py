@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
-from show_attend_tell.show.pictures.letters import length
+from show_attend_tell.show.pictures.letters import length, right_to_left
 from show_attend_tell.show.pictures.style import Style
 
 WIDTH = 1660  # of a page, about
@@ -20,13 +20,14 @@ SCALE_WIDTH, SCALE_HEIGHT, LEGEND_GAP = 180, 12, 14
 
 @dataclass(frozen=True)
 class Text:
-    """A line of text from the left end of its baseline."""
+    """A line of text from the left end of its baseline, or from the right end if it is written from there."""
 
     x: float
     y: float
     text: str
     size: int
     pale: bool = False
+    rtl: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ class _Column:
     def __init__(self, panels: Panels, room: float) -> None:
         exhibit = panels.exhibit
         self.panels = panels
-        self.notes = [("photo", "")] + [(word, exhibit.numbers(step)) for step, word in enumerate(exhibit.words)]
+        self.rtl = right_to_left(exhibit.title or exhibit.between.join(exhibit.words))
+        self.notes = [("photo", "")] + [
+            (word.strip(), exhibit.numbers(step)) for step, word in enumerate(exhibit.words)
+        ]
         needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
         self.cell = max(panels.size[0], math.ceil(max(needed)))
         fitting = max(2, int((room + GAP) // (self.cell + GAP)))
@@ -94,7 +98,8 @@ class _Column:
         legend = _legend(panels)
         footer = SCALE_WIDTH + LEGEND_GAP + math.ceil(max(room_for(part, NOTE) for part in legend))
         self.width = max(self.across * (self.cell + GAP) - GAP, footer)
-        self.title = wrapped(exhibit.title.split(), " ", TITLE, self.width)
+        parts = exhibit.title.split() if exhibit.between else list(exhibit.title)
+        self.title = wrapped(parts, exhibit.between, TITLE, self.width)
         self.note = wrapped(exhibit.note.split(), " ", NOTE, self.width)
         self.legend = wrapped(legend, " · ", NOTE, self.width - SCALE_WIDTH - LEGEND_GAP)
         self.header = len(self.title) * (TITLE + 10) + len(self.note) * (NOTE + 8) + (16 if self.title else 0)
@@ -104,16 +109,19 @@ class _Column:
         y = MARGIN
         for text in self.title:
             y += TITLE + 10
-            sheet.texts.append(Text(x, y - 16, text, TITLE))
+            sheet.texts.append(Text(x + self.width * self.rtl, y - 16, text, TITLE, rtl=self.rtl))
         for text in self.note:
             y += NOTE + 8
             sheet.texts.append(Text(x, y - 10, text, NOTE, pale=True))
 
         for index, (word, note) in enumerate(self.notes):
-            left, y = x + index % self.across * (self.cell + GAP), top + index // self.across * self.row
+            column = self.across - 1 - index % self.across if self.rtl else index % self.across
+            left, y = x + column * (self.cell + GAP), top + index // self.across * self.row
+            left += (self.cell - self.panels.size[0]) * self.rtl
             sheet.panels.append(Panel(left, y, number, index - 1 if index else None))
             baseline = y + self.panels.size[1] + 10 + WORD
-            sheet.texts.append(Text(left, baseline, word, WORD, pale=index == 0))
+            rtl = right_to_left(word)
+            sheet.texts.append(Text(left + self.panels.size[0] * rtl, baseline, word, WORD, pale=index == 0, rtl=rtl))
             if note:
                 sheet.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
@@ -158,11 +166,15 @@ def room_for(text: str, size: int) -> float:
 
 def wrapped(parts: Sequence[str], between: str, size: int, width: float) -> list[str]:
     """Lines of ``parts`` no longer than ``width``, where a part of its own is not longer already."""
-    lines: list[str] = []
+    return [between.join(line) for line in in_lines(parts, between, size, width)]
+
+
+def in_lines(parts: Sequence[str], between: str, size: int, width: float) -> list[list[str]]:
+    """The parts of each line of `wrapped`."""
+    lines: list[list[str]] = []
     for part in parts:
-        longer = f"{lines[-1]}{between}{part}" if lines else part
-        if lines and room_for(longer, size) <= width:
-            lines[-1] = longer
+        if lines and room_for(between.join([*lines[-1], part]), size) <= width:
+            lines[-1].append(part)
         else:
-            lines.append(part)
+            lines.append([part])
     return lines

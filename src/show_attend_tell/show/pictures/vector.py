@@ -31,12 +31,16 @@ def svg(sheet: Sheet) -> str:
     body.append(f'<g font-family="{FAMILIES}" fill="{_hex(style.ink)}">')
     for text in sheet.texts:
         fill = f' fill="{_hex(style.pale_ink)}"' if text.pale else ""
-        body.append(f'<text x="{text.x:g}" y="{text.y:g}" font-size="{text.size}"{fill}>{escape(text.text)}</text>')
+        way = ' direction="rtl"' if text.rtl else ""
+        place = f'x="{text.x:g}" y="{text.y:g}" font-size="{text.size}"'
+        body.append(f"<text {place}{fill}{way}>{escape(text.text)}</text>")
     body.append("</g>")
     for scale in sheet.scales:
         body += _scale(scale, style)
 
-    title = " / ".join(panels.exhibit.title or " ".join(panels.exhibit.words) for panels in sheet.captions)
+    title = " / ".join(
+        panels.exhibit.title or panels.exhibit.between.join(panels.exhibit.words) for panels in sheet.captions
+    )
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{sheet.width}" '
         f'height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}">',

@@ -7,6 +7,7 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For own
 - **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
 - **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
   depends more on chance than on the epoch.
+- **Tokeniser.** `cut` gives the captions in the words of the tokeniser that fits their language.
 - **Start.** A training that starts from a model of Flickr8k has the settings of that model's own second stage.
 
 `why_afresh` says whether a data set is one to start from the shipped soft model with. Nothing that the user has set is
@@ -18,10 +19,13 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.inspection import ENGLISH, english_share
+from show_attend_tell.data.inspection import ENGLISH, choose_tokeniser, english_share, lacks_spaces
+from show_attend_tell.data.tokenisers import Tokeniser
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, times
 from show_attend_tell.training.config import TrainingConfig
 
@@ -37,6 +41,32 @@ STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of 
 def english_words() -> frozenset[str]:
     """The English words that the shipped soft model knows."""
     return frozenset(Vocabulary.load(SHIPPED / START / "vocabulary.json").words)
+
+
+def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
+    """A data set in the words that a training on it learns, and a line that says which they are.
+
+    They are those of the model to start from, if there is one, or else those that fit the captions. Raises `SatError`
+    for captions without spaces and a model to start from whose words are parted by spaces.
+    """
+    if start is not None:
+        tokeniser: Tokeniser = start.vocabulary.tokeniser
+        if tokeniser.between and lacks_spaces(dataset):
+            raise SatError(
+                f"the model to start from cuts captions at their spaces (tokeniser {tokeniser.name}), and these have "
+                "none: leave out --start-from, or name a model of their language"
+            )
+        why = "as in the model to start from"
+    else:
+        size = {"minimum_count": least_count(dataset, config), "size": config.vocabulary_size}
+        tokeniser, why = choose_tokeniser(dataset, english=english_words(), **size)
+    return dataset.cut(tokeniser), f"tokeniser {tokeniser.name}: {why}"
+
+
+def least_count(dataset: Dataset, config: TrainingConfig) -> int:
+    """How often a word must be seen to be learnt: fewer times in small own data."""
+    captions = sum(len(example.captions) for example in dataset.split("train"))
+    return min(config.minimum_count, max(1, captions // CAPTIONS_A_TIME))
 
 
 def why_afresh(dataset: Dataset) -> str:
@@ -68,10 +98,10 @@ def fitted(
     changes: dict[str, object] = {}
     if started and config.decoder.attention == "soft":
         changes |= STARTED
-    least = min(config.minimum_count, max(1, lengths.total() // CAPTIONS_A_TIME))
+    least = least_count(dataset, config)
     if least != config.minimum_count:
         changes["minimum_count"] = least
-        if "minimum_count" not in given:
+        if "minimum_count" not in given and dataset.tokeniser.between:
             lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "nats"

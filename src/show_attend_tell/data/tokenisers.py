@@ -1,0 +1,350 @@
+"""How a text is cut into the words that a model reads and says, and how they are joined to a text again.
+
+| tokeniser | of which captions | words | scores compare |
+| --- | --- | --- | --- |
+| `English` | English, and the paper's data sets | as in Karpathy's split files | words |
+| `Unicode` | others in scripts with spaces | by the categories of Unicode | words |
+| `Unigram` | Chinese, Japanese, Thai and the like | pieces that are learnt from the training captions | characters |
+
+A model stores its tokeniser in its vocabulary's file. All other modules ask this tokeniser.
+"""
+
+import functools
+import io
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+from show_attend_tell.errors import SatError
+
+Tokens = Literal["split", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
+
+
+class Tokeniser(Protocol):
+    """Cuts texts into words, and joins words to texts."""
+
+    @property
+    def name(self) -> str:
+        """What the files of models and evaluations call it."""
+        ...
+
+    @property
+    def between(self) -> str:
+        """What stands between two words of a text."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens:
+        """What scores compare."""
+        ...
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, in lower case and without punctuation."""
+        ...
+
+    def text(self, words: Iterable[str]) -> str:
+        """The text of words."""
+        ...
+
+    def units(self, words: Sequence[str]) -> Sequence[str]:
+        """What BLEU and CIDEr count in a caption of these words."""
+        ...
+
+
+# English
+
+# What the split files' own tokens show: a hyphen parts two words, these marks vanish, all other signs stay.
+# Typographic dashes and quotes do not occur there; they are treated as their plain forms.
+_DASHES = "-–—"
+_MARKS = ".,;!?'\"‘’“”…"
+_PUNCTUATION = str.maketrans(_DASHES, " " * len(_DASHES), _MARKS)
+
+
+def tokenise(text: str) -> list[str]:
+    """Cut a raw caption into lower-case words without punctuation.
+
+    Reproduces the `tokens` of Karpathy's Flickr8k split file from its `raw` for all 40,000 captions (100 %),
+    so captions read from raw text and captions read from that file are in the same words.
+
+    >>> tokenise("A dark-haired man's dog jumps .")
+    ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
+    """
+    return text.lower().translate(_PUNCTUATION).split()
+
+
+@dataclass(frozen=True)
+class English:
+    """The words of Karpathy's split files (`tokenise`)."""
+
+    name = "english"
+    between = " "
+    tokens: ClassVar[Tokens] = "split"
+
+    def words(self, text: str) -> list[str]:
+        """The words of `tokenise`."""
+        return tokenise(text)
+
+    def text(self, words: Iterable[str]) -> str:
+        """The words with spaces between them."""
+        return " ".join(words)
+
+    def units(self, words: Sequence[str]) -> Sequence[str]:
+        """The words."""
+        return words
+
+
+# Other scripts with spaces
+
+_JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them are joined
+# A word: letters with their marks, and digits. An apostrophe between letters stays ("l'herbe"), and so does a point or
+# comma between digits ("2,5"). Signs that are not punctuation ("€", "+") are words of their own.
+_WORD = re.compile(r"[ld](?:[ldj]|'(?=l)|(?<=d)\.(?=d))*|s+")
+
+
+def unicode_words(text: str) -> list[str]:
+    """Cut a text into lower-case words by the categories of its signs in Unicode.
+
+    >>> unicode_words("„Der Hund, auf l'herbe!“ — 2,5 m؟")
+    ['der', 'hund', 'auf', "l'herbe", '2,5', 'm']
+    """
+    plain = _plain(text)
+    return [plain[start:end] for start, end in _spans(plain)]
+
+
+def _plain(text: str) -> str:
+    """A text in lower case, with composed letters and one kind of apostrophe, without signs that are never seen."""
+    plain = unicodedata.normalize("NFC", text.lower()).replace("’", "'").replace("ʼ", "'")
+    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf" or sign in _JOINERS)
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of a plain text begin and end."""
+    return [match.span() for match in _WORD.finditer("".join(map(_kind, text)))]
+
+
+@functools.cache
+def _kind(sign: str) -> str:
+    """What a sign is in a word: l letter or mark, d digit, j joiner, s symbol, ' and . ; a space for all others."""
+    if sign in "'.":
+        return sign
+    if sign == ",":
+        return "."
+    if sign in "▁▅":  # which the training of pieces keeps for itself
+        return " "
+    if sign in _JOINERS:
+        return "j"
+    category = unicodedata.category(sign)
+    return {"L": "l", "M": "l", "N": "d", "S": "s"}.get(category[0], " ")
+
+
+@dataclass(frozen=True)
+class Unicode:
+    """Words by the categories of Unicode (`unicode_words`)."""
+
+    name = "unicode"
+    between = " "
+    tokens: ClassVar[Tokens] = "unicode"
+
+    def words(self, text: str) -> list[str]:
+        """The words of `unicode_words`."""
+        return unicode_words(text)
+
+    def text(self, words: Iterable[str]) -> str:
+        """The words with spaces between them."""
+        return " ".join(words)
+
+    def units(self, words: Sequence[str]) -> Sequence[str]:
+        """The words."""
+        return words
+
+
+# Scripts without spaces
+
+LONGEST_PIECE = 8  # signs of a piece that is learnt; a word of Chinese or Japanese has seldom more than four
+LONGEST_READ = 64  # signs of a piece in a file
+SIGNS_A_PIECE = 50  # signs of the training captions for each piece of several signs that is learnt
+UNKNOWN_SIGN = 10.0  # how much less likely, in nats, a sign is that no piece has than the least likely piece
+
+
+@dataclass(frozen=True)
+class Unigram:
+    """Pieces of words, each with its log-probability; a text is cut into the pieces whose product is likeliest.
+
+    A piece that follows white space begins with a space. So the pieces in a row are the text. A sign that no piece has
+    is a word of its own, which no vocabulary knows.
+    """
+
+    scores: dict[str, float] = field(repr=False)  # log p of each piece
+    name = "unigram"
+    between = ""
+    tokens: ClassVar[Tokens] = "characters"
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.scores.items()))
+
+    @classmethod
+    def fit(cls, texts: Iterable[str], *, minimum_count: int = 1, size: int = 10_000) -> "Unigram":
+        """Learn the pieces of training captions with sentencepiece, the same ones for the same captions.
+
+        Signs that are seen fewer than ``minimum_count`` times are not learnt. There are at most ``size`` pieces. Raises
+        `SatError` when sentencepiece is not installed, and when no sign is seen often enough.
+        """
+        parts = [part for text in texts for part in chunks(text)]
+        counts = Counter(sign for part in parts for sign in part)
+        often = [sign for sign, times in counts.most_common(size // 2) if times >= minimum_count]
+        if not often:
+            raise SatError(
+                f"no sign occurs {minimum_count} times or more in the training captions; lower minimum_count or give "
+                "more captions"
+            )
+        rare = re.compile("|".join(map(re.escape, counts.keys() - set(often))) or "(?!)")
+        known = [known for part in parts for known in rare.split(part) if known]
+        wanted = len(often) + sum(map(len, known)) // SIGNS_A_PIECE
+        return cls(_sentencepiece(known, min(size, wanted), len(often)))
+
+    def words(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        return [piece for part in chunks(text) for piece in self._cut(part)]
+
+    def _cut(self, part: str) -> list[str]:
+        """The likeliest pieces of a part of a text, by dynamic programming over where the last piece begins."""
+        best, begins = [0.0], [0]
+        for end in range(1, len(part) + 1):
+            found, begin = best[end - 1] + self._unknown, end - 1
+            for start in range(max(0, end - self._longest), end):
+                score = self.scores.get(part[start:end])
+                if score is not None and best[start] + score > found:
+                    found, begin = best[start] + score, start
+            best.append(found)
+            begins.append(begin)
+        pieces, end = [], len(part)
+        while end:
+            pieces.append(part[begins[end] : end])
+            end = begins[end]
+        return pieces[::-1]
+
+    @functools.cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.scores))
+
+    @functools.cached_property
+    def _unknown(self) -> float:
+        return min(self.scores.values()) - UNKNOWN_SIGN
+
+    def text(self, words: Iterable[str]) -> str:
+        """The pieces in a row."""
+        return "".join(words).strip()
+
+    def units(self, words: Sequence[str]) -> Sequence[str]:
+        """The characters of the text, without spaces."""
+        return characters(self.text(words))
+
+
+def chunks(text: str) -> list[str]:
+    """The parts of a text in a script without spaces, in the compatible forms of Unicode, between its punctuation.
+
+    A part that white space parts from the one before it begins with a space.
+    """
+    plain = _plain(unicodedata.normalize("NFKC", text))
+    found: list[str] = []
+    before = 0
+    for start, end in _spans(plain):
+        spaced = found and any(map(str.isspace, plain[before:start]))
+        found.append((" " if spaced else "") + plain[start:end])
+        before = end
+    return found
+
+
+def characters(text: str) -> list[str]:
+    """The signs of a text, without white space; marks stay with the letter before them."""
+    found: list[str] = []
+    for sign in text:
+        if found and (unicodedata.category(sign)[0] == "M" or sign in _JOINERS):
+            found[-1] += sign
+        elif not sign.isspace():
+            found.append(sign)
+    return found
+
+
+def _sentencepiece(parts: Sequence[str], size: int, signs: int) -> dict[str, float]:
+    """The pieces that sentencepiece learns, at most ``size``, with their log-probabilities; ``signs`` of them are
+    single signs."""
+    try:
+        from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+    except ImportError:
+        raise SatError(
+            "these captions are in a script without spaces, and their words are learnt by sentencepiece, which is not "
+            "installed: pip install 'show-attend-tell[languages]'"
+        ) from None
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(parts),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=max(size, signs) + 1,  # and the unknown piece
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            max_sentencepiece_length=LONGEST_PIECE,
+            normalization_rule_name="identity",
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            split_by_unicode_script=False,
+            split_by_number=False,
+            unk_id=0,
+            bos_id=-1,
+            eos_id=-1,
+            num_threads=1,  # so that the same captions give the same pieces
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise SatError(f"sentencepiece cannot learn words of these captions ({error}): give more captions") from error
+    learnt = SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = [(learnt.id_to_piece(number), learnt.get_score(number)) for number in range(1, learnt.get_piece_size())]
+    return {piece.replace("▁", " "): score for piece, score in pieces}
+
+
+ENGLISH, UNICODE = English(), Unicode()
+
+
+def named(name: object, scores: dict[str, float] | None = None) -> Tokeniser:
+    """The tokeniser of that name in a file; ``scores`` are those of a `Unigram`.
+
+    Raises `SatError` for another name, and for scores that are missing, are not finite, or are of pieces too long.
+    """
+    if name == Unigram.name:
+        if not scores or not all(math.isfinite(score) for score in scores.values()):
+            raise SatError("its pieces must each have a score, a finite number")
+        if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
+            raise SatError(f"it has a piece of {len(longest):,} signs, and pieces have at most {LONGEST_READ}")
+        return Unigram(scores)
+    for tokeniser in (ENGLISH, UNICODE):
+        if name == tokeniser.name:
+            return tokeniser
+    raise SatError(f"it has the tokeniser {str(name)[:40]!r}, and this version knows english, unicode and unigram")
+
+
+def joined(words: Iterable[str], name: str) -> str:
+    """The text of words that the tokeniser of that name has cut."""
+    return "".join(words).strip() if name == Unigram.name else " ".join(words)
+
+
+# Scores
+
+
+def in_form(text: str, tokens: Tokens) -> str:
+    """A text as scores of such tokens take it."""
+    if tokens == "ptb":
+        return text.strip()
+    if tokens == "characters":
+        return "".join(chunks(text)).strip()
+    return " ".join(tokenise(text) if tokens == "split" else unicode_words(text))
+
+
+def compared(text: str, tokens: Tokens) -> list[str]:
+    """What scores of such tokens compare in a text that is in their form."""
+    return characters(text) if tokens == "characters" else text.split()

@@ -1,0 +1,65 @@
+"""Photos of shapes with captions in several languages."""
+
+import csv
+from pathlib import Path
+
+from builders import shape_photo, shape_scenes
+
+# A caption's parts, in the order in which they are said: {side} {colour} {shape}.
+SAY = {
+    "english": ("a {colour} {shape} is on the {side}", " "),
+    "german": ("Auf der {side} Seite ist „ein {colour} {shape}“.", " "),
+    "arabic": ("{shape} {colour}، على {side}.", " "),
+    "chinese": ("{side}|有|一个|{colour}|的|{shape}|。", ""),
+    "japanese": ("{side}|に|{colour}|{shape}|が|あります|。", ""),
+    "thai": ("มี|{shape}|{colour}|อยู่|ทาง|{side}", ""),
+}
+WORDS = {
+    "english": {},
+    "german": {
+        **{"red": "roter", "blue": "blauer", "green": "grüner", "black": "schwarzer", "white": "weißer"},
+        **{"circle": "Kreis", "square": "Würfel", "left": "linken", "right": "rechten"},
+    },
+    "arabic": {
+        **{"red": "أحمر", "blue": "أزرق", "green": "أخضر", "black": "أسود", "white": "أبيض"},
+        **{"circle": "دائرة", "square": "مربع", "left": "اليسار", "right": "اليمين"},
+    },
+    "chinese": {
+        **{"red": "红色", "blue": "蓝色", "green": "绿色", "black": "黑色", "white": "白色"},
+        **{"circle": "圆形", "square": "正方形", "left": "左边", "right": "右边"},
+    },
+    "japanese": {
+        **{"red": "赤い", "blue": "青い", "green": "緑の", "black": "黒い", "white": "白い"},
+        **{"circle": "円", "square": "四角", "left": "左", "right": "右"},
+    },
+    "thai": {
+        **{"red": "สีแดง", "blue": "สีน้ำเงิน", "green": "สีเขียว", "black": "สีดำ", "white": "สีขาว"},
+        **{"circle": "วงกลม", "square": "สี่เหลี่ยม", "left": "ซ้าย", "right": "ขวา"},
+    },
+}
+
+
+def caption(language: str, scene: tuple[str, str, bool], between: str | None = None) -> str:
+    """A caption of a scene of `builders.shape_photo`; ``between`` parts the words of a script without spaces."""
+    form, own = SAY[language]
+    colour, shape, left = scene
+    say = WORDS[language]
+    side = "left" if left else "right"
+    text = form.format(colour=say.get(colour, colour), shape=say.get(shape, shape), side=say.get(side, side))
+    return text.replace("|", own if between is None else between)
+
+
+CAPTIONS = {language: [caption(language, scene) for scene in shape_scenes(20)] for language in SAY}
+
+
+def caption_folder(folder: Path, language: str, *, between: str | None = None) -> Path:
+    """A data folder of 20 photos of shapes: 12 of train, 4 of val and 4 of test."""
+    (folder / "images").mkdir(parents=True)
+    splits = ["train"] * 12 + ["val"] * 4 + ["test"] * 4
+    with open(folder / "captions.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["photo", "caption", "split"])
+        for number, (scene, split) in enumerate(zip(shape_scenes(20), splits, strict=True)):
+            shape_photo(*scene).save(folder / "images" / f"photo{number}.png")
+            writer.writerow([f"photo{number}.png", caption(language, scene, between), split])
+    return folder
