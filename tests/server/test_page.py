@@ -72,7 +72,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.locator(".sat-captions")).to_have_count(2)
     expected = small_captioners()[0](shape_photo(*SCENES[1])).words
     first = page.locator(".result").first
-    expect(first.locator(".sat-word > bdi")).to_have_text(expected)
+    expect(first.locator(".sat-word > span:first-child")).to_have_text(expected)
     expect(page.locator("#said")).to_contain_text("by small-soft: ")  # to a screen reader
 
     first.locator(".sat-word").nth(0).hover()

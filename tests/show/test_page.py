@@ -462,6 +462,36 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
 
 
 @in_chromium
+def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> None:
+    words = ["قطة", "سوداء", "هنا"]
+    page = visit(caption(words=words, alternatives=[("كلب هنا", -3.0)]).html())
+    boxes = [word(page, text).bounding_box() for text in words]
+    assert boxes[0]["x"] > boxes[1]["x"] > boxes[2]["x"]
+    word(page, words[0]).click()
+    focused = "document.activeElement.innerText.split(':')[0].trim()"
+    for key, expected in {"ArrowLeft": words[1], "End": words[2], "ArrowRight": words[1], "Home": words[0]}.items():
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == expected, key
+    assert page.locator(".sat-beams bdi").all_text_contents() == ["قطة سوداء هنا", "كلب هنا"]
+    told = page.locator(".sat-words")
+    assert told.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    latin = visit(caption().html())
+    assert latin.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "ltr"
+
+
+@in_chromium
+def test_pieces_of_words_stand_close_together(visit: Any) -> None:
+    def gap(told: Caption, words: list[str]) -> float:
+        page = visit(told.html())
+        first, second = (word(page, text).locator("> span").first.bounding_box() for text in words)
+        return float(second["x"] - first["x"] - first["width"])
+
+    pieces = ["红色", "的", "圆形"]
+    whole = caption(words=pieces, settings={"model": "soft", "look": "expectation", "tokeniser": "unigram"})
+    assert str(whole) == "红色的圆形" and gap(whole, pieces[:2]) < gap(caption(words=pieces), pieces[:2]) / 2
+
+
+@in_chromium
 def test_a_screen_reader_hears_where_each_word_looked(visit: Any) -> None:
     page = visit(caption().html())
     names = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all()
@@ -527,7 +557,7 @@ def test_the_scale_is_explained_in_words_that_need_no_other_page(visit: Any) -> 
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
     page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
-    assert page.locator(".sat-word > bdi").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
+    assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
     assert page.locator("img").count() == 1  # the photo
 
 

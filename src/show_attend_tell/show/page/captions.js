@@ -143,7 +143,7 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
-        make("bdi", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
+        make("span", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
       );
     });
     const sentence = make(

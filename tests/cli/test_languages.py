@@ -1,0 +1,103 @@
+"""Captions in other languages, all the way: a look at the data, training, captioning, scores, a picture and a page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import refused, sat
+from languages import CAPTIONS, caption_folder
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.tokenisers import Tokens, in_form
+
+SMALL = [
+    *("--set", "learning_rate=0.03", "--set", "crops=0", "--set", "flipped=false", "--set", "decoder.dropout=0"),
+    *("--set", "soft.label_smoothing=0", "--set", "decoder.annotation_dropout=0", "--set", "warmup=0"),
+    *("--set", "batch_size=4", "--set", "max_length=16", "--set", "visual_ngrams=false", "--set", "averaging=0"),
+    *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
+]
+TOKENISERS: dict[str, tuple[str, Tokens]] = {
+    "german": ("unicode", "unicode"),
+    "arabic": ("unicode", "unicode"),
+    "chinese": ("unigram", "characters"),
+    "japanese": ("unigram", "characters"),
+}
+
+
+@pytest.mark.parametrize("language", TOKENISERS)
+def test_all_the_way(language: str, tmp_path: Path) -> None:
+    tokeniser, tokens = TOKENISERS[language]
+    data, model = caption_folder(tmp_path / "data", language), tmp_path / "model"
+    why = "learnt from the training captions, since East Asian script has no spaces" if tokeniser == "unigram" else ""
+    looked = sat("data", data, "--json", tmp_path / "look.json").stdout
+    assert f"tokeniser {tokeniser}: " in looked and why in looked
+    assert ("pieces of words, half of them" in looked) == (tokeniser == "unigram")
+    assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokeniser"] == tokeniser
+
+    said = sat("train", data, "--output", model, "--epochs", 12, "--geometry", "squash", *SMALL).stdout
+    assert "the training starts afresh, not from flickr8k-soft: the captions are not English" in said
+    assert f"tokeniser {tokeniser}: " in said and why in said
+    learnt = Checkpoint.load(model)
+    assert learnt.vocabulary.tokeniser.name == learnt.training["tokeniser"] == tokeniser
+
+    photo = data / "images" / "photo0.png"
+    told = sat("caption", photo, "--model", model, "--json", tmp_path / "told.json").stdout
+    (caption,) = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    between = "" if tokeniser == "unigram" else " "
+    assert caption["caption"] == between.join(caption["words"]).strip() and caption["caption"] in told
+    assert len(caption["attention"]) == len(caption["words"]) > 1  # α is per token
+    assert caption["settings"]["tokeniser"] == tokeniser and "<unk>" not in told
+    true = in_form(CAPTIONS[language][0], tokens)
+    captioner = Captioner.from_pretrained(model)
+    assert str(captioner.tell(photo, CAPTIONS[language][0])) == true
+    assert captioner.log_probability(photo, true) > captioner.log_probability(photo, true[::-1])
+
+    scores = tmp_path / "scores.json"
+    evaluate = ("evaluate", "--model", model, "--data", data, "--split", "train", "--attention", "--json", scores)
+    line = sat(*evaluate).stdout
+    assert ("scores count characters" if tokeniser == "unigram" else "unicode tokens") in line
+    assert f"tokeniser {tokeniser}" in line and "METEOR – (it knows English only)" in line
+    result = json.loads(scores.read_text(encoding="utf-8"))
+    assert (result["tokens"], result["tokeniser"]) == (tokens, tokeniser)
+    assert result["results"][0]["references"] == [true]
+    assert result["bleu_1"] > 60  # it learnt something
+    sat("report", scores, "--output", tmp_path / "report.html")
+    assert json.dumps(true).strip('"') in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    sat("caption", photo, "--model", model, "--picture", tmp_path / "pictures", "--html", tmp_path / "page.html")
+    assert (tmp_path / "pictures" / "photo0.png").stat().st_size > 1000
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 'dir: "auto"' in page and json.dumps(caption["caption"]).strip('"') in page
+
+
+def test_a_model_of_other_words_is_not_started_from(tmp_path: Path) -> None:
+    english = caption_folder(tmp_path / "english", "english")
+    sat("train", english, "--output", tmp_path / "start", "--epochs", 1, "--start-from", "none", *SMALL)
+    train = ("train", caption_folder(tmp_path / "chinese", "chinese"), "--output", tmp_path / "model", *SMALL)
+    assert "cuts captions at their spaces (tokeniser english), and these have none" in refused(
+        *train, "--start-from", tmp_path / "start"
+    )
+    sat(*train, "--epochs", 1)
+    more = ("train", tmp_path / "chinese", "--output", tmp_path / "more", "--start-from", tmp_path / "model", *SMALL)
+    assert "tokeniser unigram: as in the model to start from" in sat(*more, "--epochs", 1).stdout
+    assert Checkpoint.load(tmp_path / "more").vocabulary == Checkpoint.load(tmp_path / "model").vocabulary
+
+
+def test_a_training_in_chinese_goes_on(tmp_path: Path) -> None:
+    data = caption_folder(tmp_path / "data", "chinese")
+    for output, epochs in (("whole", [2]), ("parts", [1, 2])):
+        for number in epochs:
+            sat(
+                *("train", data, "--output", tmp_path / output, "--epochs", number, *SMALL),
+                *(["--resume"] if number != epochs[0] else []),
+            )
+    first, second = (Checkpoint.load(tmp_path / output).vocabulary for output in ("whole", "parts"))
+    assert first == second  # the pieces are learnt anew, and are the same
+
+
+def test_captions_of_other_systems_are_scored_by_characters(tmp_path: Path) -> None:
+    (tmp_path / "references.txt").write_text("一只狗在跑。\n红色的圆形\n", encoding="utf-8")
+    (tmp_path / "captions.txt").write_text("一只狗 在跑\n红色的方形\n", encoding="utf-8")
+    said = sat("score", tmp_path / "captions.txt", tmp_path / "references.txt", "--tokens", "characters").stdout
+    assert "scores count characters" in said and "B-1 90.0" in said  # 9 of 10 characters
