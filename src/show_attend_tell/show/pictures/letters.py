@@ -122,12 +122,12 @@ def visual(text: str) -> list[tuple[Face | None, str]]:
         before = next(filter(None, reversed(known)), base)
         known.append(next(filter(None, map(_direction, part)), before if part.isdigit() else ""))
     groups: list[tuple[str, list[tuple[Face | None, str]]]] = []
-    for number, part in enumerate(parts):
+    for number, placed in enumerate(parts):
         before, after = (next(filter(None, side), base) for side in (known[number::-1], known[number:]))
         direction = before if before == after else base
         if not groups or groups[-1][0] != direction:
             groups.append((direction, []))
-        groups[-1][1].append(part)
+        groups[-1][1].append(placed)
     ordered = [parts[::-1] if direction == "R" else parts for direction, parts in groups]
     return [part for parts in (ordered[::-1] if base == "R" else ordered) for part in parts]
 
