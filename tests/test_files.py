@@ -1,12 +1,17 @@
 """Writing whole or not at all: what is synced is on the disk before it replaces what was there."""
 
+import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 import show_attend_tell.files as files_module
+from show_attend_tell.errors import SatError
 from show_attend_tell.files import _synced, alone, replace
 
 
@@ -35,6 +40,49 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
     replace(file, lambda scratch: scratch.write_text("quick", encoding="utf-8"))
     assert done == ["renamed"]
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "weights"
+    file.write_text("old", encoding="utf-8")
+    for error, reason in (
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Read-only file system"),
+        (SafetensorError("I/O error: No space left on device"), "No space left on device"),
+    ):
+
+        def full(scratch: Path, error: Exception = error) -> None:
+            scratch.write_text("ne", encoding="utf-8")
+            raise error
+
+        with pytest.raises(SatError, match=rf"weights cannot be written \(.*{reason}\). What was there before is unch"):
+            replace(file, full)
+        assert file.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [file]
+
+
+def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "scores.json"
+
+    def first(scratch: Path) -> None:
+        scratch.write_text("first, whole", encoding="utf-8")
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: 1)
+            replace(file, lambda scratch: scratch.write_text("second", encoding="utf-8"))
+        assert file.read_text(encoding="utf-8") == "second"
+
+    replace(file, first)
+    assert file.read_text(encoding="utf-8") == "first, whole" and list(tmp_path.iterdir()) == [file]
+
+
+def test_what_a_killed_process_left_is_cleared(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    gone, running = (tmp_path / f".weights.{number}.part" for number in (int(done.stdout), os.getppid()))
+    for part in (gone, running, tmp_path / ".weights.x.part", tmp_path / ".other.1.part"):
+        part.touch()
+    replace(tmp_path / "weights", lambda scratch: scratch.touch(), sync=True)
+    assert not gone.exists() and running.exists() and len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_folder_is_free_again_after_a_failure(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """Files: reading text and JSON with messages that name the file, and writing whole or not at all."""
 
 import errno
+import glob
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from show_attend_tell.errors import SatError
 
@@ -115,7 +118,8 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
 
     If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. With
     ``sync``, the file is on the disk when this returns, so that it outlives a loss of power. Raises `SatError` as
-    `check_file` does.
+    `check_file` does, and when the file cannot be written, because the disk is full, say. Then the file that was there
+    before stays as it was.
     """
     check_file(file)
     if file.exists() and not file.is_file():
@@ -123,6 +127,8 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
         return
     file = Path(os.path.realpath(file))
     scratch = _scratch(file)
+    for left in _left_behind(file) if sync else ():  # large files; to look for others would take too long
+        left.unlink(missing_ok=True)
     try:
         write(scratch)
         mask = os.umask(0)
@@ -133,8 +139,15 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
         os.replace(scratch, file)
         if sync and os.name == "posix":
             _synced(file.parent)
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SatError(
+            f"{file} cannot be written ({reason}). What was there before is unchanged: make room or choose another "
+            "place, and give the command again"
+        ) from error
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def _synced(path: Path) -> None:
@@ -178,9 +191,14 @@ def check_file(file: Path) -> None:
         raise SatError(f"{file} is a folder: name a file")
 
 
-def check_writable(file: Path) -> None:
-    """Raise `SatError` for a file that cannot be written; the file itself stays as it is."""
+def check_writable(file: Path, *, make: bool = False) -> None:
+    """Raise `SatError` for a file that cannot be written; the file itself stays as it is.
+
+    With ``make``, its folder is made if it is not there.
+    """
     try:
+        if make:
+            file.parent.mkdir(parents=True, exist_ok=True)
         check_file(file)
         if file.exists() and not file.is_file():  # a device or a pipe: only a writer may open it
             if not os.access(file, os.W_OK):
@@ -190,12 +208,35 @@ def check_writable(file: Path) -> None:
         scratch.touch()
         scratch.unlink()
     except OSError as error:
-        raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
+        raise SatError(
+            f"{file} cannot be written ({error.strerror}): name another {'folder' if make else 'file'}"
+        ) from None
 
 
 def _scratch(file: Path) -> Path:
-    """Where a file is written before it is renamed into place."""
-    return file.with_name(f".{file.name}.part")
+    """Where this process writes a file before it is renamed into place; other processes write theirs elsewhere."""
+    return file.with_name(f".{file.name}.{os.getpid()}.part")
+
+
+def _left_behind(file: Path) -> list[Path]:
+    """What processes that were killed have left of this file."""
+    found = []
+    for part in file.parent.glob(f".{glob.escape(file.name)}.*.part") if os.name == "posix" else ():
+        number = part.name.removesuffix(".part").rpartition(".")[2]
+        if number.isdigit() and not _runs(int(number)):
+            found.append(part)
+    return found
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of that number runs on this machine."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def hub_id(folder: Path) -> str | None:

@@ -1,5 +1,6 @@
 """The feature cache: what it holds, that it resumes, and what it refuses."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
 from show_attend_tell.vision import encoder as encoder_module
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.feature_cache import FeatureCache, default_cache, folder_name
+from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, default_cache, folder_name
 from show_attend_tell.vision.sources import cached
 
 
@@ -320,6 +322,120 @@ def test_a_cache_never_leaves_its_folder(name: str, tmp_path: Path, monkeypatch:
 def test_the_name_of_a_data_set_is_kept_where_a_folder_may_have_it() -> None:
     for name, folder in (("flickr8k", "flickr8k"), ("coco-2014_v1.2", "coco-2014_v1.2"), ("фото", "фото")):
         assert folder_name(name) == folder
+
+
+# Damage
+
+
+def flip(cache: FeatureCache, row: int) -> None:
+    """Change one bit of a row on the disk."""
+    with open(cache.folder / "annotations", "r+b") as file:
+        file.seek(row * 4 * 5 * 2 + 11)
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+
+
+def test_a_damaged_row_is_told_and_that_photo_alone_is_encoded_again(photos: dict[str, Path], build: Build) -> None:
+    encoder = Counted()
+    before = build(photos, encoder)[list(photos)]
+    flip(build(photos, encoder), 5)
+    cache = build(photos, encoder)  # which reads no row
+    whole = [name for name in photos if name != "photo5.png"]
+    assert torch.equal(cache[whole], before[[number for number in range(11) if number != 5]])
+    with pytest.raises(SatError, match=r"of photo5\.png are damaged .*the same command encodes this photo again"):
+        cache[["photo4.png", "photo5.png"]]
+    again = build(photos, encoder)
+    assert encoder.seen == 12 and torch.equal(again[list(photos)], before)
+    assert torch.equal(build(photos, encoder)[list(photos)], before) and encoder.seen == 12
+    assert len((again.folder / "photos").read_bytes()) == 12 * 65  # rows never move
+
+
+def test_a_damaged_row_in_a_folder_that_cannot_be_written(
+    photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = build(photos, Counted())
+    flip(cache, 0)
+
+    def refuse(file: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(feature_cache_module, "_to_disk", refuse)
+    with pytest.raises(SatError, match=r"of photo0\.png are damaged .*Read-only file system\): delete this folder"):
+        cache[["photo0.png"]]
+
+
+def test_a_cache_without_checksums_gets_them(
+    photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caches of earlier versions have none."""
+    encoder = Counted()
+    first = build(photos, encoder)
+    checksums = (first.folder / "checksums").read_bytes()
+    assert len(checksums) == 4 * 11
+    for left in (0, 13):
+        (first.folder / "checksums").write_bytes(checksums[:left])
+        build(photos, encoder)[list(photos)]
+        assert (first.folder / "checksums").read_bytes() == checksums
+    (first.folder / "checksums").unlink()
+
+    def refuse(*arguments: object) -> None:
+        raise SatError("this folder cannot be written")
+
+    monkeypatch.setattr(feature_cache_module, "replace", refuse)
+    assert torch.equal(build(photos, encoder)[list(photos)], first[list(photos)])  # reading needs no writing
+    assert encoder.seen == 11 and not (first.folder / "checksums").exists()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
+def test_a_full_disk_is_told_and_what_is_stored_stays(
+    error: int, photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Counted()
+    done, to_disk = list[object](), feature_cache_module._to_disk
+
+    def full(file: Any) -> None:
+        done.append(file)
+        if len(done) > 9:  # the index and the manifest, and three files for each batch of two photos
+            raise OSError(error, os.strerror(error))
+        to_disk(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(feature_cache_module, "_to_disk", full)
+        with pytest.raises(SatError, match=rf"cannot be written \({os.strerror(error)}\)\. 4 of 11 photos were stored"):
+            build(photos, encoder)
+    seen = encoder.seen
+    cache = build(photos, encoder)
+    assert encoder.seen == seen + 7
+    assert torch.equal(cache[list(photos)], torch.stack([expected(Counted(), path) for path in photos.values()]))
+
+
+def test_a_photo_that_vanishes_while_photos_are_encoded_is_told(
+    photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Counted()
+
+    def opened(path: Path) -> Image.Image:
+        if path.name == "photo3.png":
+            path.unlink()
+        return open_photo(path)
+
+    monkeypatch.setattr(feature_cache_module, "open_photo", opened)
+    with pytest.raises(UnreadablePhotos, match=r"1 of 11 photos cannot be read; the others are stored\. .*photo3\.png"):
+        build(photos, encoder)
+    assert encoder.seen == 10
+
+
+def test_a_cache_that_claims_too_much_is_not_read(photos: dict[str, Path], build: Build) -> None:
+    folder = build(photos, Counted()).folder
+    with open(folder / "photos", "r+b") as hole:
+        hole.truncate(10**12)  # a terabyte of nothing, which takes no room
+    with pytest.raises(SatError, match=r"claims to have 15,384,615,384 rows.*; delete this folder"):
+        build(photos, Counted())
+    with open(folder.parent / "files.json", "r+b") as hole:
+        hole.truncate(10**12)
+    with pytest.raises(SatError, match="claims to have"):
+        build(photos, Counted())
 
 
 # What is refused

@@ -1,5 +1,6 @@
 """`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
+import contextlib
 import json
 import os
 import sys
@@ -333,13 +334,22 @@ class Results:
         if self._lines is None:
             self._entries += entries if self.json_file else []
         else:
-            self._lines.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-            self._lines.flush()
+            try:
+                self._lines.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+                self._lines.flush()
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise SatError(
+                    f"{self.json_file} cannot be written ({error.strerror}): it holds the captions of "
+                    f"{count(self.captioned, 'photo')}"
+                ) from error
 
     def write(self) -> None:
         """Write the files."""
         if self._lines is not None:
-            self._lines.close()
+            with contextlib.suppress(OSError):  # what could not be written was told already
+                self._lines.close()
         elif self.json_file:
             gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
         if self.html_file and self._shown:

@@ -19,7 +19,7 @@ from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.tokenisers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, count, replace, some, times
+from show_attend_tell.files import alone, check_writable, count, replace, some, times
 from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, check_window, grown, ungated
 from show_attend_tell.model.interface import Config, Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
@@ -98,6 +98,8 @@ def train(
         dataset = dataset.cut(start_from.vocabulary.tokeniser)
     for line in (*dataset.report.lines(), *plan):
         say(line)
+    if first:
+        check_writable(state, make=True)
 
     vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, say=say)
     more = {"vocabulary": vocabulary, "fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "show": show}
@@ -109,7 +111,6 @@ def train(
         data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
-    state.parent.mkdir(parents=True, exist_ok=True)
     refusal = f"another process trains in {output}: wait for it, or give another --output"
     with alone(state.parent, refusal=refusal) if first else nullcontext():
         if ranks.as_the_first(resume and state.exists()):

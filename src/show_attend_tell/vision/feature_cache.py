@@ -10,6 +10,7 @@ code that makes pixels of a photo), one precision and one view of the photos: `o
             manifest.json     what the cache belongs to
             annotations       the rows, (N, L, D) in half precision, mapped into memory and never read whole
             photos            N lines, one for each row: which photo it is of
+            checksums         N numbers of four bytes, one for each row: the CRC-32 of its bytes
             lock              held by the process that is writing
 
 A row belongs to the bytes of a photo's file, by their SHA-256. Names and paths are only used to find those bytes. So a
@@ -20,23 +21,31 @@ are read again.
 DIRECTORY is a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
 `~/.cache/show-attend-tell/features`.
 
-A row is on disk before its line in `photos` is written. So an interrupted run loses a batch at most and goes on from
-there.
+A row and its checksum are on disk before its line in `photos` is written. So an interrupted run loses a batch at most
+and goes on from there.
+
+A process compares a row with its checksum when it first reads it. A row that differs is damaged, by the disk, say. Then
+its line in `photos` becomes zeros, and `SatError` names the photo. The next run encodes this photo again and no other,
+so nothing is lost. It is not encoded at once, because the encoder may have been trained meanwhile, and because a disk
+that damages files should be noticed. Caches of earlier versions have no checksums; they get them when they are opened.
 
 Letters in shapes: N rows, B photos asked for, L places, D annotation size.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -52,6 +61,9 @@ from show_attend_tell.vision.reading import photo_readers
 
 WAITING = "another process is writing {}; waiting for it to finish"
 LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
+DROPPED = "0" * 64  # the line of a damaged row
+MOST_ROWS = 20_000_000  # of a cache; what claims to have more is not read
+MOST_BYTES = 2_000_000_000  # of `files.json`
 
 
 class UnreadablePhotos(SatError):
@@ -89,17 +101,27 @@ class _Job(NamedTuple):
     file: PhotoFile
 
 
+@dataclass
+class _Stored:
+    """What a cache has on disk."""
+
+    rows: dict[str, int]  # the row of each row key, without damaged rows
+    checksums: list[int]  # of every row, damaged ones too
+
+
 class FeatureCache:
     """The annotations of photos by name: `cache[names]` is (B, L, D) float16. `FeatureCache.build` makes one.
 
     Attributes: `folder`, and `names`, the photos in the order in which they were given.
     """
 
-    def __init__(self, folder: Path, rows: Mapping[str, int], shape: tuple[int, int, int]) -> None:
-        """A cache of so many rows, shape (N, L, D), of which `rows` gives the row of each photo's name."""
+    def __init__(self, folder: Path, rows: Mapping[str, int], shape: tuple[int, int], checksums: Sequence[int]) -> None:
+        """A cache of rows of shape (L, D) with those checksums, of which `rows` gives the row of each photo's name."""
         self.folder, self.names = folder, list(rows)
         self._rows = dict(rows)
-        self._annotations: NDArray[np.float16] = np.memmap(folder / "annotations", "<f2", mode="r", shape=shape)
+        self._checksums = np.array(checksums, dtype=np.uint32)
+        self._checked = np.zeros(len(checksums), dtype=bool)
+        self._annotations = _mapped(folder, len(checksums), shape)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -107,14 +129,34 @@ class FeatureCache:
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         """Return the annotations of photos by their names: (B, L, D) float16.
 
-        Raises `SatError` for a name that the cache was not built with.
+        Raises `SatError` for a name that the cache was not built with, and for a damaged row, which the next run
+        encodes again.
         """
         if isinstance(names, str):
             raise SatError(f"give a list of names, [{names!r}], not a single one")
         for name in names:
             if name not in self._rows:
                 raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
+            if not self._checked[row := self._rows[name]]:
+                if _checksum(self._annotations[row]) != self._checksums[row]:
+                    self._drop(name, row)
+                self._checked[row] = True
         return torch.from_numpy(self._annotations[[self._rows[name] for name in names]])
+
+    def _drop(self, name: str, row: int) -> NoReturn:
+        """Drop a damaged row, so that the next run encodes its photo again; raises `SatError`."""
+        damaged = f"{self.folder}: the stored annotations of {name} are damaged (their checksum differs)"
+        try:
+            with alone(self.folder, waiting=WAITING.format(self.folder)), open(self.folder / "photos", "r+b") as lines:
+                lines.seek(row * LINE)
+                lines.write(DROPPED.encode())
+                _to_disk(lines)
+        except OSError as error:
+            raise SatError(f"{damaged}, and cannot be dropped ({error.strerror}): delete this folder") from None
+        raise SatError(
+            f"{damaged}. They were dropped: the same command encodes this photo again (sat train with --resume). If it "
+            "happens again, check the disk"
+        )
 
     @classmethod
     def build(
@@ -145,7 +187,8 @@ class FeatureCache:
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder, waiting=WAITING.format(folder)):
-            rows = _read_rows(folder, key)
+            stored = _read_stored(folder, key, progress)
+            rows = stored.rows
             jobs: dict[str, _Job] = {}
             for name, row_key in wanted.items():
                 if row_key not in rows:
@@ -161,7 +204,7 @@ class FeatureCache:
                     desc=f"{encoder.name}, {view} photos",
                     disable=not progress,
                 ) as bar:
-                    failed = _encode(folder, key, rows, jobs, encoder, batch_size, bar)
+                    failed = _encode(folder, key, stored, jobs, encoder, batch_size, bar)
         unreadable += [f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed]
         if unreadable:
             read = {name for name, row_key in wanted.items() if row_key not in failed}
@@ -170,8 +213,8 @@ class FeatureCache:
                 + "; ".join(unreadable[:3]),
                 [name for name in photos if name not in read],
             )
-        places, size = key["shape"]
-        return cls(folder, {name: rows[row_key] for name, row_key in wanted.items()}, (len(rows), places, size))
+        found = {name: rows[row_key] for name, row_key in wanted.items()}
+        return cls(folder, found, tuple(key["shape"]), stored.checksums)
 
 
 # What a cache belongs to
@@ -251,12 +294,14 @@ def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) ->
 def _read_index(file: Path) -> dict[str, PhotoFile]:
     """The index of files; an empty one if there is none or it is damaged, since it only saves time."""
     try:
+        if file.stat().st_size > MOST_BYTES:
+            return {}
         entries = json.loads(file.read_text(encoding="utf-8"))
         return {
             path: PhotoFile(int(size), int(changed), re.fullmatch("[0-9a-f]{64}", digest).group())  # type: ignore[union-attr]
             for path, (size, changed, digest) in entries.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
 
 
@@ -268,8 +313,8 @@ def _digest(path: Path) -> str:
 # The files of a cache
 
 
-def _read_rows(folder: Path, key: Mapping[str, Any]) -> dict[str, int]:
-    """The row of each photo that is stored, and no rows for a cache that has yet to be made.
+def _read_stored(folder: Path, key: Mapping[str, Any], progress: bool) -> _Stored:
+    """The rows that are stored, and none for a cache that has yet to be made.
 
     Raises `SatError` for a cache that is damaged or belongs to something else than its folder's name promises.
     """
@@ -277,17 +322,47 @@ def _read_rows(folder: Path, key: Mapping[str, Any]) -> dict[str, int]:
         (folder / "photos").unlink(missing_ok=True)  # nobody knows what those rows belong to
         _write(folder / "manifest.json", json.dumps(key, indent=1))
     try:
-        same = json.loads((folder / "manifest.json").read_text(encoding="utf-8")) == key
-        lines = (folder / "photos").read_bytes() if (folder / "photos").exists() else b""
+        with open(folder / "manifest.json", encoding="utf-8") as file:
+            same = json.loads(file.read(1_000_000)) == key
+        size = os.path.getsize(folder / "photos") if (folder / "photos").exists() else 0
+        if size > MOST_ROWS * LINE:
+            raise ValueError(f"it claims to have {size // LINE:,} rows")
+        lines = (folder / "photos").read_bytes() if size else b""
         stored = os.path.getsize(folder / "annotations") if lines else 0
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SatError(f"{folder}: the feature cache is damaged ({error}); delete this folder") from None
     if not same:
         raise SatError(f"{folder}: the feature cache belongs to another encoder or preprocessing; delete this folder")
     count = len(lines) // LINE  # a line that was cut short does not count
     if not re.fullmatch(rb"([0-9a-f]{64}\n)*", lines[: count * LINE]) or stored < count * _row_bytes(key):
         raise SatError(f"{folder}: the feature cache is damaged, rows of it are lost; delete this folder")
-    return {lines[row * LINE : (row + 1) * LINE - 1].decode(): row for row in range(count)}
+    rows = {lines[row * LINE : (row + 1) * LINE - 1].decode(): row for row in range(count)}
+    rows.pop(DROPPED, None)
+    return _Stored(rows, _read_checksums(folder, count, key, progress))
+
+
+def _read_checksums(folder: Path, count: int, key: Mapping[str, Any], progress: bool) -> list[int]:
+    """The checksum of each row; those of a cache of an earlier version are made now."""
+    file = folder / "checksums"
+    checksums: list[int] = np.fromfile(file, "<u4", count).tolist() if file.exists() else []
+    if len(checksums) < count:
+        rows = _mapped(folder, count, tuple(key["shape"]))[len(checksums) :]
+        bar = Progress(rows, desc="checksums", unit="photo", disable=not (progress and len(rows) > 1000))
+        checksums += [_checksum(row) for row in bar]
+        whole = np.array(checksums, "<u4").tobytes()
+        with contextlib.suppress(SatError):  # a folder that cannot be written can still be read
+            replace(file, lambda scratch: scratch.write_bytes(whole))
+    return checksums
+
+
+def _mapped(folder: Path, rows: int, shape: tuple[int, int]) -> NDArray[np.float16]:
+    """The rows of a cache (N, L, D), mapped into memory."""
+    mapped: NDArray[np.float16] = np.memmap(folder / "annotations", "<f2", mode="r", shape=(rows, *shape))
+    return mapped
+
+
+def _checksum(row: NDArray[np.float16]) -> int:
+    return zlib.crc32(row.tobytes())
 
 
 def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
@@ -326,27 +401,39 @@ def _to_disk(file: BinaryIO) -> None:
 def _encode(
     folder: Path,
     key: Mapping[str, Any],
-    rows: dict[str, int],
+    stored: _Stored,
     jobs: Mapping[str, _Job],
     encoder: Encoder,
     batch_size: int,
     bar: Any,
 ) -> dict[str, str]:
-    """Encode and store the photo of each row key in ``jobs``, adding it to ``rows``; return why a photo failed, by its
-    row key."""
+    """Encode and store the photo of each row key in ``jobs``, adding it to ``stored``; return why a photo failed, by
+    its row key. Raises `SatError` for a disk that is full or cannot be written."""
     failed: dict[str, str] = {}
-    with (
-        _appended(folder / "annotations", len(rows) * _row_bytes(key)) as store,
-        _appended(folder / "photos", len(rows) * LINE) as lines,
-    ):
-        for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], batch_size, failed):
-            half = _half(encoder.annotate(pixels), [jobs[row_key].name for row_key in batch])
-            store.write(half.tobytes())
-            _to_disk(store)
-            lines.write("".join(f"{row_key}\n" for row_key in batch).encode())
-            _to_disk(lines)
-            rows |= {row_key: len(rows) + place for place, row_key in enumerate(batch)}
-            bar.update(len(batch))
+    before = len(stored.checksums)
+    try:
+        with (
+            _appended(folder / "annotations", before * _row_bytes(key)) as store,
+            _appended(folder / "checksums", before * 4) as checksums,
+            _appended(folder / "photos", before * LINE) as lines,
+        ):
+            for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], batch_size, failed):
+                half = _half(encoder.annotate(pixels), [jobs[row_key].name for row_key in batch])
+                made = [_checksum(row) for row in half]
+                store.write(half.tobytes())
+                _to_disk(store)
+                checksums.write(np.array(made, "<u4").tobytes())
+                _to_disk(checksums)
+                lines.write("".join(f"{row_key}\n" for row_key in batch).encode())
+                _to_disk(lines)
+                stored.rows |= {row_key: len(stored.checksums) + place for place, row_key in enumerate(batch)}
+                stored.checksums += made
+                bar.update(len(batch))
+    except OSError as error:
+        raise SatError(
+            f"{folder} cannot be written ({error.strerror}). {len(stored.checksums) - before} of {len(jobs)} photos "
+            "were stored: make room, or choose another folder (--cache), and the same command goes on"
+        ) from error
     return failed
 
 

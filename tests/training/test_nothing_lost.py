@@ -1,0 +1,110 @@
+"""What goes wrong around a training is told in one line, and the last good state stays: the training can go on."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import shape_folder
+from commands import refused, sat
+from safetensors import SafetensorError
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.training.selection as selection_module
+import show_attend_tell.training.state as state_module
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+
+SETTINGS = (
+    *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
+    *("minimum_count=1", "averaging=0.9", "validation_beam=2", "warmup=0", "visual_ngrams=false", "flipped=false"),
+)
+FULL = "Error while serializing: I/O error: No space left on device (os error 28)"
+
+
+@pytest.fixture
+def command(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
+    """`sat train`, without its output."""
+    monkeypatch.setattr(selection_module, "BEAMS", (2,))  # which saves time
+    data = shape_folder(tmp_path / "shapes", captions=2)
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    return ("train", data, "--preset", "flickr8k", "--epochs", 2, "--bits", 32, *settings, "--output")
+
+
+def model(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in ("model.safetensors", "vocabulary.json", "config.json")]
+
+
+def failing(module: Any, name: str, number: int, error: Exception) -> Callable[..., None]:
+    """A function of a module that fails at its call of that number."""
+    calls, work = list[object](), getattr(module, name)
+
+    def call(*arguments: Any, **options: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == number:
+            raise error
+        work(*arguments, **options)
+
+    return call
+
+
+def test_a_full_disk_costs_nothing_but_time(
+    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sat(*command, tmp_path / "whole")
+    for module, number, file in (
+        (state_module, 1, "state"),
+        (checkpoint_module, 1, "model"),
+        (checkpoint_module, 2, "model"),
+    ):
+        output = tmp_path / f"full-{file}-{number}"
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "save_file", failing(module, "save_file", number, SafetensorError(FULL)))
+            line = refused(*command, output)
+        assert f"{file}.safetensors cannot be written" in line and "No space left on device" in line
+        if number == 2:
+            Checkpoint.load(output)  # the one before
+        sat(*command, output, "--resume")
+        assert model(output) == model(tmp_path / "whole")
+        assert not list(output.rglob("*.part"))
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(
+    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    line = refused(*command, tmp_path / "model")
+    assert "cannot be written (Read-only file system): name another folder" in line
+    assert not (tmp_path / "cache").exists()  # no photo was encoded
+
+
+def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) -> None:
+    sat(*command, tmp_path / "model")
+    before = model(tmp_path / "model")
+    state = tmp_path / "model" / "training" / "state.safetensors"
+    whole = state.read_bytes()
+    for left in (0, 7, 1000, len(whole) - 1):
+        state.write_bytes(whole[:left])
+        line = refused(*command, tmp_path / "model", "--resume", "--epochs", 4)
+        assert f"the training state {state} cannot be read" in line and "delete it to start afresh" in line
+        assert model(tmp_path / "model") == before
+    state.write_bytes(whole)
+    sat(*command, tmp_path / "model", "--resume")
+
+
+def test_damaged_annotations_stop_a_training_that_then_goes_on(
+    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sat("features", command[1], "--geometry", "crop")
+    (folder,) = (path.parent for path in (tmp_path / "cache").rglob("annotations"))
+    rows = (folder / "annotations").read_bytes()
+    (folder / "annotations").write_bytes(rows[:100] + bytes([rows[100] ^ 1]) + rows[101:])
+    line = refused(*command, tmp_path / "model")
+    assert "the stored annotations of photo" in line and "sat train with --resume" in line
+    sat(*command, tmp_path / "model", "--resume")
+    assert len((folder / "photos").read_bytes()) == 65 * 18  # 17 photos, and the dropped row
+    assert (tmp_path / "model" / "model.safetensors").exists()
