@@ -343,12 +343,25 @@ def test_a_damaged_row_is_told_and_that_photo_alone_is_encoded_again(photos: dic
     cache = build(photos, encoder)  # which reads no row
     whole = [name for name in photos if name != "photo5.png"]
     assert torch.equal(cache[whole], before[[number for number in range(11) if number != 5]])
-    with pytest.raises(SatError, match=r"of photo5\.png are damaged .*the same command encodes this photo again"):
+    with pytest.raises(SatError, match=r"of photo5\.png are damaged .*the same command encodes 1 photo again"):
         cache[["photo4.png", "photo5.png"]]
     again = build(photos, encoder)
     assert encoder.seen == 12 and torch.equal(again[list(photos)], before)
     assert torch.equal(build(photos, encoder)[list(photos)], before) and encoder.seen == 12
     assert len((again.folder / "photos").read_bytes()) == 12 * 65  # rows never move
+
+
+def test_lines_that_have_moved_are_damage_too(photos: dict[str, Path], build: Build) -> None:
+    """A row belongs to its line: with one line lost in the middle, all rows behind it would be of other photos."""
+    encoder = Counted()
+    first = build(photos, encoder)
+    before = first[list(photos)]
+    lines = (first.folder / "photos").read_bytes()
+    (first.folder / "photos").write_bytes(lines[: 3 * 65] + lines[4 * 65 :])
+    with pytest.raises(SatError, match=r"of photo4\.png, photo5\.png, photo6\.png and 4 more are damaged"):
+        build(photos, encoder)[list(photos)]
+    again = build(photos, encoder)
+    assert encoder.seen == 12 + 7 and torch.equal(again[list(photos)], before)
 
 
 def test_a_damaged_row_in_a_folder_that_cannot_be_written(

@@ -10,7 +10,7 @@ code that makes pixels of a photo), one precision and one view of the photos: `o
             manifest.json     what the cache belongs to
             annotations       the rows, (N, L, D) in half precision, mapped into memory and never read whole
             photos            N lines, one for each row: which photo it is of
-            checksums         N numbers of four bytes, one for each row: the CRC-32 of its bytes
+            checksums         N numbers of four bytes, one for each row: the CRC-32 of its line and of its bytes
             lock              held by the process that is writing
 
 A row belongs to the bytes of a photo's file, by their SHA-256. Names and paths are only used to find those bytes. So a
@@ -25,9 +25,10 @@ A row and its checksum are on disk before its line in `photos` is written. So an
 and goes on from there.
 
 A process compares a row with its checksum when it first reads it. A row that differs is damaged, by the disk, say. Then
-its line in `photos` becomes zeros, and `SatError` names the photo. The next run encodes this photo again and no other,
-so nothing is lost. It is not encoded at once, because the encoder may have been trained meanwhile, and because a disk
-that damages files should be noticed. Caches of earlier versions have no checksums; they get them when they are opened.
+all rows are compared, the lines of damaged ones become zeros, and `SatError` names the photos. The next run encodes
+these photos again and no others, so nothing is lost. They are not encoded at once, because the encoder may have been
+trained meanwhile, and because a disk that damages files should be noticed. Caches of earlier versions have no
+checksums; they get them when they are opened.
 
 Letters in shapes: N rows, B photos asked for, L places, D annotation size.
 """
@@ -55,7 +56,7 @@ from torch import Tensor
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, replace
+from show_attend_tell.files import alone, count, replace, some
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.reading import photo_readers
 
@@ -115,10 +116,20 @@ class FeatureCache:
     Attributes: `folder`, and `names`, the photos in the order in which they were given.
     """
 
-    def __init__(self, folder: Path, rows: Mapping[str, int], shape: tuple[int, int], checksums: Sequence[int]) -> None:
-        """A cache of rows of shape (L, D) with those checksums, of which `rows` gives the row of each photo's name."""
-        self.folder, self.names = folder, list(rows)
-        self._rows = dict(rows)
+    def __init__(
+        self,
+        folder: Path,
+        keys: Mapping[str, str],
+        rows: Mapping[str, int],
+        shape: tuple[int, int],
+        checksums: Sequence[int],
+    ) -> None:
+        """A cache of rows of shape (L, D) with those checksums.
+
+        ``keys`` gives the row key of each photo's name, and ``rows`` the row of each key.
+        """
+        self.folder, self.names, self._keys = folder, list(keys), dict(keys)
+        self._rows = {name: rows[key] for name, key in keys.items()}
         self._checksums = np.array(checksums, dtype=np.uint32)
         self._checked = np.zeros(len(checksums), dtype=bool)
         self._annotations = _mapped(folder, len(checksums), shape)
@@ -138,24 +149,30 @@ class FeatureCache:
             if name not in self._rows:
                 raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
             if not self._checked[row := self._rows[name]]:
-                if _checksum(self._annotations[row]) != self._checksums[row]:
-                    self._drop(name, row)
+                if self._is_damaged(name):
+                    self._drop_damaged()
                 self._checked[row] = True
         return torch.from_numpy(self._annotations[[self._rows[name] for name in names]])
 
-    def _drop(self, name: str, row: int) -> NoReturn:
-        """Drop a damaged row, so that the next run encodes its photo again; raises `SatError`."""
-        damaged = f"{self.folder}: the stored annotations of {name} are damaged (their checksum differs)"
+    def _is_damaged(self, name: str) -> bool:
+        row = self._rows[name]
+        return bool(_checksum(self._keys[name], self._annotations[row]) != self._checksums[row])
+
+    def _drop_damaged(self) -> NoReturn:
+        """Drop all damaged rows, so that the next run encodes their photos again; raises `SatError`."""
+        names = [name for name in self.names if self._is_damaged(name)]
+        damaged = f"{self.folder}: the stored annotations of {some(names)} are damaged (their checksums differ)"
         try:
             with alone(self.folder, waiting=WAITING.format(self.folder)), open(self.folder / "photos", "r+b") as lines:
-                lines.seek(row * LINE)
-                lines.write(DROPPED.encode())
+                for name in names:
+                    lines.seek(self._rows[name] * LINE)
+                    lines.write(DROPPED.encode())
                 _to_disk(lines)
         except OSError as error:
             raise SatError(f"{damaged}, and cannot be dropped ({error.strerror}): delete this folder") from None
         raise SatError(
-            f"{damaged}. They were dropped: the same command encodes this photo again (sat train with --resume). If it "
-            "happens again, check the disk"
+            f"{damaged}. They were dropped: the same command encodes {count(len(names), 'photo')} again (sat train "
+            "with --resume). If it happens again, check the disk"
         )
 
     @classmethod
@@ -213,8 +230,7 @@ class FeatureCache:
                 + "; ".join(unreadable[:3]),
                 [name for name in photos if name not in read],
             )
-        found = {name: rows[row_key] for name, row_key in wanted.items()}
-        return cls(folder, found, tuple(key["shape"]), stored.checksums)
+        return cls(folder, wanted, rows, tuple(key["shape"]), stored.checksums)
 
 
 # What a cache belongs to
@@ -333,22 +349,23 @@ def _read_stored(folder: Path, key: Mapping[str, Any], progress: bool) -> _Store
         raise SatError(f"{folder}: the feature cache is damaged ({error}); delete this folder") from None
     if not same:
         raise SatError(f"{folder}: the feature cache belongs to another encoder or preprocessing; delete this folder")
-    count = len(lines) // LINE  # a line that was cut short does not count
-    if not re.fullmatch(rb"([0-9a-f]{64}\n)*", lines[: count * LINE]) or stored < count * _row_bytes(key):
+    whole = len(lines) // LINE  # a line that was cut short does not count
+    if not re.fullmatch(rb"([0-9a-f]{64}\n)*", lines[: whole * LINE]) or stored < whole * _row_bytes(key):
         raise SatError(f"{folder}: the feature cache is damaged, rows of it are lost; delete this folder")
-    rows = {lines[row * LINE : (row + 1) * LINE - 1].decode(): row for row in range(count)}
-    rows.pop(DROPPED, None)
-    return _Stored(rows, _read_checksums(folder, count, key, progress))
+    row_keys = [lines[row * LINE : (row + 1) * LINE - 1].decode() for row in range(whole)]
+    rows = {row_key: row for row, row_key in enumerate(row_keys) if row_key != DROPPED}
+    return _Stored(rows, _read_checksums(folder, row_keys, key, progress))
 
 
-def _read_checksums(folder: Path, count: int, key: Mapping[str, Any], progress: bool) -> list[int]:
+def _read_checksums(folder: Path, row_keys: Sequence[str], key: Mapping[str, Any], progress: bool) -> list[int]:
     """The checksum of each row; those of a cache of an earlier version are made now."""
-    file = folder / "checksums"
-    checksums: list[int] = np.fromfile(file, "<u4", count).tolist() if file.exists() else []
-    if len(checksums) < count:
-        rows = _mapped(folder, count, tuple(key["shape"]))[len(checksums) :]
-        bar = Progress(rows, desc="checksums", unit="photo", disable=not (progress and len(rows) > 1000))
-        checksums += [_checksum(row) for row in bar]
+    file, wanted = folder / "checksums", len(row_keys)
+    checksums: list[int] = np.fromfile(file, "<u4", wanted).tolist() if file.exists() else []
+    if len(checksums) < wanted:
+        rows = _mapped(folder, wanted, tuple(key["shape"]))
+        todo = range(len(checksums), wanted)
+        bar = Progress(todo, desc="checksums", unit="photo", disable=not (progress and len(todo) > 1000))
+        checksums += [_checksum(row_keys[row], rows[row]) for row in bar]
         whole = np.array(checksums, "<u4").tobytes()
         with contextlib.suppress(SatError):  # a folder that cannot be written can still be read
             replace(file, lambda scratch: scratch.write_bytes(whole))
@@ -361,8 +378,8 @@ def _mapped(folder: Path, rows: int, shape: tuple[int, int]) -> NDArray[np.float
     return mapped
 
 
-def _checksum(row: NDArray[np.float16]) -> int:
-    return zlib.crc32(row.tobytes())
+def _checksum(row_key: str, row: NDArray[np.float16]) -> int:
+    return zlib.crc32(row.tobytes(), zlib.crc32(row_key.encode()))
 
 
 def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
@@ -419,7 +436,7 @@ def _encode(
         ):
             for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], batch_size, failed):
                 half = _half(encoder.annotate(pixels), [jobs[row_key].name for row_key in batch])
-                made = [_checksum(row) for row in half]
+                made = [_checksum(row_key, row) for row_key, row in zip(batch, half, strict=True)]
                 store.write(half.tobytes())
                 _to_disk(store)
                 checksums.write(np.array(made, "<u4").tobytes())
