@@ -91,10 +91,10 @@ def shown(value: object) -> str:
     return "missing" if value is None else brief(value)
 
 
-def brief(value: object) -> str:
-    """A wrong value for a message, cut to 80 characters."""
+def brief(value: object, most: int = 80) -> str:
+    """A wrong value for a message, cut to 80 characters, or to another number."""
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def some(names: Iterable[str]) -> str:

@@ -38,6 +38,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
 from show_attend_tell.cli.caption import Results
 from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -834,3 +835,17 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
     assert (model / "model.safetensors").read_bytes() == before
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")
+
+
+def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint(small_encoder())
+    words = [f"\x1b[2J\x07\u202e{word}" for word in checkpoint.vocabulary.words[2:]]
+    checkpoint.vocabulary = Vocabulary(words)
+    checkpoint.save(tmp_path / "evil")
+    photo = (photos / "photo0.png").rename(photos / "\x1b]0;evil\x07.png")
+    (photos / "bad\x1b[2J.png").write_text("no photo", encoding="utf-8")
+    said = sat("caption", photo, "--model", tmp_path / "evil", "--several", 2)
+    assert "\\x1b[2J\\x07\\u202eword" in said.stdout and "\\x1b]0;evil\\x07.png" in said.stdout
+    told = refused("caption", photos / "bad\x1b[2J.png", "--model", tmp_path / "evil")
+    assert "bad\\x1b[2J.png" in told
+    assert not any(sign in said.output + told for sign in "\x1b\x07\u202e")

@@ -443,6 +443,15 @@ def test_an_svg_shows_what_the_png_shows(heat: bool, tmp_path: Path) -> None:
         assert difference.mean() < 3, panel
 
 
+def test_words_cannot_become_markup_in_an_svg() -> None:
+    evil = '</text><script>alert("&")</script>'
+    drawn = svg(lay_out([exhibit([evil], [FLAT], title=evil, note=evil)], Style()))
+    tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
+    assert "script" not in tags and "<script" not in drawn
+    texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
+    assert evil in texts  # they are text
+
+
 def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
     shown = exhibit(["a", "dog"], [FLAT, one_place(1, 2)], places=np.array([[1, 2], [3, 4]]))
     save(tmp_path / "x.svg", [shown, shown], form="svg")

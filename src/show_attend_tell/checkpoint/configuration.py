@@ -19,7 +19,7 @@ from typing import Any
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import TUNED, read_weights
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import brief, replace
 from show_attend_tell.model.interface import Config
 from show_attend_tell.model.registry import read_config
 from show_attend_tell.packing import unpack_8bit
@@ -83,7 +83,8 @@ class Configuration:
         except FileNotFoundError as error:
             raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-            raise SatError(f"{file} is damaged or from another program ({error!r}): copy the model again") from error
+            why = brief(error, 300)
+            raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
         except SatError as error:
             raise SatError(f"{file}: {error}") from error
 

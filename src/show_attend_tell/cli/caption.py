@@ -19,6 +19,7 @@ from show_attend_tell.cli.command import (
     gave,
     model_option,
     note_shadowed,
+    printable,
     seed_option,
     weights_option,
     write_text,
@@ -308,7 +309,7 @@ class Results:
             self.failed += 1
             reason = str(error).partition(": ")[2] if file is STDIN else str(error).removeprefix(f"{source}: ")
             self._keep([{"source": source, "error": reason}])
-            click.echo(f"sat: {source}: {reason}", err=True)
+            click.echo(f"sat: {printable(f'{source}: {reason}')}", err=True)
             return
         told = [{**caption.to_dict(), "source": source} for caption in captions]
         if self.html_file:
@@ -321,14 +322,15 @@ class Results:
         self._keep(told)  # before it is printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         if self.json_file != "-":
+            name = printable(click.format_filename(file))
             for caption in captions:
                 by = f" [{caption.settings['model']}]" if self.named else ""
                 ending = "" if caption.complete else " …"
                 unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
                 likely = f"log p {caption.log_probability:.2f}"
-                click.echo(f"{click.format_filename(file)}{by}: {caption}{ending}  ({likely}{unsure})")
+                click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({likely}{unsure})")
                 for text, log_probability in caption.alternatives if self.listed else ():
-                    click.echo(f"{click.format_filename(file)}{by}: {text}  (log p {log_probability:.2f})")
+                    click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
         if self._lines is None:

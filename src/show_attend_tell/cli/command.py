@@ -88,8 +88,19 @@ class Moved(click.Command):
 
 
 def fail(message: str, code: int) -> NoReturn:
-    click.echo(f"sat: {' '.join(message.split())}", err=True)
+    click.echo(f"sat: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)
+
+
+def printable(text: str) -> str:
+    """A text without signs that command a terminal or change the direction of what follows: these are spelled out.
+
+    Words of a model or names of files from strangers may hold such signs.
+    """
+    return "".join(sign if sign.isprintable() or sign in SEEN else repr(sign)[1:-1] for sign in text)
+
+
+SEEN = "\u200c\u200d\ufffd"  # not printable to Python, but they belong to words; and the sign for what is not text
 
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -1,0 +1,272 @@
+"""Files from strangers, changed at random: each is read, or refused in one sentence, and does no harm.
+
+The seeds are fixed, so that a failure comes again. `FUZZED` in the environment is the number of changes of each file.
+"""
+
+import hashlib
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import (
+    COLOURS,
+    COLUMNS,
+    ROWS,
+    D,
+    shape_folder,
+    shape_photo,
+    small_checkpoint,
+    small_encoder,
+    small_load_encoder,
+)
+from PIL import Image
+
+import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenisers import Unigram
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.rerank.doubt import Doubt
+from show_attend_tell.scoring.caption_files import read_evaluation
+from show_attend_tell.vision.feature_cache import FeatureCache
+
+pytestmark = pytest.mark.proof
+
+CHANGES = int(os.environ.get("FUZZED", "100"))
+MEMORY = 500_000_000  # bytes that reading a small file may take
+NUMBERS = (0, 1, -1, 2**31, 2**53, 2**63 - 1, 10**30, -(10**30), 0.5, 1e308, -0.0)
+TEXTS = (
+    "",
+    "\0",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "\ud800",
+    "a" * 100_000,
+    "__class__",
+    "<script>",
+    "\x1b[2J",
+    "F64",
+)
+VALUES = (*NUMBERS, *TEXTS, None, True, [], {}, [[]], [None], {"": {}})
+
+
+def changed(content: bytes, chance: random.Random) -> bytes:
+    """A few bytes of a file changed, taken out, doubled or cut off."""
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at = chance.randrange(len(data) + 1)
+        length = chance.choice((1, 2, 8, 65, 1000))
+        match chance.randrange(6):
+            case 0:
+                data[at : at + length] = chance.randbytes(length)
+            case 1:
+                del data[at : at + length]
+            case 2:
+                data[at:at] = data[at : at + length]
+            case 3:
+                del data[at:]
+            case 4 if data:
+                data[at % len(data)] ^= 1 << chance.randrange(8)
+            case _:
+                data[at : at + 8] = struct.pack("<q", chance.choice((-1, 0, 2**31, 2**62, 10**15)))
+    return bytes(data)
+
+
+def changed_json(content: bytes, chance: random.Random) -> bytes:
+    """A JSON file with one of its values, or of its names, replaced."""
+    root = {"root": json.loads(content)}
+    places: list[tuple[Any, Any]] = []
+
+    def walk(value: Any) -> None:
+        for key in value if isinstance(value, dict) else range(len(value)):
+            places.append((value, key))
+            if isinstance(value[key], (dict, list)):
+                walk(value[key])
+
+    walk(root)
+    holder, key = chance.choice(places)
+    match chance.randrange(5):
+        case 0 if holder is not root:
+            del holder[key]
+        case 1 if isinstance(holder, dict) and holder is not root:
+            holder[chance.choice(TEXTS)] = holder.pop(key)
+        case 2:
+            return json.dumps(root["root"]).replace("1", "1" * 5000, 1).encode()  # a number of thousands of digits
+        case 3:
+            return b"[" * 200_000
+        case _:
+            holder[key] = chance.choice(VALUES)
+    return json.dumps(root["root"], ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")
+
+
+def changed_header(content: bytes, chance: random.Random) -> bytes:
+    """A safetensors file whose header says something else of its tensors."""
+    size = int.from_bytes(content[:8], "little")
+    header, rest = changed_json(content[8 : 8 + size], chance), content[8 + size :]
+    told = chance.choice((len(header), len(header), len(header), 0, 2**40, 2**63))
+    return told.to_bytes(8, "little") + header + rest
+
+
+WAYS: dict[str, tuple[Callable[[bytes, random.Random], bytes], ...]] = {
+    ".json": (changed, changed_json, changed_json),
+    ".safetensors": (changed, changed_header, changed_header),
+}
+
+
+@contextmanager
+def harmless(folder: Path, *, writes: bool = False) -> Iterator[None]:
+    """Nothing happens but a `SatError`: no file moves, little memory is taken, and nothing else is raised."""
+
+    def files() -> dict[Path, str]:
+        found = [path for path in folder.rglob("*") if path.is_file() and not (writes and "cache" in path.parts)]
+        return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+    before, memory = files(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        yield
+    except SatError as error:
+        assert len(str(error)) < 2000, str(error)[:3000]
+    assert files() == before
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) < MEMORY
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with all the files that one can have."""
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    checkpoint = small_checkpoint(small_encoder())
+    words = list(checkpoint.vocabulary.words[2:])
+    checkpoint.vocabulary = Vocabulary(words, Unigram(dict.fromkeys(words, -2.0)))
+    generator = torch.Generator().manual_seed(1)
+    summaries = [torch.randn(number, D, generator=generator) for number in (200, 120)]
+    checkpoint.doubt = Doubt.fit(*summaries, torch.randn(120, generator=generator))
+    checkpoint.tuned_encoder = dict(small_encoder().body.state_dict())
+    checkpoint.save(tmp_path / "model")
+    assert len(list((tmp_path / "model").iterdir())) >= 6
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "doubt.safetensors"],
+)
+def test_changed_models_do_no_harm(name: str, model: Path) -> None:
+    chance, file = random.Random(name), model / name
+    whole, photo, read = file.read_bytes(), shape_photo("red", "circle", True), 0
+    for _ in range(CHANGES):
+        file.write_bytes(chance.choice(WAYS[file.suffix])(whole, chance))
+        with harmless(model.parent):
+            checkpoint = Checkpoint.load(model)
+            captioner = Captioner(checkpoint, checkpoint.load_encoder("model"))
+            if checkpoint.decoding.max_length < 100 and checkpoint.decoding.beam < 100:  # a person sees these numbers
+                captioner(photo, progress=False).to_dict()
+            read += 1
+    print(f"{name}: {read} of {CHANGES} changed files could still be read")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "photos", "annotations", "checksums", "../files.json"])
+def test_changed_feature_caches_do_no_harm(name: str, tmp_path: Path) -> None:
+    """Whatever changes, a cache gives the annotations that the encoder gives, or none."""
+    encoder = small_encoder()
+    (tmp_path / "photos").mkdir()
+    photos = {f"{colour}.png": tmp_path / "photos" / f"{colour}.png" for colour in COLOURS}
+    for colour, file in zip(COLOURS, photos.values(), strict=True):
+        shape_photo(colour, "circle", True).save(file)
+    first = FeatureCache.build(tmp_path / "cache", photos, encoder, progress=False)
+    true, folder = first[list(photos)].clone(), first.folder.relative_to(tmp_path / "cache")
+    assert true.shape == (len(photos), ROWS * COLUMNS, D)
+    shutil.move(tmp_path / "cache", tmp_path / "whole")
+    chance, read = random.Random(name), 0
+    for _ in range(CHANGES):
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "cache")
+        file = tmp_path / "cache" / folder / name
+        ways = WAYS.get(file.suffix, (changed,))
+        file.write_bytes(chance.choice(ways)(file.read_bytes(), chance))
+        for _ in range(2):  # the second one goes on after what the first one dropped
+            with harmless(tmp_path, writes=True):
+                found = FeatureCache.build(tmp_path / "cache", photos, encoder, progress=False)[list(photos)]
+                assert torch.allclose(found.float(), true.float(), atol=0.02)  # encoded again in another batch
+                read += 1
+    print(f"{name}: {read} of {2 * CHANGES} readings gave the annotations")
+    assert read
+
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "ICO", "TGA", "MPO", "JPEG2000", "HEIF")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_changed_photos_do_no_harm(form: str, tmp_path: Path) -> None:
+    held = io.BytesIO()
+    photo = shape_photo("red", "square", False).resize((160, 120))
+    try:
+        photo.save(held, form)
+    except (KeyError, OSError):
+        pytest.skip(f"this Pillow cannot write {form}")
+    chance, read = random.Random(form), 0
+    file = tmp_path / "photo"
+    for _ in range(CHANGES):
+        file.write_bytes(changed(held.getvalue(), chance))
+        with harmless(tmp_path), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            opened = open_photo(file)
+            assert isinstance(opened, Image.Image) and opened.mode == "RGB"
+            read += 1
+    print(f"{form}: {read} of {CHANGES} changed photos could still be read")
+
+
+@pytest.mark.parametrize(
+    "form", ["captions.csv", "captions.jsonl", "captions_all.json", "dataset.json", "metadata.csv"]
+)
+def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "data")
+    names = [f"photo{number}.png" for number in range(17)]
+    (folder / "captions.csv").rename(folder / "metadata.csv")
+    text = (folder / "metadata.csv").read_text(encoding="utf-8")
+    if form == "captions.jsonl":
+        text = "\n".join(json.dumps({"photo": name, "caption": ["ein Kreis", "一只狗"]}) for name in names)
+    elif form == "captions_all.json":
+        images = [{"id": number, "file_name": name} for number, name in enumerate(names)]
+        told = [{"image_id": number, "caption": "a dog"} for number in range(17)]
+        text = json.dumps({"images": images, "annotations": told})
+    elif form == "dataset.json":
+        spoken = [{"tokens": ["a", "dog"], "raw": "A dog."}]
+        splits = ["train"] * 10 + ["val"] * 3 + ["test"] * 4
+        images = [{"filename": n, "split": s, "sentences": spoken} for n, s in zip(names, splits, strict=True)]
+        text = json.dumps({"dataset": "own", "images": images})
+    (folder / "metadata.csv").unlink()
+    if form == "metadata.csv":
+        text = text.replace("photo,caption", "file_name,text").replace("photo", "images/photo")
+    chance, read = random.Random(form), 0
+    for _ in range(CHANGES):
+        ways = WAYS.get(Path(form).suffix, (changed,))
+        (folder / form).write_bytes(chance.choice(ways)(text.encode(), chance))
+        with harmless(tmp_path):
+            for example in read_dataset(folder).examples:
+                assert folder.resolve() in example.photo.resolve().parents
+            read += 1
+    print(f"{form}: {read} of {CHANGES} changed files could still be read")
+
+
+def test_changed_evaluations_do_no_harm(tmp_path: Path) -> None:
+    entry = {"photo": "a.jpg", "caption": "a dog", "references": ["a dog runs"], "words": ["a", "dog"]}
+    whole = json.dumps({"tokens": "split", "model": "soft", "results": [entry]}).encode()
+    chance, file = random.Random(7), tmp_path / "evaluation.json"
+    for _ in range(CHANGES):
+        file.write_bytes(chance.choice(WAYS[".json"])(whole, chance))
+        with harmless(tmp_path):
+            read_evaluation(file)
