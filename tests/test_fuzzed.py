@@ -11,6 +11,7 @@ import random
 import resource
 import shutil
 import struct
+import tarfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.shards.reading import photos_of
+from show_attend_tell.data.shards.sources import shards_of
 from show_attend_tell.data.tokenisers import Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -260,6 +263,32 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
                 assert folder.resolve() in example.photo.resolve().parents
             read += 1
     print(f"{form}: {read} of {CHANGES} changed files could still be read")
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "parquet"])
+def test_changed_shards_do_no_harm(form: str, tmp_path: Path) -> None:
+    held = io.BytesIO()
+    shape_photo("red", "square", False).save(held, "PNG")
+    names, file = [f"folder/{colour}.png" for colour in COLOURS], tmp_path / f"photos.{form}"
+    if form == "parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"name": names, "image": [held.getvalue()] * len(names)}), file)
+    else:
+        with tarfile.open(file, "w:gz" if form == "tar.gz" else "w") as tar:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size = len(held.getvalue())
+                tar.addfile(member, io.BytesIO(held.getvalue()))
+    whole, chance, read = file.read_bytes(), random.Random(form), 0
+    for _ in range(CHANGES):
+        file.write_bytes(changed(whole, chance))
+        with harmless(tmp_path):
+            for shard in shards_of([str(file)], size=2, recursive=False, column=None):
+                for name, content in photos_of(shard):
+                    assert isinstance(name, str) and isinstance(content, (bytes, SatError))
+                    read += isinstance(content, bytes)
+    print(f"{form}: {read} of {CHANGES * len(names)} photos could still be read")
+    assert read
 
 
 def test_changed_evaluations_do_no_harm(tmp_path: Path) -> None:

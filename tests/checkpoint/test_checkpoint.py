@@ -160,7 +160,7 @@ def test_a_failure_while_writing_leaves_the_old_file(
         monkeypatch.setattr(Path, "write_text", failing(Path.write_text))
     other = small_checkpoint(encoder, seed=2)
     other.training["seed"] = 99
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(SatError, match="no space left"):
         other.save(saved)
     monkeypatch.undo()
     assert {path.name for path in saved.iterdir()} == before.keys()  # no scratch file stays

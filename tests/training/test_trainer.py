@@ -342,7 +342,7 @@ def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatc
         raise OSError("no space left on device")
 
     monkeypatch.setattr(state_module, "save_file", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(SatError, match="no space"):
         save_state(trainer, state)
     assert state.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
