@@ -90,6 +90,7 @@ def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
     assert texts == {str(n): found for n, found in enumerate(WORDS.values(), start=1)}
 
     assert read_references([tmp_path / "dataset_animals.json"], tokens="ptb").texts == RAW
+    assert read_references([tmp_path / "dataset_animals.json"], tokens="raw").texts == RAW
     assert read_references([tmp_path / "captions_val.json"], tokens="ptb").texts == RAW
     assert read_references([tmp_path / "dataset_animals.json"], split="train").texts == {
         "fox.jpg": ["a dark haired dog"]
@@ -169,7 +170,7 @@ def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"results": [entry]}, "'tokens' must be a text, and is missing"),
         (
             {"tokens": "both", "results": [entry]},
-            "'tokens' must be one of split, ptb, unicode, characters, and is 'both'",
+            "'tokens' must be one of split, raw, ptb, unicode, characters, and is 'both'",
         ),
         ({"tokens": "split", "results": []}, "holds no captions"),
         ({"tokens": "split", "results": [entry, entry]}, r"results\[1\]: the photo 'a.jpg' is there twice"),

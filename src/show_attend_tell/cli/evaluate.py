@@ -42,10 +42,10 @@ Examples:
 
 tokens_option = click.option(
     "--tokens",
-    type=click.Choice(["split", "ptb", "unicode", "characters"]),
-    help="Tokens that are compared: split (those of the split file), ptb (PTB tokens of the raw captions), unicode "
-    "(words by the rules of Unicode) or characters (for scripts without spaces). Default: split, or those of a model "
-    "for another language.",
+    type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
+    help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb (PTB "
+    "tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without spaces). "
+    "Default: split, or those of a model for another language.",
 )
 
 

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, Protocol
 
 from show_attend_tell.errors import SatError
 
-Tokens = Literal["split", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
+Tokens = Literal["split", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
 
 
 class Tokeniser(Protocol):
@@ -338,7 +338,7 @@ def joined(words: Iterable[str], name: str) -> str:
 
 def in_form(text: str, tokens: Tokens) -> str:
     """A text as scores of such tokens take it."""
-    if tokens == "ptb":
+    if tokens in ("raw", "ptb"):
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()

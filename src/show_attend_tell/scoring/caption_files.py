@@ -66,9 +66,9 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
     With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
-    way (`tokenisers.tokenise`). With "ptb" they are raw, and otherwise in the form of `tokenisers.in_form`. Raises
-    `SatError` for a file of an unknown form, a damaged file, one without references, an unknown split, and files of
-    lines of different lengths.
+    way (`tokenisers.tokenise`). With the others they are in the form of `tokenisers.in_form`, which is the raw text for
+    "raw" and "ptb". Raises `SatError` for a file of an unknown form, a damaged file, one without references, an unknown
+    split, and files of lines of different lengths.
     """
     if not files:
         raise SatError("there are no references: name a file")
@@ -113,7 +113,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
         numbers={str(photo.number): photo.name for photo in chosen if photo.number is not None},
         split=known,
         training=[
-            words if tokens in ("split", "ptb") else tuple(words_of(raw, tokens))
+            words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens))
             for photo in listed
             if photo.split == "train"
             for words, raw in photo.captions

@@ -1,9 +1,11 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-To score is to compute metrics of captions against references. There are four conventions for what is compared:
+To score is to compute metrics of captions against references. There are five conventions for what is compared:
 
 - `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
   joined by spaces, and are given to the scorers as they are;
+- `"raw"`: the references are raw text, with capitals and punctuation, and both are parted at spaces alone. The paper's
+  own figures may be of this kind;
 - `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption;
 - `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenisers.unicode_words`);
 - `"characters"`: the characters, for scripts without spaces between words (`tokenisers.characters`).
@@ -228,7 +230,7 @@ def score(
         "cider": 100 * np.array(each_cider),
     }
     meteor_statistics = each_spice = None
-    english = tokens in ("split", "ptb")
+    english = tokens in ("split", "raw", "ptb")
     try:
         if not english:
             raise JavaError("it knows English only")
@@ -289,7 +291,7 @@ def score_entries(
 
 def words_of(text: str, tokens: Tokens) -> list[str]:
     """What `variety` counts as the words of a text that is scored by such tokens."""
-    return tokenise(text) if tokens == "ptb" else compared(in_form(text, tokens), tokens)
+    return tokenise(text) if tokens in ("raw", "ptb") else compared(in_form(text, tokens), tokens)
 
 
 def check_scorers() -> None:

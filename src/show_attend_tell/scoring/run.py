@@ -102,8 +102,6 @@ def score_split(
     tokens = tokens or tokeniser.tokens
     if tokens == tokeniser.tokens:
         references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
-    elif tokens == "ptb":
-        references = {example.name: list(example.raw) for example in examples}
     else:
         references = {example.name: [in_form(raw, tokens) for raw in example.raw] for example in examples}
     training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
