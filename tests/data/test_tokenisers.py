@@ -51,6 +51,7 @@ def test_english_is_the_split_files_words() -> None:
 
 def test_pieces_are_the_text_and_the_same_each_time() -> None:
     learnt = Unigram.fit(CHINESE)
+    assert max(map(len, learnt.scores)) <= 4 < max(map(len, Unigram.fit(CAPTIONS["thai"]).scores))  # about a word
     assert learnt == Unigram.fit(CHINESE) and len(learnt.scores) > len({*"".join(CHINESE)}) - 3
     for text in CHINESE:
         pieces = learnt.words(text)
@@ -115,6 +116,21 @@ def test_words_that_are_parted_by_spaces_stay(tmp_path: Path) -> None:
     folder = caption_folder(tmp_path / "data", "chinese", between=" ")
     tokeniser, why = choose_tokeniser(read_dataset(folder), english=english_words(), minimum_count=1, size=500)
     assert tokeniser == UNICODE and "these captions have them" in why
+
+
+def test_karpathys_tokens_of_a_text_without_spaces_do_not_make_it_one_word(tmp_path: Path) -> None:
+    folder = caption_folder(tmp_path / "data", "chinese")
+    (folder / "captions.csv").unlink()
+    images = [
+        {"filename": f"photo{number}.png", "split": "train", "sentences": [{"tokens": ["一个", "圆形"], "raw": raw}]}
+        for number, raw in enumerate(CHINESE)
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"dataset": "own", "images": images}), encoding="utf-8")
+    dataset = read_dataset(folder)
+    tokeniser, _ = choose_tokeniser(dataset, english=english_words(), minimum_count=1, size=500)
+    assert isinstance(tokeniser, Unigram) and all(
+        len(words) > 2 for e in dataset.cut(tokeniser).examples for words in e.captions
+    )
 
 
 def test_captions_that_are_empty_in_other_words_are_counted(tmp_path: Path) -> None:

@@ -147,10 +147,11 @@ def caption(
     encoder_weights: str | None,
     device: str,
 ) -> None:
-    """Caption photos: files, folders or globs; with --output Parquet and tar files and addresses too.
+    """Caption photos: files, folders or globs.
 
-    The photo - is standard input. With --beside, models of soft attention ignore --look and read attention by
-    expectation. Ctrl-C ends the command, and the files then hold the captions made so far.
+    With --output, they may be Parquet and tar files and addresses too. The photo - is standard input. With --beside,
+    models of soft attention ignore --look and read attention by expectation. Ctrl-C ends the command, and the files
+    then hold the captions made so far.
     """
     from show_attend_tell.captioner import FEW, Captioner, Sampling, check_several, progress_bar
     from show_attend_tell.data.photos import find_photos

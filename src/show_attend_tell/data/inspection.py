@@ -119,7 +119,7 @@ def lacks_spaces(dataset: Dataset) -> bool:
     """Whether the captions are in a script without spaces between words, and have none, or few."""
     if main_script(dataset) not in SPACELESS:
         return False
-    read = list(captions(dataset.examples))
+    read = [raw.split() for example in dataset.examples for raw in example.raw]
     words = sum(map(len, read))
     letters = sum(len(word) for caption in read for word in caption)
     return words < PARTED[0] * len(read) or letters > PARTED[1] * words

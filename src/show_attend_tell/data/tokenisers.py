@@ -164,9 +164,9 @@ class Unicode:
 
 # Scripts without spaces
 
-LONGEST_PIECE = 8  # signs of a piece that is learnt; a word of Chinese or Japanese has seldom more than four
+LONGEST_PIECE = {"wide": 4, "narrow": 12}  # signs of a piece that is learnt: of Chinese and Japanese, and of others
 LONGEST_READ = 64  # signs of a piece in a file
-SIGNS_A_PIECE = 50  # signs of the training captions for each piece of several signs that is learnt
+SIGNS_A_PIECE = 10  # signs of the training captions for each piece of several signs that is learnt
 UNKNOWN_SIGN = 10.0  # how much less likely, in nats, a sign is that no piece has than the least likely piece
 
 
@@ -204,7 +204,9 @@ class Unigram:
         rare = re.compile("|".join(map(re.escape, counts.keys() - set(often))) or "(?!)")
         known = [known for part in parts for known in rare.split(part) if known]
         wanted = len(often) + sum(map(len, known)) // SIGNS_A_PIECE
-        return cls(_sentencepiece(known, min(size, wanted), len(often)))
+        wide = sum(times for sign, times in counts.items() if unicodedata.east_asian_width(sign) in "WF")
+        longest = LONGEST_PIECE["wide" if 2 * wide > counts.total() else "narrow"]
+        return cls(_sentencepiece(known, min(size, wanted), len(often), longest))
 
     def words(self, text: str) -> list[str]:
         """The pieces of a text."""
@@ -270,9 +272,11 @@ def characters(text: str) -> list[str]:
     return found
 
 
-def _sentencepiece(parts: Sequence[str], size: int, signs: int) -> dict[str, float]:
-    """The pieces that sentencepiece learns, at most ``size``, with their log-probabilities; ``signs`` of them are
-    single signs."""
+def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) -> dict[str, float]:
+    """The pieces that sentencepiece learns, at most ``size``, with their log-probabilities.
+
+    ``signs`` of them are single signs, and none has more signs than ``longest``.
+    """
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
     except ImportError:
@@ -289,7 +293,7 @@ def _sentencepiece(parts: Sequence[str], size: int, signs: int) -> dict[str, flo
             vocab_size=max(size, signs) + 1,  # and the unknown piece
             hard_vocab_limit=False,
             character_coverage=1.0,
-            max_sentencepiece_length=LONGEST_PIECE,
+            max_sentencepiece_length=longest,
             normalization_rule_name="identity",
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
