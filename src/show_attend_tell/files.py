@@ -194,11 +194,11 @@ def check_file(file: Path) -> None:
 def check_writable(file: Path, *, make: bool = False) -> None:
     """Raise `SatError` for a file that cannot be written; the file itself stays as it is.
 
-    With ``make``, its folder is made if it is not there.
+    With ``make``, its folder may be one that is to be made. It is not made now.
     """
     try:
         if make:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file = next(parent for parent in file.absolute().parents if parent.exists()) / file.name
         check_file(file)
         if file.exists() and not file.is_file():  # a device or a pipe: only a writer may open it
             if not os.access(file, os.W_OK):
@@ -208,9 +208,8 @@ def check_writable(file: Path, *, make: bool = False) -> None:
         scratch.touch()
         scratch.unlink()
     except OSError as error:
-        raise SatError(
-            f"{file} cannot be written ({error.strerror}): name another {'folder' if make else 'file'}"
-        ) from None
+        written, other = (file.parent, "folder") if make else (file, "file")
+        raise SatError(f"{written} cannot be written ({error.strerror}): name another {other}") from None
 
 
 def _scratch(file: Path) -> Path:

@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(
     monkeypatch.setattr(Path, "touch", refuse)
     line = refused(*command, tmp_path / "model")
     assert "cannot be written (Read-only file system): name another folder" in line
-    assert not (tmp_path / "cache").exists()  # no photo was encoded
+    assert not (tmp_path / "cache").exists() and not (tmp_path / "model").exists()  # no photo was encoded
 
 
 def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) -> None:

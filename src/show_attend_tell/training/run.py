@@ -112,6 +112,8 @@ def train(
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     refusal = f"another process trains in {output}: wait for it, or give another --output"
+    if first:
+        state.parent.mkdir(parents=True, exist_ok=True)
     with alone(state.parent, refusal=refusal) if first else nullcontext():
         if ranks.as_the_first(resume and state.exists()):
             trainer = resumed(config, data, state, device=device, say=say)
