@@ -78,9 +78,9 @@ $(DEV): $(RUNTIME)
 	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev]' || $(PIP_FAILED)
 	@touch $@
 
-# Ray and Optuna are for the proofs alone.
+# Ray is for the proofs alone.
 $(PROOF): $(DEV)
-	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev,scale,tune]' || $(PIP_FAILED)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev,scale]' || $(PIP_FAILED)
 	@touch $@
 
 # The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.

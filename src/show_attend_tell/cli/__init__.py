@@ -19,6 +19,7 @@ with Starting():
     from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve
     from show_attend_tell.cli.train import train
+    from show_attend_tell.cli.tuning.command import tune
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -30,7 +31,21 @@ def main() -> None:
     """
 
 
-COMMANDS = (caption, data, train, evaluate, score, compare, report, features, models, serve, analyse, import_arctic)
+COMMANDS = (
+    caption,
+    data,
+    train,
+    tune,
+    evaluate,
+    score,
+    compare,
+    report,
+    features,
+    models,
+    serve,
+    analyse,
+    import_arctic,
+)
 for command in COMMANDS:
     main.add_command(command)
 

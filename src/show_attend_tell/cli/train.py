@@ -62,7 +62,7 @@ Examples:
     "preset_name",
     default="flickr8k",
     show_default=True,
-    help="Settings to start from: paper, flickr8k, flickr8k-cider, flickr30k, coco or scenes.",
+    help="Settings to start from: paper, flickr8k, flickr8k-cider, flickr30k, coco, scenes or a file of sat tune.",
 )
 @click.option(
     "--epochs",
@@ -216,9 +216,18 @@ def train(
 
 
 def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
-    """The settings to start from; raises a usage error if both attention and comparator are given."""
-    from show_attend_tell.training.presets import comparator_preset, preset
+    """The settings to start from, those of a preset or of a file that `sat tune` wrote.
 
+    Raises a usage error if both attention and comparator are given.
+    """
+    from show_attend_tell.training.presets import comparator_preset, preset
+    from show_attend_tell.training.tuning.study import read_settings
+
+    if name.lower().endswith(".json"):
+        base, tuned, changes = read_settings(Path(name))
+        if comparator is not None or attention not in (None, tuned):
+            raise SatError(f"{name} has settings of {tuned} attention: leave out --attention and --comparator")
+        return changed(preset(base, tuned), changes)
     if comparator is None:
         return preset(name, attention or "soft")
     if attention is None:

@@ -1,0 +1,114 @@
+"""`sat tune`: a search for better settings of a training."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, note_shadowed, with_encoder
+
+EXAMPLES = """
+A setting's values are NAME=LOW..HIGH or NAME=ONE,OTHER. By default five settings are searched: the learning rate, both
+dropouts, label smoothing and the batch size.
+
+\b
+Examples:
+  sat tune flickr8k/ --geometry squash --output tuned --minutes 90
+  sat tune flickr8k/ --output tuned --search learning_rate=1e-4..1e-2 --search batch_size=32,64
+  sat train flickr8k/ --geometry squash --preset tuned/settings.json --output my-model
+"""
+
+DEFAULT = (
+    *("learning_rate=3e-4..4e-3", "decoder.dropout=0.2..0.7", "decoder.annotation_dropout=0..0.4"),
+    *("{objective}.label_smoothing=0..0.2", "batch_size=32,64,128"),
+)
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder of the study; the same command goes on, also in several processes at a time.",
+)
+@click.option("--search", "ranges", multiple=True, metavar="NAME=VALUES", help="Setting to search, and its values.")
+@click.option(
+    "--trials", type=click.IntRange(1), default=50, show_default=True, help="Number of trials of the whole study."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, min_open=True),
+    help="Minutes after which this process starts no further trial. [default: no limit]",
+)
+@click.option("--preset", "preset_name", default="flickr8k", show_default=True, help="Settings to start from.")
+@click.option(
+    "--attention", type=click.Choice(["soft", "hard", "uniform"]), default="soft", show_default=True,
+    help="Kind of attention to train.",
+)  # fmt: skip
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Value of a setting in all trials.")
+@click.option("--start-from", metavar="MODEL", callback=note_shadowed, help="Model that each trial starts from.")
+@with_encoder
+@cache_option
+@device_option
+def tune(
+    data: Path,
+    output: Path,
+    ranges: tuple[str, ...],
+    trials: int,
+    minutes: float | None,
+    preset_name: str,
+    attention: str,
+    changes: tuple[str, ...],
+    start_from: str | None,
+    encoder: str,
+    encoder_weights: str | None,
+    geometry: Any,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Search for better settings of a training.
+
+    Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
+    are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
+    """
+    from show_attend_tell.cli.train import changed, preset_of, start_and_encoder, was_given
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.device import pick_device
+    from show_attend_tell.training.tuning.study import Range, Study
+    from show_attend_tell.vision.feature_cache import default_cache
+
+    Study.optuna()
+    chosen = pick_device(device)
+    base = preset_of(preset_name, attention, None)
+    start, network = start_and_encoder(
+        start_from,
+        encoder,
+        weights=encoder_weights,
+        geometry=geometry,
+        fine_tune=None,
+        default_geometry=not was_given("geometry"),
+    )
+    objective = "hard" if attention == "hard" else "soft"
+    texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
+    study = Study(
+        folder=output,
+        dataset=read_dataset(data),
+        encoder=network.to(chosen),
+        cache=cache or default_cache(),
+        device=chosen,
+        build=lambda more: changed(base, [*changes, *more]),
+        ranges=[Range.read(text) for text in texts],
+        base={"preset": preset_name, "attention": attention, "set": list(changes), "start_from": start_from},
+        start_from=start,
+        say=click.echo,
+    )
+    try:
+        found = study.run(trials=trials, seconds=None if minutes is None else 60 * minutes)
+    except KeyboardInterrupt:
+        fail(f"interrupted; {output} keeps the trials, and the same command goes on", 130)
+    click.echo(
+        f"best of {found['trials']:,} trials: {found['value']:.3f}, trial {found['trial']}: {' '.join(found['set'])}"
+    )
+    begin = f" --start-from {start_from}" if start_from else ""
+    click.echo(f"Train with it: sat train {data} --preset {output / 'settings.json'}{begin} --output MODEL")

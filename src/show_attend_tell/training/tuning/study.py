@@ -1,0 +1,263 @@
+"""A search for better settings: trainings whose settings Optuna (an extra) chooses by those that went before.
+
+The paper's authors chose theirs by Bayesian optimisation, with a service that is gone (sec. 4.3). A *study* is kept in
+a SQLite file: it can be interrupted, and several processes of one machine may work on it together. A *trial* is one
+training, without the choice of its decoding. Its value is what selects its best epoch (`Trainer.selection`). A trial
+that is worse than the median of the others after as many epochs is ended (pruned).
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief, count, read_object
+from show_attend_tell.files import replace as replace_file
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import prepare
+from show_attend_tell.training.run import check_settings, check_start, started, vocabulary_from
+from show_attend_tell.training.trainer import Epoch
+from show_attend_tell.training.tuning.plot import history
+from show_attend_tell.vision.encoder import Encoder
+
+BEATS, GRACE = 10, 60  # seconds: between two signs of life of a trial, and without one until it counts as killed
+WARM = 3  # trials, before the first one is pruned
+RETRIES = 3  # of a trial whose process was killed
+
+Say = Callable[[str], None]
+Build = Callable[[Sequence[str]], TrainingConfig]  # settings with changes, "learning_rate=1e-3" and the like
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a setting may take in a study."""
+
+    name: str
+    low: float = 0.0
+    high: float = 0.0
+    whole: bool = False
+    choices: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> "Range":
+        """The range in "learning_rate=1e-4..1e-2" or "batch_size=32,64". Raises `SatError` for another text."""
+        name, _, values = text.partition("=")
+        low, dots, high = values.partition("..")
+        try:
+            if not name or not values:
+                raise ValueError
+            if not dots:
+                return cls(name, choices=tuple(part.strip() for part in values.split(",")))
+            found = cls(name, float(low), float(high), whole=low.strip().isdigit() and high.strip().isdigit())
+            if not found.low < found.high:
+                raise ValueError
+            return found
+        except ValueError:
+            raise SatError(f"--search {text}: give NAME=LOW..HIGH or NAME=ONE,OTHER") from None
+
+    def ends(self) -> list[str]:
+        """Texts of the extreme values, or of all choices."""
+        return list(self.choices) or [self.text(self.low), self.text(self.high)]
+
+    def text(self, value: Any) -> str:
+        """A value as ``--set`` reads it."""
+        return (
+            str(value)
+            if self.choices or (self.whole and isinstance(value, int))
+            else (str(int(value)) if self.whole else f"{value:.4g}")
+        )
+
+    def drawn(self, trial: Any) -> str:
+        """The change of settings that a trial makes. Wide ranges above zero are searched by their logarithms."""
+        if self.choices:
+            value = trial.suggest_categorical(self.name, self.choices)
+        elif self.whole:
+            value = trial.suggest_int(self.name, int(self.low), int(self.high))
+        else:
+            value = trial.suggest_float(self.name, self.low, self.high, log=self.low > 0 and self.high >= 10 * self.low)
+        return f"{self.name}={self.text(value)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is searched, on what data, and where its results go."""
+
+    folder: Path
+    dataset: Dataset
+    encoder: Encoder
+    cache: Path
+    device: torch.device
+    build: Build
+    ranges: Sequence[Range]
+    base: dict[str, Any]  # preset, attention and changes: what the settings file says besides the result
+    start_from: Checkpoint | None
+    say: Say
+    show: bool = True
+
+    def run(self, *, trials: int, seconds: float | None = None) -> dict[str, Any]:
+        """Go on until the study has that many trials, or that many seconds are over, and write what is best.
+
+        Returns the content of the settings file. Raises `SatError` for ranges that the settings do not have, for a
+        study of something else, and when no trial was finished.
+        """
+        optuna = self.optuna()
+        self.check()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # signs of life are new in Optuna
+            study = self.opened(optuna)
+            finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+            done = len(study.get_trials(deepcopy=False, states=finished))
+            if done:
+                self.say(f"{self.folder} has {count(done, 'trial')} already")
+            if done < trials:
+                enough = optuna.study.MaxTrialsCallback(trials, states=finished)
+                study.optimize(lambda trial: self.trial(optuna, study, trial), callbacks=[enough], timeout=seconds)
+            return self.written(optuna, study)
+
+    @staticmethod
+    def optuna() -> Any:
+        """Optuna. Raises `SatError` where it is not installed."""
+        try:
+            import optuna
+        except ImportError:
+            raise SatError("tuning needs Optuna: pip install 'show-attend-tell[tune]'") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        return optuna
+
+    def check(self) -> None:
+        """Raise `SatError` for ranges with values that the settings cannot have."""
+        for each in self.ranges:
+            for text in each.ends():
+                config = self.build([f"{each.name}={text}"])
+        config = self.build([])
+        if config.selected_by == "last":
+            raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
+        check_settings(config, self.encoder, tensorboard=False)
+        if self.start_from is not None:
+            check_start(self.start_from, config.decoder, self.encoder)
+
+    def opened(self, optuna: Any) -> Any:
+        """The study in the folder, made if it is not there."""
+        storage = optuna.storages.RDBStorage(
+            f"sqlite:///{(self.folder / 'study.db').resolve()}",
+            engine_kwargs={"connect_args": {"timeout": 60}},
+            heartbeat_interval=BEATS,
+            grace_period=GRACE,
+            heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
+        )
+        study = optuna.create_study(
+            storage=storage,
+            study_name="sat",
+            direction="maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=1),
+        )
+        ours = json.loads(json.dumps({**self.base, "data": self.dataset.name, "search": list(map(repr, self.ranges))}))
+        before = study.user_attrs.get("about")
+        if before is None:
+            study.set_user_attr("about", ours)
+            study.enqueue_trial(self.own_values())
+        elif before != ours:
+            different = [name for name in ours if before.get(name) != ours[name]]
+            raise SatError(f"{self.folder} is a study with other {' and '.join(different)}: name another --output")
+        seed = self.build([]).seed + len(study.get_trials(deepcopy=False))
+        study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        return study
+
+    def own_values(self) -> dict[str, Any]:
+        """The values that the settings have already, where they are in their ranges: the first trial."""
+        values = self.build([]).to_dict()
+        found: dict[str, Any] = {}
+        for each in self.ranges:
+            value = values[each.name]
+            if each.choices and str(value) in each.choices:
+                found[each.name] = str(value)
+            elif not each.choices and isinstance(value, (int, float)) and each.low <= value <= each.high:
+                found[each.name] = value
+        return found
+
+    def trial(self, optuna: Any, study: Any, trial: Any) -> float:
+        """Train with the settings of a trial; what selected its best epoch."""
+        changes = [each.drawn(trial) for each in self.ranges]
+        what = f"trial {trial.number}: {', '.join(changes)}"
+        config = self.build(changes)
+        start, say, show = self.start_from, _silent, self.show
+        vocabulary = None if start is None else vocabulary_from(start, self.dataset, config, say=say)
+        data = prepare(self.dataset, config, self.encoder, self.cache, vocabulary=vocabulary, show=show)
+        sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": self.encoder.annotation_size}
+        config = replace(config, decoder=replace(config.decoder, **sizes))
+        trainer = started(config, data, start, device=self.device, say=say, show=show)
+
+        def report(epoch: Epoch, better: bool) -> None:
+            trial.report(trainer.selection(epoch.scores), epoch.number)
+            if trial.should_prune() and not trainer.ended(config.epochs):
+                raise optuna.TrialPruned
+
+        try:
+            trainer.run(on_epoch=report, show=show)
+        except KeyboardInterrupt:
+            study.enqueue_trial(trial.params)  # the first that is done when the study goes on
+            raise
+        except SatError as error:  # the loss is not a number, say
+            self.say(f"{what}: {error}")
+            raise optuna.TrialPruned from error
+        except optuna.TrialPruned:
+            self.say(f"{what}: {trainer.best:.3f}, pruned after {count(trainer.epoch, 'epoch')}")
+            raise
+        self.say(f"{what}: {trainer.best:.3f} after {count(trainer.epoch, 'epoch')}")
+        return trainer.best
+
+    def written(self, optuna: Any, study: Any) -> dict[str, Any]:
+        """Write the best settings and the history of the study."""
+        complete = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+        if not complete:
+            raise SatError(f"no trial of {self.folder} was finished: the same command goes on")
+        best = study.best_trial
+        changes = [f"{each.name}={each.text(best.params[each.name])}" for each in self.ranges]
+        content = {
+            **{name: self.base[name] for name in ("preset", "attention")},
+            "set": [*self.base["set"], *changes],
+            "value": best.value,
+            "trial": best.number,
+            "trials": len(study.get_trials(deepcopy=False)),
+            "data": self.dataset.name,
+        }
+        text = json.dumps(content, indent=1) + "\n"
+        replace_file(self.folder / "settings.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
+        points = [
+            (trial.number, trial.value if trial.value is not None else max(trial.intermediate_values.values()), pruned)
+            for trial in study.get_trials(deepcopy=False)
+            for pruned in [trial.state == optuna.trial.TrialState.PRUNED]
+            if trial.state == optuna.trial.TrialState.COMPLETE or (pruned and trial.intermediate_values)
+        ]
+        picture = history(
+            points, title=f"{self.base['preset']}, {self.base['attention']}: {self.build([]).selected_by}"
+        )
+        replace_file(self.folder / "history.svg", lambda scratch: scratch.write_text(picture, encoding="utf-8"))
+        return content
+
+
+def _silent(text: str) -> None:
+    """Say nothing."""
+
+
+def read_settings(file: Path) -> tuple[str, str, list[str]]:
+    """Preset, attention and changes of a settings file that a study wrote.
+
+    Raises `SatError` for another file.
+    """
+    content = read_object(file, "preset")
+    preset, attention, changes = (content.get(name) for name in ("preset", "attention", "set"))
+    texts = isinstance(changes, list) and all(isinstance(change, str) for change in changes)
+    if not (isinstance(preset, str) and isinstance(attention, str) and texts):
+        raise SatError(f"{file} must hold 'preset', 'attention' and 'set', a list of texts, and holds {brief(content)}")
+    assert isinstance(changes, list)
+    return preset, attention, changes

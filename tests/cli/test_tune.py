@@ -1,0 +1,166 @@
+"""`sat tune`: a study that goes on, prunes, is shared, and ends in settings that `sat train` takes."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import refused, sat
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.training import run
+from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.training.tuning import study as studies
+from show_attend_tell.training.tuning.plot import history
+from show_attend_tell.training.tuning.study import Range, read_settings
+
+optuna = pytest.importorskip("optuna", reason="the extra [tune] is not installed")
+
+SMALL = [
+    part
+    for setting in (
+        *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
+        *("minimum_count=1", "flipped=false", "epochs=2", "visual_ngrams=false", "selected_by=nats", "max_length=5"),
+    )
+    for part in ("--set", setting)
+]
+RATES = ("--search", "learning_rate=1e-4..1e-1", "--search", "batch_size=2,4")
+
+
+def tune(data: Path, folder: Path, *more: object) -> tuple[object, ...]:
+    return ("tune", data, "--output", folder, "--device", "cpu", *SMALL, *RATES, *more)
+
+
+def trials_of(folder: Path) -> list[Any]:
+    found: list[Any] = optuna.load_study(study_name="sat", storage=f"sqlite:///{folder / 'study.db'}").trials
+    return found
+
+
+def test_a_study_goes_on_and_its_settings_train_a_model(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, epochs = tmp_path / "tuned", []
+    one_epoch = Trainer.one_epoch
+
+    def interrupted(trainer: Trainer, *arguments: Any) -> dict[str, float]:
+        epochs.append(trainer.config.learning_rate)
+        if len(epochs) == 4:  # in the second trial
+            raise KeyboardInterrupt
+        return one_epoch(trainer, *arguments)
+
+    monkeypatch.setattr(Trainer, "one_epoch", interrupted)
+    assert "interrupted; " in refused(*tune(data, folder, "--trials", 3), code=130)
+    assert not (folder / "settings.json").exists()
+    said = sat(*tune(data, folder, "--trials", 3)).output
+    assert f"{folder} has 1 trial already" in said and "best of" in said
+    again = [trial for trial in trials_of(folder) if trial.state == optuna.trial.TrialState.COMPLETE]
+    assert len({tuple(trial.params.items()) for trial in again}) == len(again)
+    assert epochs[4] == epochs[3]  # the trial that was interrupted is done first
+    found = json.loads((folder / "settings.json").read_text())
+    assert found["value"] == max(trial.value for trial in again)
+    rate, size = found["set"][-2:]
+    assert rate.startswith("learning_rate=") and size in ("batch_size=2", "batch_size=4")
+    assert "has 3 trials already" in sat(*tune(data, folder, "--trials", 3)).output
+    assert "is a study with other set" in refused(*tune(data, folder, "--set", "seed=5"))
+
+    model = tmp_path / "model"
+    sat("train", data, "--preset", folder / "settings.json", "--output", model, "--device", "cpu")
+    settings = json.loads((model / "config.json").read_text())["training"]["settings"]
+    assert settings["learning_rate"] == float(rate.partition("=")[2]) and settings["decoder.hidden_size"] == 8
+    assert f"batch_size={settings['batch_size']}" == size
+    other = ("--preset", folder / "settings.json", "--attention", "hard", "--output", tmp_path / "hard")
+    assert "has settings of soft attention" in refused("train", data, *other)
+    ElementTree.parse(folder / "history.svg")
+
+
+def test_poor_trials_are_pruned_and_broken_ones_do_not_end_the_study(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(studies, "WARM", 1)
+    numbers = iter(range(99))
+
+    class Told(Trainer):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.number = next(numbers)
+
+        def one_epoch(self, *arguments: Any, **options: Any) -> dict[str, float]:
+            if self.number == 2:
+                raise SatError("the loss became nan")
+            return {}
+
+        def validate(self, **options: Any) -> dict[str, float]:
+            return {"nats": 1.0 + self.number}
+
+    monkeypatch.setattr(run, "Trainer", Told)
+    said = sat(*tune(data, tmp_path / "tuned", "--trials", 4, "--set", "epochs=4")).output
+    first, second, third, fourth = trials_of(tmp_path / "tuned")
+    assert (first.value, len(first.intermediate_values)) == (-1.0, 4)
+    for pruned in (second, fourth):
+        assert pruned.state == optuna.trial.TrialState.PRUNED and len(pruned.intermediate_values) == 2
+    assert third.state == optuna.trial.TrialState.PRUNED and "the loss became nan" in said
+    assert "best of 4 trials: -1.000, trial 0" in said
+
+
+def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tuned"
+    one_epoch, inside = Trainer.one_epoch, []
+
+    def other_worker(trainer: Trainer, *arguments: Any) -> dict[str, float]:
+        if not inside:
+            inside.append(True)
+            sat(*tune(data, folder, "--trials", 2))  # while this one trains
+        return one_epoch(trainer, *arguments)
+
+    monkeypatch.setattr(Trainer, "one_epoch", other_worker)
+    sat(*tune(data, folder, "--trials", 2))
+    trials = trials_of(folder)
+    assert len(trials) == 3 and all(trial.state.is_finished() for trial in trials)  # one more than asked for
+    assert len({trial.params["learning_rate"] for trial in trials}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("learning_rate", "give NAME=LOW..HIGH"),
+        ("learning_rate=2..1", "give NAME=LOW..HIGH"),
+        ("learning_rate=a..b", "give NAME=LOW..HIGH"),
+        ("decoder.dropout=0..2", "decoder.dropout=2: dropout is"),
+        ("nosuch=1..2", "with one of these names"),
+        ("batch_size=4,many", "batch_size=many"),
+    ],
+)
+def test_ranges_that_a_setting_does_not_have_are_refused(text: str, why: str, tmp_path: Path, data: Path) -> None:
+    assert why in refused("tune", data, "--output", tmp_path / "tuned", "--device", "cpu", "--search", text)
+    assert not (tmp_path / "tuned" / "study.db").exists()
+
+
+def test_ranges_are_read() -> None:
+    assert Range.read("a=1..20") == Range("a", 1.0, 20.0, whole=True)
+    assert Range.read("a=1..20.5") == Range("a", 1.0, 20.5)
+    assert Range.read("a=x, y") == Range("a", choices=("x", "y"))
+    assert Range.read("a=1..20").ends() == ["1", "20"]
+
+
+def test_a_file_that_is_not_of_a_study_is_refused(tmp_path: Path, data: Path) -> None:
+    file = tmp_path / "settings.json"
+    for content in ({}, {"preset": "flickr8k", "attention": "soft", "set": "epochs=2"}, []):
+        file.write_text(json.dumps(content))
+        with pytest.raises(SatError, match="must hold"):
+            read_settings(file)
+    file.write_text(json.dumps({"preset": "flickr8k", "attention": "soft", "set": ["epochs=0"]}))
+    assert "epochs" in refused("train", data, "--preset", file, "--output", tmp_path / "m")
+
+
+def test_the_history_shows_every_trial() -> None:
+    points = [(0, 1.0, False), (1, 3.0, True), (2, 2.0, False)]
+    picture = ElementTree.fromstring(history(points, title="a < b"))
+    name = "{http://www.w3.org/2000/svg}"
+    circles = picture.findall(f"{name}circle")
+    assert [circle.get("fill") == "white" for circle in circles] == [False, True, False]
+    heights = [float(circle.get("cy") or 0) for circle in circles]
+    assert heights[0] > heights[2] > heights[1]
+    (line,) = picture.findall(f"{name}polyline")
+    assert len((line.get("points") or "").split()) == 2
+    ElementTree.fromstring(history([(5, 1.0, False)], title="one"))
