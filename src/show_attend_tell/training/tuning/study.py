@@ -28,7 +28,7 @@ from show_attend_tell.training.tuning.plot import history
 from show_attend_tell.vision.encoder import Encoder
 
 BEATS, GRACE = 10, 60  # seconds: between two signs of life of a trial, and without one until it counts as killed
-WARM = 3  # trials, before the first one is pruned
+WARM = 3  # trials, before the first one is pruned; none is before its second epoch
 RETRIES = 3  # of a trial whose process was killed
 
 Say = Callable[[str], None]
@@ -158,7 +158,7 @@ class Study:
             study_name="sat",
             direction="maximize",
             load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=1),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
         )
         ours = json.loads(json.dumps({**self.base, "data": self.dataset.name, "search": list(map(repr, self.ranges))}))
         before = study.user_attrs.get("about")
