@@ -68,7 +68,8 @@ def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
     assert len(everyone) == processes and all(found == everyone[0] for found in everyone)  # to the bit
     for name, number in steps.items():
         alone, together = losses_of(name, number), everyone[0][name]
-        assert together["losses"] == pytest.approx(alone["losses"], abs=1e-5, rel=1e-6), name
+        drawn = "hard" in name or "cider" in name or name == "one toss"  # advantages make the rounding larger
+        assert together["losses"] == pytest.approx(alone["losses"], abs=1e-4 if drawn else 1e-5, rel=1e-6), name
         assert together["scores"] == pytest.approx(alone["scores"], rel=1e-4), name
 
     # the epochs, what is watched in them, and going on alone with what they left
