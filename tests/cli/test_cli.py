@@ -104,7 +104,7 @@ def test_examples_name_options_that_exist(words: tuple[str, ...], command: click
 
 def test_the_help_shows_all_commands() -> None:
     groups: list[tuple[tuple[str, ...], str]] = [
-        ((), "caption data train evaluate score compare report features models serve analyse import-arctic"),
+        ((), "caption data train tune evaluate score compare report features models serve analyse import-arctic"),
         (("analyse",), "gaze hard-attention pointing ranking retrieval scenes"),
     ]
     for group, wanted in groups:
