@@ -249,8 +249,9 @@ def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
         score_entries([*entries, entries[0]], REFERENCES)
 
 
-def test_raw_references_keep_their_capitals_and_marks() -> None:
+def test_raw_references_keep_their_capitals_and_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Java, METEOR is left out
     result = score({"dog.jpg": "a dog runs ."}, {"dog.jpg": ["A dog  runs."]}, tokens="raw").corpus
     assert result["tokens"] == "raw"
     assert result["bleu_1_no_brevity"] == pytest.approx(100 / 4)  # only "dog" is the same
