@@ -140,8 +140,8 @@ What differs from the paper:
 - Hard attention's objective: the paper tosses a coin for each caption between a sampled path and
   the expected one; here every caption has both. The reward of a sampled path is to go (each place
   is paid by the words from its own on), its baseline is the expected path's log p instead of a
-  moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes from −0.02 to −0.05.
-  This sign makes α sharper; the paper's makes it wider.
+  moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes from −0.02 to
+  −0.05. This sign makes α sharper; the paper's makes it wider.
 - Retrieval takes the caption on which the captions of the most similar training photos agree best.
   The number of these photos was chosen on val ({neighbours}).
 """
