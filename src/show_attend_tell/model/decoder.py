@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from show_attend_tell.data.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
-from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
+from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step, check_annotations
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
 
@@ -163,11 +163,7 @@ class AttentionDecoder(Decoder):
 
         Raises `SatError` for annotations of another shape or size.
         """
-        if annotations.dim() != 3 or annotations.shape[-1] != self.config.annotation_size:
-            raise SatError(
-                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = "
-                f"{self.config.annotation_size}"
-            )
+        check_annotations(annotations, self.config.annotation_size)
         return self.first_state(*self.normalised(annotations), paths=paths)
 
     def normalised(

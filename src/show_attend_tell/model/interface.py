@@ -189,6 +189,14 @@ class Told(NamedTuple):
     penalty: Tensor | None = None  # (B, P)
 
 
+def check_annotations(annotations: Tensor, size: int) -> None:
+    """Raise `SatError` unless annotations have the shape (B, L, D) with D = ``size``."""
+    if annotations.dim() != 3 or annotations.shape[-1] != size:
+        raise SatError(
+            f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = {size}"
+        )
+
+
 def previous_words(decoder: Decoder, captions: Tensor) -> Tensor:
     """The word before each word of captions (..., C): at each step, what a decoder is told that it has just said."""
     first = captions.new_full((*captions.shape[:-1], 1), decoder.vocabulary_size)

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.settings import Count, ShareBelowOne, settings
-from show_attend_tell.errors import SatError
-from show_attend_tell.model.interface import Config, Decoder
+from show_attend_tell.model.interface import Config, Decoder, check_annotations
 
 
 @settings
@@ -79,10 +78,7 @@ class Comparator(Decoder):
         Raises `SatError` for annotations of another shape or size.
         """
         D = self.config.annotation_size
-        if annotations.dim() != 3 or annotations.shape[-1] != D:
-            raise SatError(
-                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = {D}"
-            )
+        check_annotations(annotations, D)
         mean = annotations.to(self.embedding.weight.dtype).mean(1, keepdim=True)
         photo: Tensor = self.annotation_dropout(nn.functional.layer_norm(mean, (D,)))
         return photo

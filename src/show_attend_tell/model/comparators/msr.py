@@ -25,9 +25,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.settings import Amount, Count, Share, ShareBelowOne, settings
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step
+from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step, check_annotations
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.search.hypotheses import Hypothesis
 
@@ -100,11 +99,7 @@ class Msr(Decoder):
 
         Raises `SatError` for annotations of another shape or size.
         """
-        D = self.config.annotation_size
-        if annotations.dim() != 3 or annotations.shape[-1] != D:
-            raise SatError(
-                f"annotations of shape {tuple(annotations.shape)} do not fit this decoder: give (B, L, D) with D = {D}"
-            )
+        check_annotations(annotations, self.config.annotation_size)
         places = nn.functional.layer_norm(wide(annotations), annotations.shape[-1:])
         absent = -nn.functional.softplus(wide(self.detectors(self.annotation_dropout(places)))).sum(1)  # log(1 − p_w)
         return torch.log(-torch.expm1(absent.clamp(-30, -1e-6))) - absent
