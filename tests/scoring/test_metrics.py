@@ -1,5 +1,6 @@
 """BLEU by hand and against pycocoevalcap, and the metrics that need Java, with Java and without."""
 
+import gzip
 import importlib
 import json
 import math
@@ -31,6 +32,24 @@ REFERENCES = {
     "surf.jpg": ["a man surfs a wave", "a surfer rides a big wave"],
 }
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokeniser run on Java")
+
+
+def no_meteor(captions: object, references: object, *, show: bool = False) -> None:
+    raise java_metrics.JavaError("no METEOR in this test")
+
+
+@pytest.fixture(params=["short", pytest.param("whole", marks=pytest.mark.proof)])
+def paraphrases(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR's program with one paraphrase, or with its whole table, which takes it a quarter of a minute to read."""
+    module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
+    if request.param == "whole":
+        return
+    jar = Path(module.__file__).parent / module.METEOR_JAR
+    (tmp_path / "data").mkdir()
+    shutil.copy(jar, tmp_path)
+    with gzip.open(tmp_path / "data" / "paraphrase-en.gz", "wt") as table:
+        table.write("0.3\nthrough\nin\n0.3\nin\nthrough\n")  # probability, text, paraphrase
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
 
 
 def test_bleu_by_hand() -> None:
@@ -157,9 +176,9 @@ def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyP
 
 
 @needs_java
+@pytest.mark.usefixtures("paraphrases")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # pycocoevalcap's Meteor leaves its pipes open
 def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     scores = score(CAPTIONS, REFERENCES)
     result = scores.corpus
     assert capfd.readouterr().out == ""  # `sat evaluate --json -` writes there
@@ -186,6 +205,7 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
 
     statistics = scores.statistics.meteor
     assert statistics is not None
+    assert statistics[0, 16:20].any()  # a match by paraphrase
     assert 100 * meteor_of(statistics.sum(0)) == pytest.approx(result["meteor"], abs=1e-6)
     assert 100 * meteor_of(statistics) == pytest.approx([one["meteor"] for one in scores.photos.values()], abs=1e-6)
     assert scores.photos["surf.jpg"]["meteor"] == pytest.approx(100)  # a copy has no penalty, alone or in the sum
@@ -258,8 +278,9 @@ def test_raw_references_keep_their_capitals_and_marks(tmp_path: Path, monkeypatc
 
 
 @needs_java
-def test_ptb_convention(capfd: pytest.CaptureFixture[str]) -> None:
+def test_ptb_convention(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    monkeypatch.setattr(java_metrics, "meteor", no_meteor)
     raw = {"dog.jpg": "The dog's ball , a red one .", "girl.jpg": "", "surf.jpg": "A man\nsurfs a wave!"}
     choices = {
         "dog.jpg": ["the dog 's ball a red one"],

@@ -48,6 +48,7 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
+from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.metrics import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective
@@ -61,7 +62,12 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints find the small encoder, in float32 on any hardware."""
+    """Checkpoints find the small encoder, in float32 on any hardware; METEOR, which takes seconds, is left out."""
+
+    def absent(module: Any, jar: str) -> Path:
+        raise java_metrics.JavaError("no Java in this test")
+
+    monkeypatch.setattr(java_metrics, "java_program", absent)
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
     monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
@@ -168,7 +174,8 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
     tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
     def validation_scores(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
-        assert rest == {"max_length": 12, "rankings": [(0.0, 0.0), (0.5, 0.0)], "ngrams": None, "show": False}
+        rankings = [(0.0, 0.0), (0.5, 0.0)]
+        assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "ngrams": None, "show": False}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)

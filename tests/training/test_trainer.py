@@ -27,6 +27,7 @@ from builders import (
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import show_attend_tell.training.selection as selection_module
 import show_attend_tell.training.state as state_module
 import show_attend_tell.training.trainer as trainer_module
 import show_attend_tell.vision.encoder as encoder_module
@@ -536,6 +537,26 @@ def test_joined_data_sets_are_scored_each_by_itself() -> None:
         scores_of(captions[part], replace(data, validation=data.validation[part], parts=())) for part in data.parts
     )
     assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
+
+
+def test_rankings_with_the_same_captions_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = []
+
+    def counted(captions: Any, data: Any, **how: Any) -> dict[str, float]:
+        scored.append(captions)
+        return scores_of(captions, data, **how)
+
+    monkeypatch.setattr(selection_module, "scores_of", counted)
+    trainer, data = trainer_of(small_config(), random_data(photos=8)), random_data(photos=8)
+    how: dict[str, Any] = {"beam": 3, "max_length": 7, "rankings": [(0.0, 0.0), (0.0, 0.0), (50.0, 0.0), (0.0, 0.0)]}
+    found = validation_scores(trainer.average, data, **how)
+    assert len(found) == 4 and len(scored) == 2 and scored[0] != scored[1]
+    for metric in ("bleu_4", "cider"):
+        only = validation_scores(trainer.average, data, only=metric, **how)
+        assert [each[metric] for each in only] == [each[metric] for each in found]
+        assert all(
+            ("cider" in each) == (metric == "cider") and ("bleu_1" in each) != ("cider" in each) for each in only
+        )
 
 
 def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,26 +99,45 @@ def searches(
             bar.update(len(annotations))
 
 
-def validation_scores(decoder: Decoder, data: TrainingData, **how: Any) -> list[dict[str, float]]:
-    """The scores (`scores_of`) of `validation_captions`, for each ranking; ``how`` are that function's arguments."""
-    return [scores_of(captions, data) for captions in validation_captions(decoder, data, **how)]
+def validation_scores(
+    decoder: Decoder, data: TrainingData, *, only: Metric | None = None, **how: Any
+) -> list[dict[str, float]]:
+    """The scores (`scores_of`) of `validation_captions`, for each ranking; ``how`` are that function's arguments.
+
+    Rankings that choose the same captions are scored once.
+    """
+    known: dict[tuple[tuple[str, ...], ...], dict[str, float]] = {}
+    found = []
+    for captions in validation_captions(decoder, data, **how):
+        key = tuple(map(tuple, captions))
+        if key not in known:
+            known[key] = scores_of(captions, data, only=only)
+        found.append(known[key])
+    return found
 
 
-def scores_of(captions: Sequence[Sequence[str]], data: TrainingData) -> dict[str, float]:
+def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
 
-    They count what the tokeniser's `units` are: words, or characters in scripts without spaces. Where data sets were
-    joined, each score is the mean of their scores.
+    ``only`` is the metric that is needed, where that is one: the other's scores are not computed. They count what the
+    tokeniser's `units` are: words, or characters in scripts without spaces. Where data sets were joined, each score is
+    the mean of their scores.
     """
     units = data.vocabulary.tokeniser.units
     captions = [units(words) for words in captions]
     references = [[units(words) for words in said] for _, said in data.validation]
-    totals = [0.0] * 5
     parts = data.parts or [slice(None)]
+    totals: dict[str, float] = {}
     for part in parts:
-        scores = (*bleu(captions[part], references[part]).with_penalty, cider(captions[part], references[part]))
-        totals = [total + score / len(parts) for total, score in zip(totals, scores, strict=True)]
-    return dict(zip(("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider"), totals, strict=True))
+        scores: dict[str, float] = {}
+        if only != "cider":
+            values = bleu(captions[part], references[part]).with_penalty
+            scores |= {f"bleu_{n}": value for n, value in enumerate(values, 1)}
+        if only != "bleu_4":
+            scores["cider"] = cider(captions[part], references[part])
+        for name, score in scores.items():
+            totals[name] = totals.get(name, 0.0) + score / len(parts)
+    return totals
 
 
 @torch.no_grad()
@@ -178,7 +197,14 @@ def choose_decoding(
         weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
         found = validation_scores(
-            decoder, data, beam=beam, max_length=max_length, rankings=rankings, ngrams=ngrams, show=show
+            decoder,
+            data,
+            only=metric,
+            beam=beam,
+            max_length=max_length,
+            rankings=rankings,
+            ngrams=ngrams,
+            show=show,
         )
         by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
         different |= {round(score, 2) for score in by_ranking.values()}  # as they are shown
