@@ -35,7 +35,11 @@ def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path
         assert all(row[name] == entry[name] for name in names if name != "log_probability")
     (bad,) = lines_of(tmp_path / "captions-quarantine.jsonl")
     assert bad["source"] == str(photos / "damaged.png") and str(bad["reason"]).startswith("damaged")
-    assert "has 2 of 2 shards already" in sat("caption", photos, *search, "--output", output, "--shard-size", 3).output
+    said = sat("caption", photos, *search, "--output", output, "--shard-size", 3).output
+    assert said.splitlines() == [
+        f"{output} has 2 of 2 shards already",
+        f"{output} is complete: there is nothing left to do",
+    ]
     other = ("--model", model, "--beam", 3)
     assert "begun with other settings" in refused("caption", photos, *other, "--output", output, "--shard-size", 3)
 

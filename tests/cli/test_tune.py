@@ -103,6 +103,13 @@ def test_poor_trials_are_pruned_and_broken_ones_do_not_end_the_study(
     assert "best of 4 trials: -1.000, trial 0" in said
 
 
+def test_photos_that_cannot_be_read_are_left_out_and_told_once(tmp_path: Path, data: Path) -> None:
+    damaged = data / "images" / "photo3.png"
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    said = sat(*tune(data, tmp_path / "tuned", "--trials", 2)).output
+    assert said.count("left out: 1 of ") == 1 and "photo3.png" in said and "best of 2 trials" in said
+
+
 def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tuned"
     one_epoch, inside = Trainer.one_epoch, []

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,22 +95,21 @@ def train(
         raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
-        dataset = dataset.cut(start_from.vocabulary.tokeniser)
-    for line in (*dataset.report.lines(), *plan):
-        say(line)
     if first:
         check_writable(state, make=True)
 
-    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, say=say)
-    more = {"vocabulary": vocabulary, "fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "show": show}
-    try:
-        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
-    except UnreadablePhotos as error:
-        dataset = without(dataset, error)
-        say(f"left out: {error}")
-        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
-    sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
-    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    dataset, config, data = prepared(
+        dataset,
+        config,
+        encoder,
+        cache,
+        start_from=start_from,
+        fine_tune=fine_tune,
+        fine_tune_from=fine_tune_from,
+        plan=plan,
+        say=say,
+        show=show,
+    )
     refusal = f"another process trains in {output}: wait for it, or give another --output"
     if first:
         state.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +120,7 @@ def train(
             if resume:
                 say(f"there is nothing to resume in {output} yet, so the training starts")
             trainer = started(config, data, start_from, device=device, say=say, show=show)
-        say_what_is_learnt(trainer, data, own_vocabulary=vocabulary is None, say=say)
+        say_what_is_learnt(trainer, data, own_vocabulary=start_from is None, say=say)
 
         reports = Reports(
             output=output,
@@ -162,6 +161,45 @@ def train(
 
 def silent(text: str) -> None:
     """Say nothing."""
+
+
+class Prepared(NamedTuple):
+    """What a training learns from."""
+
+    dataset: Dataset  # without photos that cannot be read
+    config: TrainingConfig  # with the sizes of the vocabulary and of the annotations
+    data: TrainingData
+
+
+def prepared(
+    dataset: Dataset,
+    config: TrainingConfig,
+    encoder: Encoder,
+    cache: Path,
+    *,
+    start_from: Checkpoint | None,
+    fine_tune: float | None = None,
+    fine_tune_from: str | None = None,
+    plan: Sequence[str] = (),
+    say: Say,
+    show: bool,
+) -> Prepared:
+    """Vocabulary, captions and annotations for a training, as `train` documents its arguments."""
+    if start_from is not None:
+        dataset = dataset.cut(start_from.vocabulary.tokeniser)
+    for line in (*dataset.report.lines(), *plan):
+        say(line)
+    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, say=say)
+    more = {"vocabulary": vocabulary, "fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "show": show}
+    try:
+        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
+    except UnreadablePhotos as error:
+        dataset = without(dataset, error)
+        say(f"left out: {error}")
+        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
+    sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
+    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    return Prepared(dataset, config, data)
 
 
 # Checks before the work

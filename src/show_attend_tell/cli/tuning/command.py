@@ -75,6 +75,7 @@ def tune(
     from show_attend_tell.cli.train import changed, preset_of, start_and_encoder, was_given
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
+    from show_attend_tell.training.presets.own import cut
     from show_attend_tell.training.tuning.study import Range, Study
     from show_attend_tell.vision.feature_cache import default_cache
 
@@ -91,9 +92,11 @@ def tune(
     )
     objective = "hard" if attention == "hard" else "soft"
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
+    dataset, line = cut(read_dataset(data), base, start)
+    click.echo(line)
     study = Study(
         folder=output,
-        dataset=read_dataset(data),
+        dataset=dataset,
         encoder=network.to(chosen),
         cache=cache or default_cache(),
         device=chosen,

@@ -338,6 +338,8 @@ class _RayWorker:
 
 def told(result: Result, output: Path, workers: int) -> list[str]:
     """What a run did, in lines."""
+    if not result.shards:
+        return [f"{output} is complete: there is nothing left to do"]
     rate = result.photos / max(result.seconds, 1e-9)
     lines = [
         f"{count(result.photos, 'photo')} in {count(result.shards, 'shard')} and {result.seconds:,.0f} s: {rate:.2f} "

@@ -9,7 +9,7 @@ that is worse than the median of the others after as many epochs is ended (prune
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, read_object
 from show_attend_tell.files import replace as replace_file
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import prepare
-from show_attend_tell.training.run import check_settings, check_start, started, vocabulary_from
+from show_attend_tell.training.run import check_settings, check_start, prepared, started
 from show_attend_tell.training.trainer import Epoch
 from show_attend_tell.training.tuning.plot import history
 from show_attend_tell.vision.encoder import Encoder
@@ -100,6 +99,13 @@ class Study:
     start_from: Checkpoint | None
     say: Say
     show: bool = True
+    said: set[str] = field(default_factory=set)  # lines about the data, which each trial would say again
+
+    def say_once(self, line: str) -> None:
+        """Say a line, unless a trial before has said it."""
+        if line not in self.said:
+            self.said.add(line)
+            self.say(line)
 
     def run(self, *, trials: int, seconds: float | None = None) -> dict[str, Any]:
         """Go on until the study has that many trials, or that many seconds are over, and write what is best.
@@ -189,12 +195,11 @@ class Study:
         changes = [each.drawn(trial) for each in self.ranges]
         what = f"trial {trial.number}: {', '.join(changes)}"
         config = self.build(changes)
-        start, say, show = self.start_from, _silent, self.show
-        vocabulary = None if start is None else vocabulary_from(start, self.dataset, config, say=say)
-        data = prepare(self.dataset, config, self.encoder, self.cache, vocabulary=vocabulary, show=show)
-        sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": self.encoder.annotation_size}
-        config = replace(config, decoder=replace(config.decoder, **sizes))
-        trainer = started(config, data, start, device=self.device, say=say, show=show)
+        start, show = self.start_from, self.show
+        _, config, data = prepared(
+            self.dataset, config, self.encoder, self.cache, start_from=start, say=self.say_once, show=show
+        )
+        trainer = started(config, data, start, device=self.device, say=self.say_once, show=show)
 
         def report(epoch: Epoch, better: bool) -> None:
             trial.report(trainer.selection(epoch.scores), epoch.number)
@@ -243,10 +248,6 @@ class Study:
         )
         replace_file(self.folder / "history.svg", lambda scratch: scratch.write_text(picture, encoding="utf-8"))
         return content
-
-
-def _silent(text: str) -> None:
-    """Say nothing."""
 
 
 def read_settings(file: Path) -> tuple[str, str, list[str]]:
