@@ -22,7 +22,7 @@ from torch import Tensor
 
 from show_attend_tell.model.attention import AtPlaces, Look, Mixed
 from show_attend_tell.model.decoder import AttentionDecoder, Output
-from show_attend_tell.model.interface import EXPECTATION, Told, previous_words
+from show_attend_tell.model.interface import EXPECTATION, Told, previous_words, read_out_likely
 from show_attend_tell.model.kernels import LARGEST, PLAIN, Kernels
 
 
@@ -234,6 +234,7 @@ class UnrolledTell:
         paths: int = 1,
         look: Look = EXPECTATION,
         history: Tensor | None = None,
+        likely: int = 0,
     ) -> Told:
         """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.tell` does.
 
@@ -268,5 +269,7 @@ class UnrolledTell:
         embedding = embedded.embedding
         if captions.dim() == 2:
             embedding = embedding[:, None].expand(-1, paths, -1, -1)
-        logits = decoder.read_out(Output(embedding, told.hidden, told.context))
-        return Told(logits, None if decoder.config.attention == "uniform" else told.alpha, told.beta, told.places)
+        output = Output(embedding, told.hidden, told.context)
+        alpha = None if decoder.config.attention == "uniform" else told.alpha
+        off_places = read_out_likely(decoder, output, state.source, alpha, told.beta, likely)
+        return Told(decoder.read_out(output), alpha, told.beta, told.places, likely=off_places)

@@ -274,7 +274,13 @@ class Trainer:
             captions = captions[part.rows]
         with self.autocast, self.own_chance(1):
             told = self.tell(
-                self.decoder, annotations, captions, paths=objective.paths, look=draws.look, history=history
+                self.decoder,
+                annotations,
+                captions,
+                paths=objective.paths,
+                look=draws.look,
+                history=history,
+                likely=objective.likely,
             )
             loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
         beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
