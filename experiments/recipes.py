@@ -1,0 +1,246 @@
+"""Other ways to train the models of Flickr8k, and what they reach beside the usual ones; writes docs/recipes.md.
+
+    python experiments/recipes.py flickr8k/ runs/                   # all, hours; stop and start it as you like
+    python experiments/recipes.py flickr8k/ runs/ paper-soft        # one recipe of `RECIPES`
+    python experiments/recipes.py flickr8k/ runs/ --seeds 1 --list  # say what is done and what is left
+    python experiments/recipes.py flickr8k/ runs/ --write           # train nothing, write what is kept
+
+- The *fair pair*: soft attention with the hard model's windows, crops and missing gate, so that the two differ in the
+  look and in what is minimised. Hard attention is called as good if the 95 % intervals of its differences, over photos
+  and seeds, exclude the differences of `MARGINS`.
+- The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
+- Hard attention by the marginal at the read-out, once.
+
+Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, attention alone. Evaluations
+are kept in results/, and what is compared comes from there.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import results
+import shipped
+import stages
+import tables
+from shipped import Training
+
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_object, replace
+from show_attend_tell.scoring.caption_files import Evaluation
+from show_attend_tell.scoring.comparison import METRICS, Comparison, Difference, compare
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
+MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
+ALONE = ("--set", "visual_ngrams=false")
+TRAININGS = {
+    **shipped.TRAININGS,
+    "soft-as-hard": Training(
+        (
+            *("--attention", "soft", "--epochs", "5", *ALONE),
+            *("--set", "decoder.gate=false", "--set", "decoder.annotation_window=5", "--set", "crops=2"),
+            *("--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3"),
+        ),
+        start="soft",
+    ),
+    "paper-soft": Training(("--preset", "paper", "--attention", "soft", "--epochs", "30")),
+    "paper-soft-0": Training(
+        ("--preset", "paper", "--attention", "soft", "--epochs", "30", "--set", "soft.doubly_stochastic=0")
+    ),
+    "paper-hard": Training(("--preset", "paper", "--attention", "hard", "--epochs", "30")),
+    "hard-marginal": Training(
+        ("--attention", "hard", *ALONE, "--set", "hard_rule=marginal", "--set", "entropy_weight_end=none"),
+        start="soft",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to train a model."""
+
+    title: str
+    seeds: tuple[int, ...] = (1,)
+
+
+RECIPES = {
+    "soft-as-hard": Recipe("soft attention, trained as the hard model", shipped.SEEDS),
+    "hard": Recipe("hard attention, by its likeliest places", shipped.SEEDS),
+    "paper-soft": Recipe("the paper's recipe, soft attention"),
+    "paper-soft-0": Recipe("the paper's recipe, soft attention with λ = 0"),
+    "paper-hard": Recipe("the paper's recipe, hard attention"),
+    "hard-marginal": Recipe("hard attention by the marginal at the read-out"),
+}
+SHIPPED = {"soft": "flickr8k-soft-test-alone", "hard": "flickr8k-hard-test-alone"}  # where no seed's is kept
+
+HEAD = """\
+# Other recipes
+
+Other ways to train the models of Flickr8k, beside the usual one. `experiments/recipes.py` trains
+them, scores them on test and writes this page from the evaluations in `experiments/results/`.
+[How to train](training.md) says how each is made. All decode without the reranker, with the beam
+and length normalisation that val chose. Scores are ×100, on the split file's own tokens.
+"""
+FAIR = """\
+## Hard against soft that differ in the look alone
+
+The soft model here has the hard one's windows of 5×5 places, its cropped photos, its missing gate,
+its number of epochs and its learning rate, and starts from the same model. The hard model's
+objective stays its own, its λ_e included. The two are *as good* where the 95 % interval of the
+difference, over photos and seeds, excludes {margins}.
+"""
+
+
+def evaluated(name: str, seed: int) -> str:
+    """The name of a run's evaluation, of attention alone."""
+    return f"{name}-{seed}-test{'-alone' if name in shipped.SHIPS else ''}"
+
+
+def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list[stages.Stage]:
+    """The trainings of a recipe, those that it starts from included, and its evaluations on test."""
+    found = []
+    for seed in seeds:
+        chain, start = [name], TRAININGS[name].start
+        while start is not None:
+            chain.append(start)
+            start = TRAININGS[start].start
+        for each in reversed(chain):
+            given = shipped.arguments(each, seed, output, TRAININGS)
+            found.append(stages.training(data, output / f"{each}-{seed}", *given))
+        model = output / f"{name}-{seed}"
+        options = (lambda model=model: stages.alone(model)) if name in shipped.SHIPS else tuple
+        found.append(stages.evaluation(data, [model], output / f"{evaluated(name, seed)}.json", "test", options))
+    return found
+
+
+def keep(output: Path, folder: Path = results.RESULTS) -> None:
+    """Keep the evaluations that are there."""
+    for name, recipe in RECIPES.items():
+        for seed in recipe.seeds:
+            file = output / f"{evaluated(name, seed)}.json"
+            if file.exists():
+                results.keep(read_object(file, "results"), file.stem, folder)
+    results.write_list(folder)
+
+
+def kept(name: str, folder: Path = results.RESULTS) -> list[str]:
+    """The names of a recipe's evaluations that are kept; where no seed's is, that of the shipped model."""
+    seeds = RECIPES[name].seeds if name in RECIPES else shipped.SEEDS
+    there = set(results.names(folder))
+    found = [each for seed in seeds if (each := evaluated(name, seed)) in there]
+    return found or [each for each in [SHIPPED.get(name)] if each in there]
+
+
+def evaluation(name: str, dataset: Dataset, folder: Path = results.RESULTS) -> Evaluation:
+    """An evaluation that is kept, with the references of the data."""
+    found: dict[str, Any] = results.read(name, folder)
+    if (found["data"], found["split"], found["tokens"]) != (dataset.name, "test", "split"):
+        raise SatError(f"{name} is not an evaluation of {dataset.name}'s test split on its own tokens: evaluate again")
+    return Evaluation(
+        file=Path(f"{name}.json"),
+        tokens="split",
+        captions={row["photo"]: row["caption"] for row in found["results"]},
+        references={
+            example.name: [dataset.tokeniser.text(words) for words in example.captions]
+            for example in dataset.split("test")
+        },
+    )
+
+
+def compared(first: str, second: str, dataset: Dataset, folder: Path = results.RESULTS) -> Comparison:
+    """The second recipe minus the first, over photos and seeds, from what is kept."""
+    systems = {
+        RECIPES[name].title: [evaluation(each, dataset, folder) for each in kept(name, folder)]
+        for name in (first, second)
+    }
+    return compare(systems, show=False)
+
+
+def verdict(one: Difference) -> str:
+    """Whether a difference is shown to be smaller than its margin, in words."""
+    excludes = "excludes" if within(one) else "does not exclude"
+    return (
+        f"{METRICS[one.metric]} {one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]: "
+        f"the interval {excludes} a difference of {MARGINS[one.metric]:g}"
+    )
+
+
+def within(one: Difference) -> bool:
+    """Whether the whole interval of a difference is inside of its margin."""
+    return -MARGINS[one.metric] < one.low and one.high < MARGINS[one.metric]
+
+
+def equivalence(comparison: Comparison) -> list[str]:
+    """What the differences of two models show, a line for each of `MARGINS` and one for both."""
+    (found,) = comparison.differences.values()
+    by_metric = {one.metric: one for one in found}
+    chosen = [by_metric[metric] for metric in MARGINS]
+    conclusion = (
+        "So hard attention is as good as soft attention here."
+        if all(map(within, chosen))
+        else "So it is not shown that hard attention is as good as soft attention."
+    )
+    return [*(f"- {verdict(one)}." for one in chosen), "", conclusion]
+
+
+def document(dataset: Dataset, folder: Path = results.RESULTS) -> str:
+    """The page, of what is kept."""
+    parts = [HEAD]
+    if kept("soft-as-hard", folder) and kept("hard", folder):
+        margins = " and ".join(f"{margin:g} in {METRICS[metric]}" for metric, margin in MARGINS.items())
+        comparison = compared("soft-as-hard", "hard", dataset, folder)
+        parts += [FAIR.format(margins=margins), comparison.to_markdown(), "\n".join(equivalence(comparison)) + "\n"]
+    rows = [
+        tables.row(title, kept(name, folder), folder)
+        for name, title in (
+            ("soft", "the usual recipe, soft attention"),
+            *((name, recipe.title) for name, recipe in RECIPES.items()),
+        )
+        if kept(name, folder)
+    ]
+    heads = [f"| Flickr8k test | {' | '.join(tables.SHOWN.values())} |", "| --- |" + " ---: |" * len(tables.SHOWN)]
+    rows += [f"| the paper's {kind} attention | {figures} |" for kind, figures in tables.PAPER.items()]
+    parts.append("\n".join(["## Scores", "", *heads, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Train what is missing, keep the evaluations, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("recipes", nargs="*", help=f"recipes to train, of {', '.join(RECIPES)}; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", help="random seeds, of those that a recipe has; all by default")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
+    options = parser.parse_args(given)
+    try:
+        if unknown := [name for name in options.recipes if name not in RECIPES]:
+            raise SatError(f"there is no recipe {unknown[0]!r}: choose one of {', '.join(RECIPES)}")
+        by_title: dict[str, stages.Stage] = {}  # recipes share their first trainings
+        for name in options.recipes or RECIPES:
+            seeds = [seed for seed in RECIPES[name].seeds if not options.seeds or seed in options.seeds]
+            by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
+        wanted = list(by_title.values())
+        if options.list:
+            stages.list_stages(wanted)
+            return
+        if not options.write:
+            options.output.mkdir(parents=True, exist_ok=True)
+            stages.run(wanted)
+        keep(options.output)
+        text = document(read_dataset(options.data))
+        replace(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
+        print(f"wrote {DOCUMENT}")
+    except SatError as error:
+        sys.exit(f"recipes: {error}")
+    except KeyboardInterrupt:
+        sys.exit("recipes: interrupted; the same command goes on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The other recipes: what they train, and how hard attention is called as good as soft attention or not."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import results
+import stages
+from builders import shape_folder
+from documents import ROOT, blocks
+
+from show_attend_tell.cli.train import changed, preset_of
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.scoring import java as java_metrics
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
+from show_attend_tell.training.presets import preset
+
+
+def config_of(name: str) -> TrainingConfig:
+    """The settings that a recipe trains with."""
+    given = list(recipes.TRAININGS[name].arguments)
+    options = dict(zip(given[::2], given[1::2], strict=True))
+    changes = [value for option, value in zip(given[::2], given[1::2], strict=True) if option == "--set"]
+    changes += [f"epochs={options['--epochs']}"] if "--epochs" in options else []
+    config: TrainingConfig = changed(
+        preset_of(options.get("--preset", "flickr8k"), options["--attention"], None), changes
+    )
+    return config
+
+
+def test_the_fair_pair_differs_in_its_look_alone() -> None:
+    soft, hard = config_of("soft-as-hard"), preset("flickr8k", "hard")
+    assert dataclasses.replace(soft.decoder, attention="hard") == hard.decoder
+    alike: dict[str, Any] = {"decoder": hard.decoder, "visual_ngrams": True}
+    # a soft model reads no hard objective, and λ_e is a part of that
+    alike |= {"hard": hard.hard, "marginal": hard.marginal, "entropy_weight_end": hard.entropy_weight_end}
+    assert dataclasses.replace(soft, **alike) == hard
+    assert isinstance(soft.objective(), SoftObjective) and soft.soft.label_smoothing == hard.hard.label_smoothing
+
+
+def test_the_papers_recipe_is_wholly_the_papers() -> None:
+    soft, free, hard = (config_of(name) for name in ("paper-soft", "paper-soft-0", "paper-hard"))
+    plain = SoftObjective(doubly_stochastic=0.33, entropy_weight=0.0, mosaic_weight=0.0, label_smoothing=0.0)
+    rule = HardObjective(
+        samples=1,
+        reward_weight=0.5,
+        entropy_weight=0.128,
+        coin="image",
+        reward="sentence",
+        baseline="moving",
+        doubly_stochastic=0.0,
+        mosaic_weight=0.0,
+        label_smoothing=0.0,
+    )
+    assert soft.objective() == plain and free == dataclasses.replace(soft, soft=free.soft)
+    assert free.objective() == dataclasses.replace(plain, doubly_stochastic=0.0)
+    assert hard.objective() == rule and hard.hard_rule == "reinforce"
+    assert (soft.decoder.attention, hard.decoder.attention) == ("soft", "hard")
+    for config in (soft, free, hard):
+        assert (
+            config.decoder.to_dict().items()
+            >= {
+                **{"gate": config.decoder.attention == "soft", "output_tanh": False, "tied_embeddings": False},
+                **{
+                    "annotation_window": 1,
+                    "annotation_dropout": 0.0,
+                    "initial_dropout": 0.0,
+                    "annotation_norm": "scale",
+                },
+            }.items()
+        )
+        told = config.to_dict()
+        ours = {"flipped": False, "crops": 0, "mosaics": 0.0, "mosaics_end": None, "visual_ngrams": False}
+        ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
+        ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0, "attention_rate": 1.0}
+        ours |= {"maximise": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
+        papers = {"optimiser": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 30}
+        assert told.items() >= {**ours, **papers}.items()
+
+
+def test_the_marginal_recipe_is_the_hard_models_with_another_rule() -> None:
+    config = config_of("hard-marginal")
+    assert isinstance(config.objective(), MarginalObjective) and config.marginal.places == 16
+    back = {"hard_rule": "reinforce", "visual_ngrams": True, "entropy_weight_end": -0.05}
+    assert dataclasses.replace(config, **back) == preset("flickr8k", "hard")
+
+
+def test_the_documentation_has_the_commands() -> None:
+    document = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = [line.split() for block in blocks(document, "sh") for line in block.splitlines()]
+    for name in ("soft-as-hard", "paper-soft", "paper-soft-0", "paper-hard"):
+        assert any(set(recipes.TRAININGS[name].arguments) <= set(command) for command in commands), name
+
+
+def test_each_training_is_made_once_and_after_those_it_starts_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipes.main(["DATA", str(tmp_path), "--list"])
+    lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
+    assert len(lines) == len(set(lines)) and lines.index("train soft-2") < lines.index("train hard-2")
+    asked: list[str] = []
+    monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
+    stages.run(recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1]))
+    assert asked == [
+        "train DATA --preset paper --attention hard --epochs 30 --seed 1 --geometry squash "
+        f"--output {tmp_path}/paper-hard-1",
+        f"evaluate --model {tmp_path}/paper-hard-1 --data DATA --split test --json {tmp_path}/paper-hard-1-test.json",
+    ]
+    with pytest.raises(SystemExit, match="no recipe 'papers'"):
+        recipes.main(["DATA", str(tmp_path), "papers"])
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
+
+
+def keep(dataset: Dataset, folder: Path, name: str, wrong: int) -> None:
+    """Keep an evaluation whose captions are the references' words, but for the first ``wrong`` ones."""
+    rows = [
+        {"photo": example.name, "caption": "nothing at all" if number < wrong else " ".join(example.captions[0])}
+        for number, example in enumerate(dataset.split("test"))
+    ]
+    found: dict[str, Any] = dict.fromkeys(("bleu_4", "cider", *(f"bleu_{n}_no_brevity" for n in range(1, 5))), 50.0)
+    found |= {"model": name, "data": dataset.name, "split": "test", "beam": 5, "look": "expectation", "meteor": None}
+    found |= {"length_normalisation": 0.5, "reranker_weight": 0.0, "tokens": "split", "results": rows}
+    results.keep(json.loads(json.dumps(found)), name, folder)
+
+
+def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+
+    def absent(module: Any, jar: str) -> Path:
+        raise java_metrics.JavaError("no Java in this test")
+
+    monkeypatch.setattr(java_metrics, "java_program", absent)
+    folder = tmp_path / "results"
+    keep(dataset, folder, "soft-as-hard-1-test", 2)
+    assert "as good" not in recipes.document(dataset, folder)  # there is no hard one
+    for seed in (1, 2):
+        keep(dataset, folder, f"hard-{seed}-test-alone", 2)
+    same = recipes.document(dataset, folder)
+    assert "- BLEU-4 +0.00 [+0.00, +0.00]: the interval excludes a difference of 1." in same
+    assert "So hard attention is as good as soft attention here." in same
+    keep(dataset, folder, "hard-2-test-alone", 9)
+    other = recipes.document(dataset, folder)
+    assert "the interval does not exclude a difference of 3." in other and "So it is not shown" in other
+    assert "| hard attention, by its likeliest places | 50.0 ± 0.0 |" in other and "mean of 2" in other
+    keep(dataset, folder, "flickr8k-hard-test-alone", 2)
+    assert recipes.kept("hard", folder) == ["hard-1-test-alone", "hard-2-test-alone"]
+    assert recipes.kept("soft", folder) == []
