@@ -33,7 +33,8 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model import kernels
-from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import Hypothesis, beam_search, photos_together
 from show_attend_tell.model.unroll import UnrolledTell

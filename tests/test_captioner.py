@@ -24,8 +24,8 @@ from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.settings import LOOKS
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LOOKS
 from show_attend_tell.rerank.doubt import Doubt, summary
 from show_attend_tell.scoring.metrics import repeats
 

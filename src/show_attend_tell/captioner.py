@@ -25,12 +25,12 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, join
 from show_attend_tell.checkpoint.find import find_model, model_name
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
-from show_attend_tell.data.settings import Count, CountOrNone, Rate, settings
+from show_attend_tell.data.settings import Count, CountOrNone, LookName, Rate, settings
 from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
 from show_attend_tell.device import native_bf16, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
-from show_attend_tell.model.attention import Look, LookName, look_by_name
+from show_attend_tell.model.attention import Look, look_by_name
 from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import (
     Hypothesis,

@@ -13,8 +13,8 @@ from torch import Tensor
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import LookName
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step
 
 GRID = (ROWS, COLUMNS)

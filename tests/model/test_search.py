@@ -19,7 +19,7 @@ from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampl
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
 from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search, different, ranked, sample
 from show_attend_tell.model.search.hypotheses import Seen
-from show_attend_tell.model.search.sampling import narrowed
+from show_attend_tell.model.search.sampling import Uniforms, narrowed
 from show_attend_tell.scoring.metrics import repeats
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -305,7 +305,7 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]
     by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
     named = {name: value for name, value in options.items() if name != "unknown"}
     full = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, **named}
-    weights = narrowed(NEXT.log(), **full, allow_unknown="unknown" in options)
+    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), **full, allow_unknown="unknown" in options))
     torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
 
     draws = 20_011
@@ -388,6 +388,14 @@ def test_nothing_ends_while_sampling() -> None:
     steps = {previous: {2: 0.6, 3: 0.4} for previous in (-1, 2, 3)}
     for h in sample(chain(4, steps), torch.zeros(1, 1, 1), seeds=[3], captions=5, max_length=6)[0]:
         assert len(h.words) == 6 and not h.ended and set(h.words) <= {2, 3}
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**32 + 7])
+def test_numbers_are_those_of_pytorchs_generator(seed: int) -> None:
+    """So a seed draws the same captions and places with PyTorch and without it."""
+    generator, uniforms = torch.Generator().manual_seed(seed), Uniforms(seed)
+    for number in (1, 700, 3):
+        assert torch.equal(torch.from_numpy(uniforms(number)), torch.rand(number, generator=generator))
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-45])

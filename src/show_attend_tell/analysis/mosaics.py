@@ -29,8 +29,9 @@ from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LookName, look_by_name
+from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.interface import tell
 from show_attend_tell.scoring.bootstrap import Bootstrap
 from show_attend_tell.show.page import captions_page, with_image

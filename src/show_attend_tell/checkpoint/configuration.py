@@ -20,7 +20,7 @@ from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import TUNED, read_weights
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, replace
-from show_attend_tell.model.interface import Config
+from show_attend_tell.model.configs import Config
 from show_attend_tell.model.registry import read_config
 from show_attend_tell.packing import unpack_8bit
 from show_attend_tell.vision.encoder import weights_digest

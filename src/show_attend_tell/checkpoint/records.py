@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.settings import Amount, Count, settings
+from show_attend_tell.data.settings import Amount, Count, LookName, settings
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LookName
 from show_attend_tell.vision.encoder import Encoder
 
 

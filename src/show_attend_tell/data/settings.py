@@ -40,6 +40,9 @@ Rate = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
 
+LookName = Literal["expectation", "likeliest", "sampled"]  # how attention is read, see `model.attention`
+LOOKS: tuple[LookName, ...] = get_args(LookName)
+
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}
 

@@ -13,16 +13,14 @@ attention differ only in it:
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.data.settings import LOOKS
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.precision import wide
-
-LookName = Literal["expectation", "likeliest", "sampled"]
-LOOKS: tuple[LookName, ...] = ("expectation", "likeliest", "sampled")
 
 
 class Attention(nn.Module):

@@ -7,80 +7,21 @@ A photo's paths share its annotations and W_a·a, which are never copied; only t
 """
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from show_attend_tell.data.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
-from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step, check_annotations
+from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
 
 DROPOUTS = ("dropout", "annotation_dropout", "initial_dropout")
-
-
-@settings
-class DecoderConfig(Config):
-    """What the weights of a file compute, and the dropout that they were trained with.
-
-    Defaults are the paper's, and the authors' program's where the paper is silent. The tanh of the deep output is from
-    the program; eq. 2 and the preset `paper` do not have it. Raises `SatError` for a size below one, a dropout outside
-    [0, 1) and a choice that does not exist.
-    """
-
-    kind = "attention"
-    ignored = ("embedding_dropout", "place_dropout", "word_dropout")
-    built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
-    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every place and step
-    embedding_size: Count = 512  # m
-    hidden_size: Count = 512  # n
-    attention_size: Count = 512  # A
-    attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
-    initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
-    initial_size: CountOrNone = 0  # of that ReLU layer; 0: n
-    gate: bool = True  # β
-    output_tanh: bool = True  # tanh of the deep output's sum
-    output_word: bool = True  # E·y_{t−1} feeds the deep output
-    output_context: bool = True  # ẑ_t feeds the deep output
-    output_depth: Annotated[int, Field(ge=1, le=20)] = (
-        1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
-    )
-    tied_embeddings: bool = False  # L_o is E
-    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
-    annotation_norm: Literal["scale", "layer"] = "scale"
-    annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
-    dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
-    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every place of a photo
-    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only looking tells of the photo
-
-    def __post_init__(self) -> None:
-        if self.annotation_window % 2 == 0:
-            raise SatError(
-                f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
-            )
-        if self.initial_size and self.initial_depth == 1:
-            raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
-
-    @property
-    def title(self) -> str:
-        return f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). " + (
-            "It is a control: the same decoder, which looks at all places alike at every word."
-            if self.attention == "uniform"
-            else "It gives a caption for a photo and, for every word, where in the photo it looked."
-        )
-
-    @property
-    def sizes(self) -> str:
-        windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
-        attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
-        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
 
 
 class Embedded(NamedTuple):

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, Parts, State, Step
+from show_attend_tell.model.configs import Config
+from show_attend_tell.model.interface import EXPECTATION, Decoder, Parts, State, Step
 from show_attend_tell.model.precision import wide
 
 

@@ -7,16 +7,15 @@ length with the end token.
 `registry` finds a decoder by its name. To write a new one, read `Decoder` below.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.settings import Count, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look
+from show_attend_tell.model.configs import Config
 from show_attend_tell.model.precision import wide
 
 EXPECTATION = Expectation()
@@ -60,59 +59,6 @@ class Step(NamedTuple):
     alpha: Tensor | None = None  # α_t (B, P, L); None for a decoder without attention
     beta: Tensor | None = None  # β_t (B, P); None without a gate
     places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
-
-
-@settings
-class Config:
-    """What the configurations of all kinds of decoder have: the kind, and the sizes that training fills in."""
-
-    kind: ClassVar[str]  # the name by which `registry` finds it
-    ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
-    reads_places: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
-    built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
-    vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
-    annotation_size: Count = 512  # D
-
-    @property
-    def attention(self) -> str:
-        """How the model looks: "soft", "hard", "uniform", or "none"."""
-        return "none"
-
-    @property
-    def title(self) -> str:
-        """What a model of this configuration is, in a sentence or two, for its card."""
-        raise NotImplementedError
-
-    @property
-    def sizes(self) -> str:
-        """The sizes of its parts, for its card."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file, the kind among them."""
-        return {"kind": self.kind, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The configuration that `to_dict` wrote, in this version or in an earlier one.
-
-        Raises `SatError` for an unknown entry, and for an entry of an earlier version whose value is no longer there.
-        """
-        for name, value in cls.built_in.items():
-            if values.get(name, value) != value:
-                raise SatError(
-                    f"the decoder's {name} is {values[name]!r}, and this version has only {value!r}: read this model "
-                    "with show-attend-tell 0.1.0"
-                )
-        known = ("kind", *cls.ignored, *cls.built_in)
-        values = {name: value for name, value in values.items() if name not in known}
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
-        if unknown:
-            raise SatError(
-                f"the decoder's configuration has unknown entries {', '.join(unknown)}: if a newer version wrote it, "
-                "update show-attend-tell"
-            )
-        return cls(**values)
 
 
 class Decoder(nn.Module):
@@ -290,3 +236,10 @@ def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
     target = (captions if captions.dim() == 3 else captions[:, None])[..., None].expand(*logits.shape[:-1], 1)
     picked = wide(logits.gather(-1, target).squeeze(-1))
     return picked - wide(logits).logsumexp(-1)
+
+
+def drawn_words(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Words (...), each drawn in proportion to its weights (..., K) by a number from 0 to 1 (...)."""
+    cumulative = weights.cumsum(-1)
+    threshold = uniforms[..., None] * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, threshold, right=True).squeeze(-1).clamp_max(weights.shape[-1] - 1)

@@ -10,8 +10,9 @@ from show_attend_tell.model.comparators.lrcn import Lrcn, LrcnConfig
 from show_attend_tell.model.comparators.m_rnn import MRnn, MRnnConfig
 from show_attend_tell.model.comparators.msr import Msr, MsrConfig
 from show_attend_tell.model.comparators.nic import Nic, NicConfig
-from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
-from show_attend_tell.model.interface import Config, Decoder
+from show_attend_tell.model.configs import Config, DecoderConfig
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Decoder
 
 KINDS: dict[str, tuple[type[Config], type[Any]]] = {
     "attention": (DecoderConfig, AttentionDecoder),

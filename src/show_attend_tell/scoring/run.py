@@ -9,8 +9,8 @@ from tqdm import tqdm
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.tokenisers import ENGLISH, Tokens, in_form
-from show_attend_tell.model.attention import LookName
 from show_attend_tell.model.search import photos_together
 from show_attend_tell.scoring.metrics import check_scorers, score_entries
 from show_attend_tell.vision.sources import cached

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from show_attend_tell.model.attention import LookName
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.server.limits import Limits
 
 MOST_BEAM = 100

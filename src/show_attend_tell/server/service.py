@@ -14,8 +14,8 @@ from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LookName
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
 from show_attend_tell.server.reading import Body, Reader, Upload, opened

@@ -6,8 +6,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from show_attend_tell.data.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, settings
-from show_attend_tell.model.decoder import DecoderConfig
-from show_attend_tell.model.interface import Config
+from show_attend_tell.model.configs import Config, DecoderConfig
 from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
 

@@ -20,8 +20,9 @@ from show_attend_tell.data.tokenisers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
-from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, DecoderConfig, check_window, grown, ungated
-from show_attend_tell.model.interface import Config, Decoder, tell
+from show_attend_tell.model.configs import Config, DecoderConfig
+from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, check_window, grown, ungated
+from show_attend_tell.model.interface import Decoder, tell
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.progress import Progress
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
-from show_attend_tell.model.attention import LookName, look_by_name
-from show_attend_tell.model.interface import Config, Decoder, tell, word_log_probabilities
+from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.configs import Config
+from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
 from show_attend_tell.rerank.doubt import Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly

@@ -17,10 +17,9 @@ from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, tell
+from show_attend_tell.model.interface import Told, drawn_words, tell
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.registry import build
-from show_attend_tell.model.search import drawn_words
 from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig

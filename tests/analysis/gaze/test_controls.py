@@ -24,8 +24,9 @@ from show_attend_tell.analysis.gaze.controls import (
 )
 from show_attend_tell.analysis.gaze.telling import Looking, Watched, watch
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, Looked, LookName, Sampled
+from show_attend_tell.model.attention import Expectation, Likeliest, Look, Looked, Sampled
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import tell, word_log_probabilities
 

@@ -15,7 +15,7 @@ from show_attend_tell.analysis.gaze.occlusion import (
     hide_annotations,
 )
 from show_attend_tell.analysis.gaze.telling import Looking, watch
-from show_attend_tell.model.attention import LOOKS, LookName
+from show_attend_tell.data.settings import LOOKS, LookName
 
 
 def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:

@@ -25,8 +25,8 @@ from show_attend_tell.analysis.gaze.table import gaze_table
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.settings import LOOKS, LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LOOKS, LookName
 from show_attend_tell.model.interface import EXPECTATION, State, Step
 
 

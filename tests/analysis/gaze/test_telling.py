@@ -8,8 +8,8 @@ from decoders import Scripted, small_annotations, small_decoder
 
 from show_attend_tell.analysis.gaze.telling import Looking, Watched, tell_at_words, tell_throughout, watch
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.settings import LOOKS, LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LOOKS, LookName
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import State, tell, word_log_probabilities
 

@@ -31,8 +31,8 @@ from show_attend_tell.analysis.gaze.telling import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LookName
 from show_attend_tell.model.search import Hypothesis
 from show_attend_tell.scoring.bootstrap import Bootstrap, Mean
 from show_attend_tell.scoring.metrics import check_scorers

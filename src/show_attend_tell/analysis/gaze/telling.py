@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Look, LookName, Sampled, look_by_name
+from show_attend_tell.model.attention import Look, Sampled, look_by_name
 from show_attend_tell.model.interface import (
     Decoder,
     Parts,

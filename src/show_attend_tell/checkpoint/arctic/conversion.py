@@ -34,7 +34,8 @@ from show_attend_tell.data.settings import Count, Rate, settings
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, some
-from show_attend_tell.model.decoder import AttentionDecoder, DecoderConfig
+from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.vision.encoder import Encoder
 
 Parameters = Mapping[str, NDArray[np.float64]]

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.settings import Count, ShareBelowOne, settings
-from show_attend_tell.model.interface import Config, Decoder, check_annotations
+from show_attend_tell.model.configs import Config
+from show_attend_tell.model.interface import Decoder, check_annotations
 
 
 @settings

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from show_attend_tell.data.settings import Amount, Count, Share, ShareBelowOne, settings
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.interface import EXPECTATION, Config, Decoder, State, Step, check_annotations
+from show_attend_tell.model.configs import Config
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.search.hypotheses import Hypothesis
 

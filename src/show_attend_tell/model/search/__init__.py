@@ -1,26 +1,47 @@
 """From annotations to words: beam search, greedy (a beam of one) and sampling.
 
-- `beam` has the beam search over any `Decoder`: the one to read;
-- `fast` has the same search several times faster, for the paper's decoder on a CPU;
-- `sampling` draws words at random;
+- `beam` has the beam search, the one to read; `sampling` draws words at random. Both are in NumPy, and know a decoder
+  as a `walker` of one of these kinds;
+- `plain` has the walker for any `Decoder` of PyTorch;
+- `fast` has one several times faster, for the paper's decoder on a CPU;
+- `onnx` has one without PyTorch;
 - `hypotheses` has what all of them give, and how captions are ordered.
+
+What needs PyTorch is imported at first use.
 """
 
-from show_attend_tell.model.search.beam import beam_search, photos_together
-from show_attend_tell.model.search.fast import FastBeamSearch, fastest_beam_search
-from show_attend_tell.model.search.hypotheses import Hypothesis, as_hypotheses, different, ranked
-from show_attend_tell.model.search.sampling import check_sampling, drawn_words, sample
+from typing import TYPE_CHECKING, Any
+
+from show_attend_tell.model.search.beam import photos_together
+from show_attend_tell.model.search.hypotheses import Hypothesis, different, ranked
+from show_attend_tell.model.search.sampling import check_sampling
+
+if TYPE_CHECKING:
+    from show_attend_tell.model.search.fast import FastBeamSearch, fastest_beam_search
+    from show_attend_tell.model.search.plain import PlainWalker, beam_search, sample
 
 __all__ = [
     "FastBeamSearch",
     "Hypothesis",
-    "as_hypotheses",
+    "PlainWalker",
     "beam_search",
     "check_sampling",
     "different",
-    "drawn_words",
     "fastest_beam_search",
     "photos_together",
     "ranked",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch."""
+    if name in ("FastBeamSearch", "fastest_beam_search"):
+        from show_attend_tell.model.search import fast
+
+        return getattr(fast, name)
+    if name in ("PlainWalker", "beam_search", "sample"):
+        from show_attend_tell.model.search import plain
+
+        return getattr(plain, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,14 +6,14 @@ B photos · B′ those of a step · P paths, the beam · Q ≤ P paths that look
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.interface import Told, word_log_probabilities
+from show_attend_tell.model.search.walker import Drawn, Numbers, Scores
 
 NEVER = float("-inf")
 DIFFERENCE = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
@@ -22,13 +22,13 @@ DIFFERENCE = 6.0  # what a caption's overlap with another costs, in standard dev
 class Trail(NamedTuple):
     """What one step of a search leaves behind, to be read backwards from the end."""
 
-    photos: Tensor  # which of the photos these are (B′,), in order
-    words: Tensor  # said by each path (B′, P)
-    parents: Tensor  # the path of the step before that each path continues (B′, P)
-    rows: Tensor  # where α, β and the place of each path are in the next three (B′, P)
-    alpha: Tensor | None  # (B′, Q, L)
-    beta: Tensor | None  # (B′, Q)
-    places: Tensor | None  # (B′, Q)
+    photos: Numbers  # which of the photos these are (B′,), in order
+    words: Numbers  # said by each path (B′, P)
+    parents: Numbers  # the path of the step before that each path continues (B′, P)
+    rows: Numbers  # where α, β and the place of each path are in the next three (B′, P)
+    alpha: Any  # (B′, Q, L) or None; the walker's own tensors or arrays, as the next two
+    beta: Any  # (B′, Q) or None
+    places: Any  # (B′, Q) or None
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Hypothesis:
     doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property
-    def alpha(self) -> Tensor | None:
-        """α (T, L); None for a decoder without attention."""
+    def alpha(self) -> Any:
+        """α (T, L), a tensor of PyTorch's decoders and an array of ONNX Runtime's; None without attention."""
         return self.seen.along([step.alpha for step in self.seen.trail])
 
     @property
-    def beta(self) -> Tensor | None:
-        """β (T,); None without a gate."""
+    def beta(self) -> Any:
+        """β (T,), as α; None without a gate."""
         return self.seen.along([step.beta for step in self.seen.trail])
 
     @property
-    def places(self) -> Tensor | None:
-        """The places looked at (T,); None when looking by expectation."""
+    def places(self) -> Any:
+        """The places looked at (T,), as α; None when looking by expectation."""
         return self.seen.along([step.places for step in self.seen.trail])
 
 
@@ -69,20 +69,25 @@ class Seen(NamedTuple):
     photo: int
     rows: list[int]  # of each word (T,)
 
-    def along(self, parts: list[Tensor | None]) -> Tensor | None:
+    def along(self, parts: list[Any]) -> Any:
         """What the path saw at each of its T words, of every step's part (B′, Q, ...)."""
-        found: list[Tensor] = []
+        found = []
         for step, part, row in zip(self.trail, parts, self.rows, strict=False):
             if part is None:
                 return None
-            photo = int(torch.searchsorted(step.photos, self.photo))
-            found.append(part[photo, row])
-        if found:
-            return torch.stack(found)
-        return None if parts[0] is None else parts[0][0, :0]
+            found.append(part[int(np.searchsorted(step.photos, self.photo)), row])
+        if not found:
+            return None if parts[0] is None else parts[0][0, :0]
+        if isinstance(found[0], (np.ndarray, np.generic)):
+            return np.stack(found)
+        import torch
+
+        return torch.stack(found)
 
 
-def read_back(trail: list[Trail], scores: Tensor, finished: Tensor, *, least: int = 1) -> list[list[Hypothesis]]:
+def read_back(
+    trail: list[Trail], scores: Scores, finished: NDArray[np.bool_], *, least: int = 1
+) -> list[list[Hypothesis]]:
     """The hypotheses of every photo, from each path's log p (B, P) and whether it ended (B, P).
 
     A path of log p −∞ does not exist. Raises `SatError` for a photo with fewer than the ``least`` number of paths: then
@@ -90,20 +95,18 @@ def read_back(trail: list[Trail], scores: Tensor, finished: Tensor, *, least: in
     """
     if bool(((scores > NEVER).sum(1) < least).any()):
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    steps, (batch, paths), device = len(trail), scores.shape, scores.device
-    words = torch.full((steps, batch, paths), Vocabulary.END, device=device)
-    rows = torch.zeros_like(words)
-    path = torch.arange(paths, device=device).repeat(batch, 1)
+    steps, (batch, paths) = len(trail), scores.shape
+    words = np.full((batch, paths, steps), Vocabulary.END)
+    rows = np.zeros_like(words)
+    path = np.tile(np.arange(paths), (batch, 1))
     for time in reversed(range(steps)):
         step = trail[time]
-        here = path[step.photos]
-        words[time, step.photos] = step.words.gather(1, here)
-        rows[time, step.photos] = step.rows.gather(1, here)
-        path[step.photos] = step.parents.gather(1, here)
-    lengths = (words != Vocabulary.END).sum(0).tolist()  # a finished path says the end token again and again
-    said, at, log_p, ended = (
-        part.tolist() for part in (words.permute(1, 2, 0), rows.permute(1, 2, 0), scores, finished)
-    )
+        here, photo = path[step.photos], np.arange(len(step.photos))[:, None]
+        words[step.photos, :, time] = step.words[photo, here]
+        rows[step.photos, :, time] = step.rows[photo, here]
+        path[step.photos] = step.parents[photo, here]
+    lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path says the end token again and again
+    said, at, log_p, ended = (part.tolist() for part in (words, rows, scores, finished))
     return [
         [
             Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(trail, b, at[b][p][:T]))
@@ -114,7 +117,7 @@ def read_back(trail: list[Trail], scores: Tensor, finished: Tensor, *, least: in
     ]
 
 
-def repeating(said: Tensor) -> Tensor:
+def repeating(said: Numbers) -> Numbers:
     """The words that would repeat what paths have said, of their t ≥ 1 words (..., t): (..., max(1, t − 1)).
 
     They are a path's last word, and each word that followed the path's last two words before. A caption that has none
@@ -123,19 +126,21 @@ def repeating(said: Tensor) -> Tensor:
     """
     last = said[..., -1:]
     before = (said[..., :-2] == said[..., -2:-1]) & (said[..., 1:-1] == last)  # where the last two words are
-    return torch.cat([last, torch.where(before, said[..., 2:], last)], dim=-1)
+    return np.concatenate([last, np.where(before, said[..., 2:], last)], axis=-1)
 
 
-def as_hypotheses(told: Told, captions: Tensor) -> list[Hypothesis]:
-    """Captions (B, C) that were told along one path each, with their end tokens, as if a search had found them."""
-    photos, only = torch.arange(len(captions), device=captions.device), torch.zeros_like(captions[:, :1])
-    seen = (told.alpha, told.beta, told.places)
-    trail = [
-        Trail(photos, captions[:, time, None], only, only, *(None if p is None else p[:, :, time] for p in seen))
-        for time in range(captions.shape[1])
-    ]
-    scores = word_log_probabilities(told.logits, captions).sum(-1)
-    return [found for (found,) in read_back(trail, scores, torch.ones_like(scores, dtype=torch.bool))]
+def told(walker: Drawn, words: list[int]) -> Hypothesis:
+    """A caption, with its end token, told along the one path of one photo, as if a search had found it."""
+    only = np.zeros((1, 1), dtype=np.int64)
+    trail, log_p, previous = [], 0.0, walker.vocabulary_size
+    for word in words:
+        glimpse = walker.step(np.full_like(only, previous))
+        log_p += float(walker.log_probabilities()[0, 0, word])
+        trail.append(Trail(only[0], np.full_like(only, word), only, *glimpse))
+        walker.follow(None, only)
+        previous = word
+    ((found,),) = read_back(trail, np.full((1, 1), log_p), np.ones((1, 1), dtype=bool))
+    return found
 
 
 def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_weight: float = 0.0) -> list[Hypothesis]:

@@ -4,35 +4,30 @@ B photos · P captions of one photo · K vocabulary · L places · T words, end 
 """
 
 import math
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.interface import EXPECTATION, Decoder, State
-from show_attend_tell.model.precision import wide
 from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis, Trail, read_back, repeating
+from show_attend_tell.model.search.walker import Drawn, Numbers, Scores
 
 
-@torch.inference_mode()
-def sample(
-    decoder: Decoder,
-    annotations: Tensor,
+def draw(
+    walker: Drawn,
     *,
     seeds: list[int],
-    captions: int = 1,
     max_length: int = 40,
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    look: Look = EXPECTATION,
     allow_unknown: bool = False,
     allow_empty: bool = False,
     allow_repetitions: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Captions drawn word by word from p(y_t), ``captions`` a photo, each photo by its own seed.
+    """Captions drawn word by word from p(y_t), as many a photo as the walker has paths, each photo by its own seed.
 
     Without ``allow_empty`` the end token is never drawn first. Without ``allow_repetitions`` no caption has a word
     twice in a row, or the same three words in a row twice. ``temperature`` divides the logits, ``top_k`` keeps the k
@@ -40,23 +35,21 @@ def sample(
     model's own, before these. Raises `SatError` for a temperature not above 0, a top_k below 0 or a top_p outside
     (0, 1].
     """
+    batch, captions = walker.photos, walker.paths
     check_sampling(captions, temperature, top_k, top_p)
     if max_length < 1:
         raise SatError(f"the longest caption is {max_length}: give at least 1")
-    batch, device = annotations.shape[0], annotations.device
-    state: State = decoder.start(annotations, paths=captions)
-    words = torch.full((batch, captions), decoder.vocabulary_size, device=device)
-    said = words.new_empty(batch, captions, 0)  # by each path so far (B, P, t)
-    scores = torch.zeros((batch, captions), device=device)
-    finished = torch.zeros((batch, captions), dtype=torch.bool, device=device)
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    photos, paths = np.arange(batch), np.tile(np.arange(captions), (batch, 1))
+    words = np.full_like(paths, walker.vocabulary_size)
+    said = np.empty((batch, captions, 0), dtype=np.int64)  # by each path so far (B, P, t)
+    scores = np.zeros((batch, captions))
+    finished = np.zeros((batch, captions), dtype=bool)
+    generators = [Uniforms(seed) for seed in seeds]
     trail: list[Trail] = []
-    photos = torch.arange(batch, device=device)
-    paths = torch.arange(captions, device=device).expand(batch, -1)
 
     for _ in range(max_length):
-        step = decoder.step(decoder.embed(words), state, look)
-        log_probabilities = torch.log_softmax(wide(decoder.read_out(step.output)), dim=-1)
+        glimpse = walker.step(words)
+        log_probabilities = walker.log_probabilities()
         weights = narrowed(
             log_probabilities,
             temperature,
@@ -66,24 +59,41 @@ def sample(
             allow_end=allow_empty or bool(trail),
             again=repeating(said) if trail and not allow_repetitions else None,
         )
-        uniform = torch.stack([torch.rand(captions, generator=g) for g in generators]).to(device)
-        words = drawn_words(weights, uniform).masked_fill(finished, Vocabulary.END)
-        picked = log_probabilities.gather(-1, words[..., None]).squeeze(-1)
-        scores = scores + picked.masked_fill(finished, 0.0)
-        trail.append(Trail(photos, words, paths, paths, step.alpha, step.beta, step.places))
-        state, said = step.state, torch.cat([said, words[..., None]], dim=-1)
-        finished = finished | (words == Vocabulary.END)
+        uniforms = np.stack([generator(captions) for generator in generators])
+        words = np.where(finished, Vocabulary.END, drawn_words(weights, uniforms))
+        picked = np.take_along_axis(log_probabilities, words[..., None], axis=-1)[..., 0]
+        scores += np.where(finished, 0.0, picked)
+        trail.append(Trail(photos, words, paths, glimpse.rows, *glimpse[1:]))
+        said = np.concatenate([said, words[..., None]], axis=-1)
+        finished |= words == Vocabulary.END
         if finished.all():
             break
+        walker.follow(None, paths)
 
     return read_back(trail, scores, finished, least=captions)
 
 
-def drawn_words(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Words (...), each drawn in proportion to its weights (..., K) by a number from 0 to 1 (...)."""
+class Uniforms:
+    """Numbers from 0 to 1 by a seed: those that PyTorch's generator draws on a CPU, so that both back ends draw alike.
+
+    PyTorch takes the lower 24 of the 32 bits that a Mersenne twister gives, and ignores the higher bits of a seed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.twister = np.random.MT19937()
+        self.twister._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]
+
+    def __call__(self, number: int) -> NDArray[np.float32]:
+        """The next numbers (N,)."""
+        bits = np.atleast_1d(self.twister.random_raw(number))
+        return (bits & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
+
+
+def drawn_words(weights: Scores, uniforms: Scores) -> Numbers:
+    """Words (B, P), each drawn in proportion to its weights (B, P, K) by a number from 0 to 1 (B, P)."""
     cumulative = weights.cumsum(-1)
-    threshold = uniforms[..., None] * cumulative[..., -1:]
-    return torch.searchsorted(cumulative, threshold, right=True).squeeze(-1).clamp_max(weights.shape[-1] - 1)
+    below = cumulative <= uniforms[..., None] * cumulative[..., -1:]
+    return np.minimum(below.sum(-1), weights.shape[-1] - 1)
 
 
 def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) -> None:
@@ -98,31 +108,36 @@ def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) 
 
 
 def narrowed(
-    log_probabilities: Tensor,
+    log_probabilities: Scores,
     temperature: float,
     top_k: int,
     top_p: float,
     allow_unknown: bool,
     allow_end: bool = True,
-    again: Tensor | None = None,
-) -> Tensor:
-    """The distribution to draw words from (B, P, K), after temperature, top-k and top-p in that order.
+    again: Numbers | None = None,
+) -> NDArray[Any]:
+    """The distribution to draw words from (..., K), after temperature, top-k and top-p in that order.
 
-    The words that a path may not say ``again`` (B, P, ·) have no share in it.
+    The words that a path may not say ``again`` (..., ·) have no share in it.
     """
-    logits = log_probabilities / max(temperature, 1e-30)  # what is smaller divides to −∞
+    with np.errstate(over="ignore"):  # what is too small divides to −∞
+        logits = log_probabilities / np.asarray(max(temperature, 1e-30), dtype=log_probabilities.dtype)
     if not allow_unknown:
         logits[..., Vocabulary.UNKNOWN] = NEVER
     if not allow_end:
         logits[..., Vocabulary.END] = NEVER
     if again is not None:
-        logits = logits.scatter(-1, again, NEVER)
+        np.put_along_axis(logits, again, NEVER, axis=-1)
     if 0 < top_k < logits.shape[-1]:
-        kept = logits.topk(top_k, dim=-1)
-        logits = torch.full_like(logits, NEVER).scatter(-1, kept.indices, kept.values)
-    probabilities = torch.softmax(logits, dim=-1)
+        others = np.argpartition(-logits, top_k - 1, axis=-1)[..., top_k:]
+        np.put_along_axis(logits, others, NEVER, axis=-1)
+    largest = logits.max(-1, keepdims=True)
+    probabilities = np.exp(logits - np.where(np.isfinite(largest), largest, 0))
+    with np.errstate(invalid="ignore"):  # of damaged weights, which `read_back` refuses
+        probabilities /= probabilities.sum(-1, keepdims=True)
     if top_p < 1:
-        ordered, order = probabilities.sort(dim=-1, descending=True)
+        order = np.argsort(-probabilities, axis=-1, kind="stable")
+        ordered = np.take_along_axis(probabilities, order, axis=-1)
         outside = ordered.cumsum(-1) - ordered >= top_p  # the word that crosses top_p is kept
-        probabilities = probabilities.scatter(-1, order, ordered.masked_fill(outside, 0.0))
+        np.put_along_axis(probabilities, order, np.where(outside, 0.0, ordered).astype(ordered.dtype), axis=-1)
     return probabilities

@@ -18,7 +18,7 @@ Reached: not yet run here in full.
 
 from dataclasses import replace
 
-from show_attend_tell.model.decoder import DecoderConfig
+from show_attend_tell.model.configs import DecoderConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 

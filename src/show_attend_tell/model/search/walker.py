@@ -1,0 +1,86 @@
+"""What a search knows of a decoder: it follows paths of words, and says how they may go on.
+
+B′ photos that are still searched · P′ paths of each that are followed · Q rows in which the decoder looked · L places ·
+K vocabulary · N continuations.
+
+A search holds NumPy arrays of words, paths and log-probabilities, which are small. States, annotations and logits stay
+with the decoder, whether PyTorch or ONNX Runtime computes it:
+
+- `plain.PlainWalker` is any `Decoder` of PyTorch, `fast.FastWalker` the paper's decoder, faster;
+- `onnx.OnnxWalker` is the paper's decoder without PyTorch.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Scores = NDArray[np.floating[Any]]
+
+
+class Glimpse(NamedTuple):
+    """What a walker looked at in one step; the last three are its own tensors or arrays."""
+
+    rows: Numbers  # where α, β and the place of each path are in the next three (B′, P′)
+    alpha: Any = None  # (B′, Q, L); None for a decoder without attention
+    beta: Any = None  # (B′, Q); None without a gate
+    places: Any = None  # (B′, Q); None when looking by expectation
+
+
+class Continuations(NamedTuple):
+    """The best ways to go on for each photo's paths, (B′, N) each, the best first."""
+
+    scores: Scores  # log p of the path and its next word
+    paths: Numbers
+    words: Numbers
+
+
+class Walker(Protocol):
+    """A decoder on its way along some paths of the same number of words."""
+
+    vocabulary_size: int  # K; this is also the id of the word before the first
+    photos: int  # B, when it starts
+    paths: int  # P′ of each photo, when it starts
+    whole: bool  # whether it follows every path of every photo to the end of the search
+
+    def step(self, words: Numbers) -> Glimpse:
+        """Say the words (B′, P′) along the paths, and look for the words after them."""
+        ...
+
+    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """Go on with the photos that are true in ``photos`` (B′,), None for all, and with their ``paths`` (B″, P″)."""
+        ...
+
+
+class Searched(Walker, Protocol):
+    """A walker that a beam search may use."""
+
+    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
+        """The ``count`` best continuations of each photo's paths, or all where there are fewer.
+
+        Gets log p of the paths (B′, P′), the words that no path may say, and those that each path may not say ``again``
+        (B′, P′, ·).
+        """
+        ...
+
+
+class Drawn(Walker, Protocol):
+    """A walker that words may be drawn from."""
+
+    def log_probabilities(self) -> Scores:
+        """log p of every word after the paths (B′, P′, K)."""
+        ...
+
+
+def taken(part: NDArray[Any], rows: Numbers) -> NDArray[Any]:
+    """The rows (B, P) of a part (B, Q) or (B, Q, ·): (B, P) or (B, P, ·)."""
+    return part[np.arange(len(part))[:, None], rows]
+
+
+def distinct(paths: Numbers, number: int) -> tuple[Numbers, Numbers]:
+    """The different numbers (B, Q) of each photo's paths (B, P), filled up with others, and where each path's is."""
+    there = np.zeros((len(paths), number), dtype=bool)
+    np.put_along_axis(there, paths, True, axis=1)
+    most = int(there.sum(1).max())
+    return np.argsort(~there, axis=1, kind="stable")[:, :most], taken(there.cumsum(1) - 1, paths)
