@@ -27,9 +27,10 @@ FLOORS = (
 )
 # What a room imports besides the floors below it, stricter than the floors alone.
 ONLY = {
-    "model": {"errors", "model", "data.vocabulary", "data.settings"},  # tensors; the ids of two words; checked settings
+    # tensors, and ONNX Runtime's arrays; the ids of two words; checked settings
+    "model": {"errors", "model", "data.vocabulary", "data.settings", "device.onnx"},
     "show": {"errors", "files", "show"},
-    "server": {"captioner", "checkpoint", "data", "errors", "files", "model", "server", "show", "threads"},
+    "server": {"captioner", "checkpoint", "data", "device", "errors", "files", "model", "server", "show", "threads"},
 }
 
 

@@ -11,40 +11,39 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
-from torch import Tensor
 from tqdm import tqdm
 
-from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, join
 from show_attend_tell.checkpoint.find import find_model, model_name
+from show_attend_tell.checkpoint.onnx import OnnxCheckpoint
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.settings import Count, CountOrNone, LookName, Rate, settings
 from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
-from show_attend_tell.device import native_bf16, pick_device
+from show_attend_tell.device import as_array, native_bf16, needs_torch, pick_backend, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
-from show_attend_tell.model.attention import Look, look_by_name
-from show_attend_tell.model.interface import tell
-from show_attend_tell.model.search import (
-    Hypothesis,
-    as_hypotheses,
-    different,
-    fastest_beam_search,
-    photos_together,
-    ranked,
-    sample,
-)
-from show_attend_tell.rerank.doubt import UNSURE
+from show_attend_tell.model.search import Hypothesis, different, photos_together, ranked
+from show_attend_tell.model.search.beam import search
+from show_attend_tell.model.search.hypotheses import told
+from show_attend_tell.model.search.onnx import OnnxDecoder, OnnxWalker
+from show_attend_tell.model.search.sampling import check_sampling, draw
+from show_attend_tell.rerank.arrays import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
-from show_attend_tell.vision.encoder import Encoder
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
+    from show_attend_tell.model.attention import Look
+    from show_attend_tell.vision.encoder import Encoder
 
 KEPT = 1000  # pixels of the longer side of a photo that a caption holds
 FEW = 8  # photos that are captioned without showing the progress
@@ -208,15 +207,27 @@ class Captioner:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
-        encoder: Encoder,
+        checkpoint: "Checkpoint",
+        encoder: "Encoder",
         *,
         name: str = "model",
-        device: torch.device | None = None,
+        device: "torch.device | None" = None,
     ) -> None:
-        """Put a checkpoint and its encoder together; raises `SatError` when they do not belong together."""
+        """Put a checkpoint and its encoder together; raises `SatError` when they do not belong together.
+
+        Both are of one back end: `Checkpoint` and `Encoder` of PyTorch, or `OnnxCheckpoint` and `OnnxEncoder`, which
+        have the same names for arrays instead of tensors.
+        """
         checkpoint.encoder.check(encoder, name)
         self.checkpoint, self.name = checkpoint, name
+        if isinstance(checkpoint, OnnxCheckpoint):
+            self.device: torch.device = device or cast("torch.device", CPU)
+            self.encoder, self.decoder, self.reranker = encoder, checkpoint.decoder, checkpoint.reranker
+            return
+        import torch
+
+        from show_attend_tell.model.search.fast import fastest_beam_search
+
         self.device = device or torch.device("cpu")
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
@@ -228,27 +239,43 @@ class Captioner:
     def from_pretrained(
         cls,
         *names_or_paths: str | os.PathLike[str],
-        device: str | torch.device = "auto",
+        device: "str | torch.device" = "auto",
         encoder_weights: str | os.PathLike[str] | None = None,
+        backend: str = "auto",
     ) -> "Captioner":
         """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
 
-        Several models are an ensemble, which averages their probabilities and decodes as the first model does. Raises
-        `SatError` for a model that is not there, is damaged, or was trained on another encoder's weights, and for
-        models that cannot be an ensemble.
+        ``backend`` is "torch", "onnx", or "auto", which is PyTorch where it is installed. ONNX Runtime computes in
+        float32 on the processor. Several models are an ensemble, which averages their probabilities and decodes as the
+        first model does; it needs PyTorch. Raises `SatError` for a model that is not there, is damaged, or was trained
+        on another encoder's weights, and for models that cannot be an ensemble.
         """
         if not names_or_paths:
             raise SatError("there is no model to load: give a name, a folder or a hub id")
         for path in (*names_or_paths, *([] if encoder_weights is None else [encoder_weights])):
             path_of(path)
+        weights = None if encoder_weights is None else os.fsdecode(encoder_weights)
+        onnx = pick_backend(backend) == "onnx"
         folders = [find_model(os.fspath(name)) for name in names_or_paths]
-        names, checkpoints = [model_name(folder) for folder in folders], [Checkpoint.load(folder) for folder in folders]
-        name, checkpoint = " + ".join(names), checkpoints[0] if len(names) == 1 else join(names, checkpoints)
-        encoder = checkpoint.load_encoder(name, None if encoder_weights is None else os.fsdecode(encoder_weights))
-        return cls(checkpoint, encoder, name=name, device=pick_device(device))
+        names = [model_name(folder) for folder in folders]
+        name = " + ".join(names)
+        if onnx:
+            if str(device) not in ("auto", "cpu"):
+                raise SatError(f"device {str(device)!r}: without PyTorch, captions are made on the cpu; leave it out")
+            if len(folders) > 1:
+                raise needs_torch("an ensemble")
+            light = OnnxCheckpoint.load(folders[0])
+            return cls(cast("Checkpoint", light), cast("Encoder", light.load_encoder(name, weights)), name=name)
+        from show_attend_tell.checkpoint.checkpoint import Checkpoint, join
 
-    def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
-        """Write the model as a checkpoint folder, with ``bits`` bits per weight."""
+        checkpoints = [Checkpoint.load(folder) for folder in folders]
+        checkpoint = checkpoints[0] if len(names) == 1 else join(names, checkpoints)
+        return cls(checkpoint, checkpoint.load_encoder(name, weights), name=name, device=pick_device(device))
+
+    def save(self, folder: str | os.PathLike[str], *, bits: "Bits" = 32) -> None:
+        """Write the model as a checkpoint folder, with ``bits`` bits per weight; needs PyTorch."""
+        if isinstance(self.checkpoint, OnnxCheckpoint):
+            raise needs_torch("saving a model")
         self.checkpoint.save(path_of(folder), bits=bits)
 
     @overload
@@ -399,10 +426,10 @@ class Captioner:
             captions: list[Caption] = []
             if good:
                 found = self.search(
-                    self.encoder.annotate(torch.stack([photo.pixels for photo in good]).to(self.device)),
+                    self.encoder.annotate(np.stack([photo.pixels for photo in good])),
                     decoding,
                     sampling=sampling,
-                    seeds=[photo_seed(seed, photo.pixels.numpy().tobytes()) for photo in good],
+                    seeds=[photo_seed(seed, photo.pixels.tobytes()) for photo in good],
                 )
                 for photo, hypotheses in zip(good, found, strict=True):
                     if several is not None:
@@ -424,7 +451,7 @@ class Captioner:
             if errors == "raise":
                 raise
             return error.with_traceback(None)  # which would hold the photo
-        pixels, size = self.encoder.preprocessing(image), image.size
+        pixels, size = self.encoder.preprocessing.pixels(image), image.size
         if isinstance(photo, (str, os.PathLike)):
             path = os.fsdecode(photo)
             return _Prepared(pixels, size, path, Path(path).absolute())
@@ -434,12 +461,12 @@ class Captioner:
 
     def search(
         self,
-        annotations: Tensor,
+        annotations: "Tensor",
         decoding: Decoding,
         *,
         sampling: "Sampling | None" = None,
         seeds: list[int],
-        look: Look | None = None,
+        look: "Look | None" = None,
     ) -> list[list[Hypothesis]]:
         """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
 
@@ -450,7 +477,7 @@ class Captioner:
         """
         self.check_decoding(decoding)
         paths = decoding.beam if sampling is None else sampling.captions
-        together = photos_together(paths, annotations.device) if look is None else max(1, len(annotations))
+        together = photos_together(paths, self.device) if look is None else max(1, len(annotations))
         found = []
         for start in range(0, len(annotations), together):
             part = slice(start, start + together)
@@ -464,39 +491,62 @@ class Captioner:
 
     def _searched(
         self,
-        annotations: Tensor,
+        annotations: "Tensor",
         decoding: Decoding,
         sampling: "Sampling | None",
         seeds: list[int],
-        look: Look | None,
+        look: "Look | None",
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
-        look = look or look_by_name(
-            decoding.look,
-            seeds=seeds,
-            paths=decoding.beam if sampling is None else sampling.captions,
-            steps=decoding.max_length,
-            device=annotations.device,
-        )
+        how = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
+        narrowing = None
         if sampling is not None:
-            return sample(
+            narrowing = dataclasses.asdict(sampling)
+            check_sampling(**narrowing)
+        paths = decoding.beam if sampling is None else sampling.captions
+        if sampling is None and not isinstance(self.decoder, OnnxDecoder):
+            return self.beam_search(
                 self.decoder,
                 annotations,
-                seeds=[seed + 1 for seed in seeds],  # words and places are drawn apart
-                max_length=decoding.max_length,
-                look=look,
-                allow_repetitions=decoding.repetitions,
-                **dataclasses.asdict(sampling),
+                beam=decoding.beam,
+                look=look or self._look(decoding.look, seeds, paths, decoding.max_length),
+                length_normalisation=decoding.length_normalisation,
+                **how,
             )
-        return self.beam_search(
-            self.decoder,
-            annotations,
-            beam=decoding.beam,
-            max_length=decoding.max_length,
-            look=look,
-            length_normalisation=decoding.length_normalisation,
-            allow_repetitions=decoding.repetitions,
+        walker = self._walker(
+            annotations, decoding.look, seeds, paths, decoding.max_length, look, whole=sampling is not None
         )
+        if narrowing is None:
+            return search(walker, beam=decoding.beam, length_normalisation=decoding.length_normalisation, **how)
+        del narrowing["captions"]
+        return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # words and places are drawn apart
+
+    def _walker(
+        self,
+        annotations: "Tensor",
+        name: str,
+        seeds: list[int],
+        paths: int,
+        steps: int,
+        look: "Look | None" = None,
+        *,
+        whole: bool = True,
+    ) -> Any:
+        """The decoder on its way along paths of photos (B, L, D), with the look of that name or the one given."""
+        if isinstance(self.decoder, OnnxDecoder):
+            sampled = seeds if name == "sampled" else []
+            return OnnxWalker(
+                self.decoder, annotations, look=name, paths=paths, seeds=sampled, steps=steps, whole=whole
+            )
+        from show_attend_tell.model.search.plain import PlainWalker
+
+        look = look or self._look(name, seeds, paths, steps)
+        return PlainWalker(self.decoder, annotations, paths=paths, look=look)
+
+    def _look(self, name: str, seeds: list[int], paths: int, steps: int) -> "Look":
+        from show_attend_tell.model.attention import look_by_name
+
+        return look_by_name(name, seeds=seeds, paths=paths, steps=steps, device=self.device)
 
     def check_decoding(self, decoding: Decoding) -> None:
         """Raise `SatError` when the decoding uses a reranker and the model has none."""
@@ -519,11 +569,7 @@ class Captioner:
         """
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
-
-        def array(tensor: Tensor | None) -> NDArray[Any] | None:
-            return None if tensor is None else tensor.cpu().numpy()
-
-        attention, places = array(best.alpha), array(best.places)
+        attention, places = as_array(best.alpha), as_array(best.places)
         made: dict[str, Any] = {"model": self.name, "look": decoding.look}
         if vocabulary.tokeniser != ENGLISH:
             made["tokeniser"] = vocabulary.tokeniser.name
@@ -539,7 +585,7 @@ class Captioner:
             words=vocabulary.decode(best.words),
             log_probability=best.log_probability,
             attention=None if attention is None else attention.reshape(-1, rows, columns),
-            gate=array(best.beta),
+            gate=as_array(best.beta),
             places=None if places is None else np.stack([places // columns, places % columns], axis=1),
             agreement=best.agreement,
             doubt=best.doubt,
@@ -551,7 +597,6 @@ class Captioner:
             seen=None if size is None else self.encoder.preprocessing.seen(*size),
         )
 
-    @torch.inference_mode()
     def tell(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> Caption:
         """Tell the model a caption of a photo, word by word, and return where it looked at each word.
 
@@ -562,9 +607,9 @@ class Captioner:
         whole("seed", seed)
         prepared = self._prepared(photo, "raise")
         assert isinstance(prepared, _Prepared)
-        annotations = self.encoder.annotate(prepared.pixels[None].to(self.device))
+        annotations = self.encoder.annotate(prepared.pixels[None])
         decoding = self.checkpoint.decoding.but(look=look)
-        own_seed = photo_seed(seed, prepared.pixels.numpy().tobytes())
+        own_seed = photo_seed(seed, prepared.pixels.tobytes())
         told = self.told(annotations, caption, look=decoding.look, seed=own_seed)
         made = self.caption_of([told], decoding, None, seed, size=prepared.size, source=prepared.source)
         kept = ("model", "look", "tokeniser", "seed")
@@ -578,22 +623,28 @@ class Captioner:
         """
         return self.tell(photo, caption, look=look, seed=seed).log_probability
 
-    @torch.inference_mode()
-    def told(self, annotations: Tensor, caption: str, *, look: LookName, seed: int) -> Hypothesis:
+    def told(self, annotations: "Tensor", caption: str, *, look: LookName, seed: int) -> Hypothesis:
         """`tell` for annotations (1, L, D), with the photo's own seed."""
         words = self.checkpoint.vocabulary.tokeniser.words(caption) if isinstance(caption, str) else []
         if not words:
             raise SatError(f"caption {brief(caption)} has no word in it: give a text with at least one")
-        ids = torch.tensor([self.checkpoint.vocabulary.encode(words)], device=self.device)
-        chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=self.device)
-        found = tell(self.decoder, annotations, ids, look=chosen)
-        return as_hypotheses(found, ids)[0]
+        ids = self.checkpoint.vocabulary.encode(words)
+        return told(self._walker(annotations, look, [seed], 1, len(ids)), ids)
+
+
+class _Processor(NamedTuple):
+    """Where ONNX Runtime computes: what stands for a device of PyTorch."""
+
+    type: str = "cpu"
+
+
+CPU = _Processor()
 
 
 class _Prepared(NamedTuple):
     """A photo that waits to be captioned."""
 
-    pixels: Tensor  # (3, S, S), the encoder's square
+    pixels: NDArray[np.float32]  # (3, S, S), the encoder's square
     size: tuple[int, int]  # of the photo, width and height
     source: str | None
     kept: Path | Image.Image

@@ -9,24 +9,34 @@ this makes the error of the whole row smallest. Only the directions of `visual_n
 sums over very many weights, in which the errors average out.
 """
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Arrays = Mapping[str, NDArray[Any]]
 
 SCALE = ".scale"
 CUTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)  # of a row's largest weight, where 4 bits may end
 
 
-def pack_8bit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def pack_8bit(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     """Round every floating tensor of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
     Floating tensors of fewer dimensions (biases) become float32; integers and booleans stay as they are.
     Packing what `unpack_8bit` returned gives the same bytes again. Raises `SatError` for a weight that is not
     finite, and for a tensor that has the name of another tensor's scales.
     """
+    import torch
+
     packed = {}
     for name, tensor in state.items():
         if not tensor.is_floating_point():
@@ -49,34 +59,94 @@ def pack_8bit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return packed
 
 
-def unpack_8bit(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the float32 weights that `pack_8bit` stored; floating tensors never packed become float32 too.
+def unpack_8bit(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return the float32 weights that `pack_8bit` stored, as tensors; see `unpacked`."""
+    import torch
 
-    Raises `SatError` for an int8 tensor without its scales, or with scales of the wrong shape.
+    arrays = {name: as_array(tensor) for name, tensor in packed.items()}
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in unpacked(arrays).items()}
+
+
+def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
+    """Return the float32 weights that `pack_8bit` stored; floating arrays never packed become float32 too.
+
+    Raises `SatError` for an int8 array without its scales, or with scales of the wrong shape.
     """
     state = {}
-    for name, tensor in packed.items():
-        if tensor.dtype == torch.int8:
+    for name, array in packed.items():
+        if array.dtype == np.int8:
             scale = packed.get(name + SCALE)
             if scale is None:
                 raise SatError(f"{name}: 8-bit weights without their scales ({name}{SCALE} is missing)")
-            if tensor.ndim < 2 or scale.shape != tensor.shape[:1]:
-                raise SatError(
-                    f"{name}{SCALE}: {tuple(scale.shape)} scales do not fit weights of {tuple(tensor.shape)}"
-                )
-            state[name] = tensor.float() * _per_row(scale.float(), tensor)
+            if array.ndim < 2 or scale.shape != array.shape[:1]:
+                raise SatError(f"{name}{SCALE}: {scale.shape} scales do not fit weights of {array.shape}")
+            state[name] = array.astype(np.float32)
+            state[name] *= scale.astype(np.float32).reshape(-1, *[1] * (array.ndim - 1))
         elif not (name.endswith(SCALE) and _is_int8(packed.get(name.removesuffix(SCALE)))):
-            state[name] = tensor.float() if tensor.is_floating_point() else tensor
+            floating = np.issubdtype(array.dtype, np.floating)
+            state[name] = array.astype(np.float32, copy=False) if floating else array
     return state
 
 
-def pack_4bit(weights: Tensor) -> tuple[Tensor, Tensor]:
+def unpacked_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
+    """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
+
+    Raises `SatError` for arrays that are not bytes in rows with one scale for each row.
+    """
+    if packed.dtype != np.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
+        raise SatError(f"4-bit weights of {packed.shape} {packed.dtype} and {scale.shape} scales")
+    values = np.empty((*packed.shape, 2), dtype=np.float32)
+    values[..., 0] = packed & 15
+    values[..., 1] = packed >> 4
+    values -= 8
+    values *= scale.astype(np.float32)[:, None, None]
+    return values.reshape(len(packed), -1)
+
+
+def as_array(tensor: "Tensor") -> NDArray[Any]:
+    """The values of a tensor; floating ones in float32, since NumPy has no bfloat16."""
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy(force=True)
+
+
+def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file.
+
+    Raises `SatError` when the file is missing or damaged, and for bfloat16, which NumPy does not have.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
+
+
+def weights_digest(weights: Arrays) -> str:
+    """Return the SHA-256 of named weights, in hexadecimal.
+
+    Hashed are, in the order of the names, a line `NAME torch.float32 (SHAPE)` and the bytes of each array in row-major
+    order; floating weights count as float32.
+    """
+    sha = hashlib.sha256()
+    for name in sorted(weights):
+        array = weights[name]
+        if np.issubdtype(array.dtype, np.floating):
+            array = array.astype(np.float32, copy=False)
+        sha.update(f"{name} torch.{array.dtype.name} {array.shape}\n".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).data)
+    return sha.hexdigest()
+
+
+def pack_4bit(weights: "Tensor") -> "tuple[Tensor, Tensor]":
     """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
 
     weight[r, i] ≈ (four bits − 8) · scale[r], the four bits from 1 to 15, an even i's the lower of its byte. Of seven
     scales each row has the one with the least squared error. Raises `SatError` for a weight that is not finite.
     """
-    weights = nn.functional.pad(weights.detach().float(), (0, weights.shape[1] % 2))
+    import torch
+
+    weights = torch.nn.functional.pad(weights.detach().float(), (0, weights.shape[1] % 2))
     if not weights.isfinite().all():
         raise SatError("weights that are not finite cannot be stored")
     largest = weights.abs().amax(1)
@@ -92,20 +162,16 @@ def pack_4bit(weights: Tensor) -> tuple[Tensor, Tensor]:
     return values[:, ::2] | values[:, 1::2] << 4, scale
 
 
-def unpack_4bit(packed: Tensor, scale: Tensor) -> Tensor:
-    """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
+def unpack_4bit(packed: "Tensor", scale: "Tensor") -> "Tensor":
+    """The float32 weights that `pack_4bit` stored, as a tensor; see `unpacked_4bit`."""
+    import torch
 
-    Raises `SatError` for tensors that are not bytes in rows with one scale for each row.
-    """
-    if packed.dtype != torch.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
-        raise SatError(f"4-bit weights of {tuple(packed.shape)} {packed.dtype} and {tuple(scale.shape)} scales")
-    values = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1)
-    return (values.float() - 8) * scale.float()[:, None]
+    return torch.from_numpy(unpacked_4bit(packed.numpy(force=True), scale.numpy(force=True)))
 
 
-def _per_row(scale: Tensor, tensor: Tensor) -> Tensor:
+def _per_row(scale: "Tensor", tensor: "Tensor") -> "Tensor":
     return scale.view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
 
 
-def _is_int8(tensor: Tensor | None) -> bool:
-    return tensor is not None and tensor.dtype == torch.int8
+def _is_int8(array: NDArray[Any] | None) -> bool:
+    return array is not None and array.dtype == np.int8

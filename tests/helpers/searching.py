@@ -25,4 +25,4 @@ def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float =
         for a, b in ((one.alpha, other.alpha), (one.beta, other.beta), (one.places, other.places)):
             assert (a is None) == (b is None)
             if a is not None:
-                torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
+                torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(b), rtol=0, atol=tolerance)

@@ -22,8 +22,9 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.configs import read_config
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.registry import COMPARATORS, KINDS, build, classes, read_config
+from show_attend_tell.model.registry import COMPARATORS, KINDS, build, classes
 from show_attend_tell.model.search import beam_search, sample
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.losses import SoftObjective

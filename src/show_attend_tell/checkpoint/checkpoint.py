@@ -24,7 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -164,7 +166,7 @@ class Checkpoint:
         decoder.load_state_dict(weights)
         if name := not_finite(weights):
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are not numbers")
-        ngrams = read_ngrams(folder, config.ngrams)
+        ngrams = read_ngrams(folder, config.ngrams, lambda file: VisualNgrams(read_weights(file)))
         if config.decoding.reranker_weight and ngrams is None and decoder.own_reranker() is None:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
@@ -176,9 +178,9 @@ class Checkpoint:
             decoding=config.decoding,
             training=config.training,
             scores=config.scores,
-            tuned_encoder=read_tuned(folder, config.tuned),
+            tuned_encoder=as_tensors(read_tuned(folder, config.tuned)),
             reranker=ngrams,
-            doubt=read_doubt(folder, decoder.config.annotation_size),
+            doubt=read_doubt(folder, decoder.config.annotation_size, lambda file: Doubt(read_weights(file))),
         )
 
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
@@ -200,6 +202,13 @@ class Checkpoint:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
         encoder.preprocessing = self.encoder.preprocessing
         return encoder
+
+
+def as_tensors(arrays: Mapping[str, NDArray[Any]] | None) -> dict[str, Tensor] | None:
+    """Arrays as tensors of PyTorch."""
+    if arrays is None:
+        return None
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
 
 
 def different(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:

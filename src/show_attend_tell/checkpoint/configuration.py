@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
-from show_attend_tell.checkpoint.weights import TUNED, read_weights
+from show_attend_tell.checkpoint.weights import TUNED
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, replace
-from show_attend_tell.model.configs import Config
-from show_attend_tell.model.registry import read_config
-from show_attend_tell.packing import unpack_8bit
-from show_attend_tell.vision.encoder import weights_digest
+from show_attend_tell.model.configs import Config, read_config
+from show_attend_tell.packing import read_arrays, unpacked, weights_digest
 
 FORMAT = 3
 
@@ -92,7 +90,7 @@ class Configuration:
 def tuned_before(folder: Path) -> str | None:
     """The SHA-256 of tuned weights in a folder whose configuration does not name any: a model of an earlier version."""
     file = folder / TUNED
-    return weights_digest(unpack_8bit(read_weights(file))) if file.exists() else None
+    return weights_digest(unpacked(read_arrays(file))) if file.exists() else None
 
 
 def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,24 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.settings import Amount, Count, LookName, settings
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.encoder import Encoder
+
+
+class Encodes(Protocol):
+    """What a record says of an encoder, of either back end."""
+
+    name: str
+    grid: tuple[int, int]
+    preprocessing: Preprocessing
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its weights."""
+        ...
 
 
 @settings
@@ -51,7 +63,7 @@ class EncoderRecord:
     grid: tuple[int, int]  # rows and columns of places
 
     @classmethod
-    def of(cls, encoder: Encoder) -> "EncoderRecord":
+    def of(cls, encoder: Encodes) -> "EncoderRecord":
         """The record of an encoder."""
         return cls(name=encoder.name, digest=encoder.digest, preprocessing=encoder.preprocessing, grid=encoder.grid)
 
@@ -69,7 +81,7 @@ class EncoderRecord:
             grid=tuple(values["grid"]),
         )
 
-    def check(self, encoder: Encoder, model: str) -> None:
+    def check(self, encoder: Encodes, model: str) -> None:
         """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message.
 
         A record without SHA-256 cannot tell.

@@ -1,56 +1,70 @@
-"""A model's weights on disk: safetensors files, read and checked. Nothing is ever unpickled."""
+"""A model's weights on disk: safetensors files, read and checked. Nothing is ever unpickled.
 
-from collections.abc import Mapping
+What is read for a back end is made by its own classes: `VisualNgrams` and `Doubt` of tensors, `ArrayNgrams` and
+`ArrayDoubt` of arrays.
+"""
+
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint import find
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import unpack_8bit
-from show_attend_tell.rerank.doubt import Doubt
-from show_attend_tell.rerank.visual_ngrams import VisualNgrams
-from show_attend_tell.vision.encoder import weights_digest
+from show_attend_tell.packing import read_arrays, unpacked, weights_digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Made = TypeVar("Made")
 
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
 DOUBT = "doubt.safetensors"
 
 
-def read_weights(file: Path) -> dict[str, Tensor]:
+def read_weights(file: Path) -> "dict[str, Tensor]":
     """The tensors of a safetensors file; raises `SatError` when the file is missing or damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return load_file(file)
     except (OSError, SafetensorError) as error:
         raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
 
 
-def not_finite(weights: Mapping[str, Tensor]) -> str | None:
+def not_finite(weights: "Mapping[str, Tensor] | Mapping[str, NDArray[Any]]") -> str | None:
     """The name of the first tensor that has a value that is infinite or not a number; None when there is none."""
-    return next((name for name, value in weights.items() if not value.isfinite().all()), None)
+    for name, value in weights.items():
+        finite = np.isfinite(value) if isinstance(value, np.ndarray) else value.isfinite()
+        if not finite.all():
+            return name
+    return None
 
 
-def read_ngrams(folder: Path, digest: str | None) -> VisualNgrams | None:
+def read_ngrams(folder: Path, digest: str | None, make: Callable[[Path], Made]) -> Made | None:
     """The visual n-grams that a model names by their SHA-256; None when it names none.
 
-    They are in the model's folder, in a folder NAME-ngrams beside it, which several models may share, or among those
-    shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
+    ``make`` makes them of a file. They are in the model's folder, in a folder NAME-ngrams beside it, which several
+    models may share, or among those shipped. Raises `SatError` when none of these files has that SHA-256, and for a
+    damaged file.
     """
     if digest is None:
         return None
     for file in own_and_shared(folder, NGRAMS, "ngrams"):
         try:
-            ngrams = VisualNgrams(read_weights(file))
+            ngrams: Any = make(file)
         except SatError as error:
             raise SatError(f"{file} is damaged: {error}") from error
         if ngrams.digest == digest:
-            return ngrams
+            return ngrams  # type: ignore[no-any-return]
     raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
 
 
-def read_tuned(folder: Path, digest: str | None) -> dict[str, Tensor] | None:
+def read_tuned(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | None:
     """The encoder's tuned weights that a model names by their SHA-256 (`weights_digest`); None when it names none.
 
     They are in the model's folder, in a folder NAME-encoder beside it, which several models may share, or among those
@@ -59,7 +73,7 @@ def read_tuned(folder: Path, digest: str | None) -> dict[str, Tensor] | None:
     if digest is None:
         return None
     for file in own_and_shared(folder, TUNED, "encoder"):
-        tuned = unpack_8bit(read_weights(file))
+        tuned = unpacked(read_arrays(file))
         if weights_digest(tuned) == digest:
             return tuned
     raise SatError(f"{folder / TUNED} is missing or is another model's: copy the model again")
@@ -72,8 +86,8 @@ def own_and_shared(folder: Path, name: str, kind: str) -> list[Path]:
     return [file for file in files if file.exists()]
 
 
-def read_doubt(folder: Path, annotation_size: int) -> Doubt | None:
-    """The scale of doubt of a model's folder; None when there is none.
+def read_doubt(folder: Path, annotation_size: int, make: Callable[[Path], Made]) -> Made | None:
+    """The scale of doubt of a model's folder, which ``make`` makes of the file; None when there is none.
 
     Raises `SatError` for a damaged file and for one of annotations of another size.
     """
@@ -81,9 +95,9 @@ def read_doubt(folder: Path, annotation_size: int) -> Doubt | None:
     if not file.exists():
         return None
     try:
-        doubt = Doubt(read_weights(file))
+        doubt: Any = make(file)
     except SatError as error:
         raise SatError(f"{file} is damaged: {error}") from error
     if len(doubt.mean) != annotation_size:
         raise SatError(f"{file} is of annotations of size {len(doubt.mean)}, and the model reads {annotation_size}")
-    return doubt
+    return doubt  # type: ignore[no-any-return]

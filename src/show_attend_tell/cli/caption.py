@@ -12,6 +12,7 @@ import click
 
 from show_attend_tell.cli.command import (
     Teaching,
+    backend_option,
     check_targets,
     decoding_options,
     device_option,
@@ -116,6 +117,7 @@ Examples:
 @click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
 @shard_options("a table of the captions")
 @weights_option
+@backend_option
 @device_option
 def caption(
     photos: tuple[str, ...],
@@ -145,6 +147,7 @@ def caption(
     shard_size: int,
     column: str | None,
     encoder_weights: str | None,
+    backend: str,
     device: str,
 ) -> None:
     """Caption photos: files, folders or globs.
@@ -199,7 +202,8 @@ def caption(
         check_pictures([picture / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     captioners = [
-        Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in (model, *beside)
+        Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights, backend=backend)
+        for name in (model, *beside)
     ]
     streams = []
     for captioner in captioners:

@@ -11,6 +11,7 @@ import click
 
 from show_attend_tell import threads
 from show_attend_tell.cli.starting import Starting
+from show_attend_tell.device import INSTALL_TORCH
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, replace
 
@@ -39,6 +40,10 @@ class Teaching(click.Command):
             return super().invoke(ctx)
         except SatError as error:
             fail(str(error), 1)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            fail(f"sat {ctx.command.name} needs PyTorch: {INSTALL_TORCH}", 1)
         except BrokenPipeError:
             raise  # `sat … | head`, which click sees to
         except OSError as error:  # a full disk, a folder that may not be written
@@ -191,6 +196,13 @@ def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | N
         threads.use_threads(number)  # before the command imports PyTorch
 
 
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(["auto", "torch", "onnx"]),
+    default="auto",
+    show_default=True,
+    help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is torch where it is installed.",
+)
 device_option = _options(
     click.option(
         "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."

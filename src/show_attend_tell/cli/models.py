@@ -26,17 +26,15 @@ Examples:
 def models() -> None:
     """List the models of this package, and their scores."""
     from show_attend_tell.checkpoint.card import score_lines
-    from show_attend_tell.checkpoint.checkpoint import Checkpoint
+    from show_attend_tell.checkpoint.configuration import Configuration
     from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
 
     if not shipped_models():
         click.echo("no model comes with this build: train one with sat train")
     for name in shipped_models():
-        checkpoint = Checkpoint.load(SHIPPED / name)
-        click.echo(
-            f"{name}: {checkpoint.decoder.config.attention} attention, trained on {checkpoint.training.get('data')}"
-        )
-        for line in score_lines(checkpoint.scores):
+        config = Configuration.read(SHIPPED / name / "config.json")
+        click.echo(f"{name}: {config.decoder.attention} attention, trained on {config.training.get('data')}")
+        for line in score_lines(config.scores):
             click.echo(f"  {line}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, device_option, model_option, weights_option
+from show_attend_tell.cli.command import Teaching, backend_option, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -41,9 +41,16 @@ Examples:
     "options; the variable is safer.",
 )
 @weights_option
+@backend_option
 @device_option
 def serve(
-    host: str, port: int, models: tuple[str, ...], token: str | None, encoder_weights: str | None, device: str
+    host: str,
+    port: int,
+    models: tuple[str, ...],
+    token: str | None,
+    encoder_weights: str | None,
+    backend: str,
+    device: str,
 ) -> None:
     """Serve captions over HTTP, with a web app.
 
@@ -67,7 +74,8 @@ def serve(
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != "flickr8k-soft")
         captioners = [
-            Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights) for name in chosen
+            Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights, backend=backend)
+            for name in chosen
         ]
         server = Server(make_app(captioners, token=token))
         name = f"[{host}]" if ":" in host else host

@@ -10,19 +10,21 @@ import math
 import os
 import random
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Geometry = Literal["squash", "crop"]
 
@@ -44,14 +46,19 @@ SUFFIXES = (
 )
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
 
-Photo = str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor
+Photo: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor"
 
 
 def is_photo(thing: object) -> bool:
     """Whether something is one photo by its type, and not several."""
-    return isinstance(
-        thing, (str, os.PathLike, bytes, bytearray, memoryview, Image.Image, np.ndarray, Tensor)
-    ) or hasattr(thing, "read")
+    known = (str, os.PathLike, bytes, bytearray, memoryview, Image.Image, np.ndarray)
+    return isinstance(thing, known) or _is_tensor(thing) or hasattr(thing, "read")
+
+
+def _is_tensor(thing: object) -> bool:
+    """Whether something is a tensor of PyTorch; there is none where PyTorch is not imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.Tensor)
 
 
 def open_photo(photo: Photo) -> Image.Image:
@@ -74,7 +81,7 @@ def open_photo(photo: Photo) -> Image.Image:
     pixels than Pillow will decode (`PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
     shape, type or range, and anything else that is not a photo.
     """
-    if isinstance(photo, Tensor):
+    if _is_tensor(photo):
         return _to_rgb(_from_tensor(photo))
     if isinstance(photo, np.ndarray):
         return _to_rgb(_from_array(photo))
@@ -271,7 +278,13 @@ class Preprocessing:
         if min(self.std) <= 0:
             raise SatError(f"preprocessing: std {self.std!r} must be above zero")
 
-    def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> Tensor:
+    def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> "Tensor":
+        """Return the `pixels` of a photo as a tensor of PyTorch."""
+        import torch
+
+        return torch.from_numpy(self.pixels(photo, view, name))
+
+    def pixels(self, photo: Image.Image, view: str = "original", name: str = "") -> NDArray[np.float32]:
         """Return the pixels of an RGB photo (`open_photo`), normalised: (3, size, size) float32.
 
         Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
@@ -295,7 +308,7 @@ class Preprocessing:
         if rows * columns > 1:
             pixels = np.tile(pixels, (rows, columns, 1))
             pixels = np.pad(pixels, [*((0, self.size - side) for side in pixels.shape[:2]), (0, 0)])
-        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))  # (3, H, W)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # (3, H, W)
 
     def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
         """Return the rectangle of a photo that the encoder sees, as left, top, right, bottom.
@@ -387,7 +400,9 @@ def _from_grey(values: NDArray[np.float64], full: float) -> Image.Image:
     return Image.fromarray((values * (255 / full)).round().astype(np.uint8)).convert("RGB")
 
 
-def _from_tensor(tensor: Tensor) -> Image.Image:
+def _from_tensor(tensor: Any) -> Image.Image:
+    import torch
+
     what = f"tensor of shape {tuple(tensor.shape)} and type {tensor.dtype}"
     if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and tensor.shape[0] not in (1, 3, 4)):
         raise SatError(f"{what}: a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)")

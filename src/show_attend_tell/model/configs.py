@@ -5,6 +5,7 @@ m word-embedding size · n LSTM size · A attention size · D annotation size ·
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -121,3 +122,19 @@ class DecoderConfig(Config):
         windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
         attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
         return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+
+
+def read_config(values: dict[str, Any]) -> Config:
+    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's.
+
+    Raises `SatError` for an unknown kind, and for the kinds of Table 1 where PyTorch is not installed.
+    """
+    kind = values.get("kind", "attention")
+    if kind == "attention":
+        return DecoderConfig.from_dict(values)
+    if find_spec("torch") is None:
+        raise SatError(f"a decoder of kind {kind!r} needs PyTorch: pip install 'show-attend-tell[torch]'")
+    from show_attend_tell.model.registry import classes
+
+    config, _ = classes(kind)
+    return config.from_dict(values)

@@ -34,12 +34,6 @@ def classes(kind: str) -> tuple[type[Config], type[Any]]:
     return KINDS[kind]
 
 
-def read_config(values: dict[str, Any]) -> Config:
-    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's."""
-    config, _ = classes(values.get("kind", "attention"))
-    return config.from_dict(values)
-
-
 def build(config: Config) -> Decoder:
     """A new decoder of that configuration, with random weights."""
     _, decoder = classes(config.kind)

@@ -18,11 +18,10 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
+from show_attend_tell.rerank.arrays import STEPS
 
 SHRINKAGE = 1e-3  # of the covariance towards even variances, as a share of their mean
-STEPS = 200  # steps of the scale of doubt
 LEAST = 100  # known photos; from fewer, shares say too little
-UNSURE = 0.95  # doubt above which a caption is called unsure
 
 
 class Doubt:

@@ -14,9 +14,7 @@ N training photos · B photos · L places · D annotation size · C ≤ D channe
 R directions · G n-grams.
 """
 
-import dataclasses
 import functools
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -24,14 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.search import Hypothesis
 from show_attend_tell.packing import SCALE, pack_4bit, pack_8bit, unpack_4bit, unpack_8bit
+from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Agreement, Ngram, counted, said
+from show_attend_tell.rerank.arrays import digest
 from show_attend_tell.vision.sources import Annotations
 
-LONGEST = 3  # words of an n-gram
 LEAST = 10  # training captions that an n-gram is in
 MOST = 10_000  # n-grams: the most frequent, where there are more
 DIRECTIONS = 128
@@ -40,12 +37,9 @@ PHOTOS = 10_000  # training photos, evenly chosen where there are more: the N ×
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once
-SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
-
-Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
 
 
-class VisualNgrams(nn.Module):
+class VisualNgrams(Agreement, nn.Module):
     """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
 
     ``packed`` has the tensors as a file holds them: `fit` rounds the directions to 4 bits a weight, and the rest to 8.
@@ -67,7 +61,13 @@ class VisualNgrams(nn.Module):
         """
         super().__init__()
         self.packed = {name: tensor.cpu().contiguous() for name, tensor in packed.items()}
-        self.digest = digest(self.packed)
+        halves = (torch.bfloat16,)  # which NumPy does not have: its bytes count
+        self.digest = digest(
+            {
+                name: (tensor.view(torch.int16) if tensor.dtype in halves else tensor).numpy()
+                for name, tensor in self.packed.items()
+            }
+        )
         tensors = unpack_8bit(packed)
         try:
             (C,) = tensors["channels"].shape
@@ -120,46 +120,6 @@ class VisualNgrams(nn.Module):
         worth = torch.ones_like(self.prior)
         worth[words] = powers * (p**2).sum() / (p**2 * powers).sum().clamp_min(torch.finfo(p.dtype).tiny)
         return worth
-
-    def agreements(self, expected: Tensor, captions: Sequence[Sequence[int]], rarity: float = 0.0) -> list[float]:
-        """The agreement of captions, as word ids without the end token, with the n-grams ``expected`` (G,) of a photo.
-
-        The agreement is the mean over n = 1, 2, 3 of 2 Σ_g w_g E[g] / (N_c + N_t). g runs over the caption's n-grams,
-        and counts w_g, by its `worth`. N_c is the number of these n-grams, and N_t that of a training caption of mean
-        length. With a ``rarity`` of 0 this is about the share of n-grams (F1) that the caption would have in common
-        with a person's caption, from 0 to about 1. An n-gram that is not expected adds nothing. The second time that a
-        caption has an n-gram counts as another n-gram, whose share is that of the captions that have it twice.
-        """
-        shares, usual = (expected * self.worth(rarity)).tolist(), float(self.length)
-        result = []
-        for words in captions:
-            found = [0.0] * LONGEST
-            for ngram in counted(words):
-                if (number := self.numbers.get(ngram)) is not None:
-                    found[len(ngram) - 2] += shares[number]
-            both = [max(1.0, (len(words) + usual) / 2 - n) for n in range(LONGEST)]
-            result.append(sum(have / of for have, of in zip(found, both, strict=True)) / LONGEST)
-        return result
-
-    def add_agreement(
-        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
-
-        `search.ranked` orders them by it. ``rarity`` is that of `agreements`.
-        """
-        return [
-            [
-                dataclasses.replace(hypothesis, agreement=agreement)
-                for hypothesis, agreement in zip(
-                    hypotheses, self.agreements(expected, [each.words for each in hypotheses], rarity), strict=True
-                )
-            ]
-            for expected, hypotheses in zip(self.expected(annotations), found, strict=True)
-        ]
-
-    def __str__(self) -> str:
-        return f"{len(self.numbers):,} of 1 to {LONGEST} words, by {len(self.offset)} directions"
 
     @staticmethod
     @torch.no_grad()
@@ -237,37 +197,6 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     dual = (dual @ axes / scale).to(dtype)  # (N, R)
     directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices(inputs)])
     return directions.T.contiguous(), axes
-
-
-def digest(packed: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the tensors' names, shapes and bytes."""
-    hashed = hashlib.sha256()
-    for name, tensor in sorted(packed.items()):
-        data = tensor.contiguous().flatten().view(torch.uint8).numpy()
-        hashed.update(f"{name} {tuple(tensor.shape)} ".encode() + data.tobytes())
-    return hashed.hexdigest()
-
-
-def said(words: Sequence[int]) -> list[int]:
-    """The words of a caption, without the end token."""
-    return [word for word in words if word != Vocabulary.END]
-
-
-def counted(words: Sequence[int]) -> list[Ngram]:
-    """The n-grams of a caption, of 1 to `LONGEST` words, each with how often the caption had it before.
-
-    The end token is not counted as a word. N-grams with an unknown word are left out.
-    """
-    words = said(words)
-    result: list[Ngram] = []
-    for n in range(1, LONGEST + 1):
-        before: dict[Ngram, int] = {}
-        for ngram in zip(*(words[start:] for start in range(n)), strict=False):
-            if Vocabulary.UNKNOWN not in ngram:
-                times = before.get(ngram, 0)
-                before[ngram] = times + 1
-                result.append((times, *ngram))
-    return result
 
 
 def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.device import joined
 from show_attend_tell.model.search import photos_together
 from show_attend_tell.server.limits import Limits
 
@@ -43,9 +43,11 @@ class Photo:
 
     source: str | None
     size: tuple[int, int]  # width and height in pixels
-    pixels: dict[int, Tensor]  # (3, size, size), by the id of the encoder that they were made for
+    pixels: dict[int, NDArray[np.float32]]  # (3, size, size), by the id of the encoder that they were made for
     copy: Image.Image | None = None
-    annotations: dict[int, Tensor] = field(default_factory=dict)  # (1, L, D) by the encoder's id, once encoded
+    annotations: dict[int, Any] = field(
+        default_factory=dict
+    )  # (1, L, D), of the back end, by the encoder's id, once encoded
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,9 +249,9 @@ class Queue:
         for job in jobs:
             if encoder not in job.photo.annotations:
                 with self._timed(captioner, "encode", 1):
-                    pixels = job.photo.pixels[encoder].to(captioner.device)
-                    job.photo.annotations[encoder] = captioner.encoder.annotate(pixels[None])
-        seeds = [photo_seed(0, job.photo.pixels[encoder].numpy().tobytes()) for job in jobs]
+                    pixels = job.photo.pixels[encoder][None]
+                    job.photo.annotations[encoder] = captioner.encoder.annotate(pixels)
+        seeds = [photo_seed(0, job.photo.pixels[encoder].tobytes()) for job in jobs]
         if first.captions is not None:
             annotations = first.photo.annotations[encoder]
             with self._timed(captioner, "score", first.paths):
@@ -260,7 +262,7 @@ class Queue:
                     ]
                 ]
         with self._timed(captioner, "search", first.paths, len(jobs)):
-            annotations = torch.cat([job.photo.annotations[encoder] for job in jobs])
+            annotations = joined([job.photo.annotations[encoder] for job in jobs])
             found = captioner.search(annotations, decoding, seeds=seeds)
             return [
                 captioner.caption_of(hypotheses, decoding, None, 0, size=job.photo.size, source=job.photo.source)

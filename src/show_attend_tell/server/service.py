@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from fastapi import Request
+from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel
-from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
@@ -72,7 +73,7 @@ class Service:
         """
         noise = Image.effect_noise((64, 64), 100).convert("RGB")
         for captioner in self.captioners.values():
-            pixels = {id(captioner.encoder): captioner.encoder.preprocessing(noise)}
+            pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(noise)}
             decoding = captioner.checkpoint.decoding
             greedy = decoding.but(beam=1)
             tries: list[tuple[Decoding, tuple[str, ...] | None]] = [(greedy, None), (greedy, ("a photo of noise",))]
@@ -196,10 +197,10 @@ async def leave(request: Request, clock: asyncio.Timeout) -> None:
 def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *, show: bool) -> Photo:
     """Decode a photo, take from it what is needed, and let it go: it may be large."""
     image = opened(upload, limits)
-    size, pixels = image.size, dict[int, Tensor]()
+    size, pixels = image.size, dict[int, NDArray[np.float32]]()
     for captioner in captioners:
         if id(captioner.encoder) not in pixels:
-            pixels[id(captioner.encoder)] = captioner.encoder.preprocessing(image)
+            pixels[id(captioner.encoder)] = captioner.encoder.preprocessing.pixels(image)
     if show:
         image.thumbnail((KEPT, KEPT))
     return Photo(source=upload.name, size=size, pixels=pixels, copy=image if show else None)

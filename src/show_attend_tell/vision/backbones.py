@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import safetensors.torch
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Geometry, Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
-from show_attend_tell.packing import unpack_8bit
+from show_attend_tell.packing import as_array
+from show_attend_tell.vision import vgg
 
-SHIPPED_VGG19 = Path(__file__).parent / "vgg19" / "model.safetensors"
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -43,13 +43,11 @@ class VGG19(nn.Module):
     configuration E.
     """
 
-    CHANNELS = (64, 64, "pool", 128, 128, "pool", *[256] * 4, "pool", *[512] * 4, "pool", *[512] * 4)
-
     def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         before = 3
-        for channels in self.CHANNELS:
+        for channels in vgg.LAYERS:
             if isinstance(channels, int):
                 layers += [nn.Conv2d(before, channels, 3, padding=1), nn.ReLU(inplace=True)]
                 before = channels
@@ -71,36 +69,17 @@ def vgg19(weights: str | Path | None, geometry: Geometry) -> Backbone:
 
 
 def _vgg19_weights(weights: str | Path | None) -> dict[str, Tensor]:
-    """Read float32 weights for `VGG19` and check that all of them are there, and nothing else."""
+    """Float32 weights for `VGG19`, all of them and nothing else."""
     if weights == "torchvision":
         source = TORCHVISION_VGG19
         try:
             state = torch.hub.load_state_dict_from_url(source, map_location="cpu", check_hash=True, weights_only=True)
         except (OSError, RuntimeError) as error:
             raise SatError(f"{source}: could not be downloaded ({error}); try again, or give a local file") from None
+        found = vgg.checked({name: as_array(tensor) for name, tensor in state.items()}, source)
     else:
-        path = SHIPPED_VGG19 if weights is None else Path(weights)
-        source = str(path)
-        if not path.is_file():
-            raise SatError(f"{path}: no such file of VGG-19 weights; give another, or 'torchvision' to download them")
-        try:
-            state = safetensors.torch.load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise SatError(f"{path}: not a readable .safetensors file ({error})") from None
-    try:
-        state = unpack_8bit({name: state[name] for name in state if not name.startswith("classifier.")})
-    except SatError as error:
-        raise SatError(f"{source}: {error}") from None
-    with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in VGG19().state_dict().items()}
-    if missing := sorted(expected.keys() - state.keys()):
-        raise SatError(f"{source}: not the weights of VGG-19, lacks {', '.join(missing)}")
-    if extra := sorted(state.keys() - expected.keys()):
-        raise SatError(f"{source}: not the weights of VGG-19, has besides {', '.join(extra)}")
-    for name, shape in expected.items():
-        if tuple(state[name].shape) != shape:
-            raise SatError(f"{source}: {name} has shape {tuple(state[name].shape)}, VGG-19's is {shape}")
-    return state
+        found = vgg.read(weights)
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in found.items()}
 
 
 # The small one

@@ -4,15 +4,16 @@ Letters in shapes: B batch, H × W pixels, L = rows · columns places, D annotat
 row · columns + column, row 0 at the top.
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from show_attend_tell import packing
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
@@ -80,14 +81,15 @@ class Encoder(nn.Module):
             annotations = annotations.flatten(2).transpose(1, 2)  # (B, D, rows, columns) → (B, L, D)
         return annotations.float().contiguous()  # type: ignore[no-any-return]
 
-    def annotate(self, pixels: Tensor, *, precision: Precision | None = None) -> Tensor:
+    def annotate(self, pixels: Tensor | NDArray[Any], *, precision: Precision | None = None) -> Tensor:
         """Return the annotations as `forward` does, without gradient and as fast as the hardware goes.
 
-        (B, 3, size, size) → (B, L, D) float32, on the encoder's device. Computed in `precision`, by default
-        the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile.
+        (B, 3, size, size) → (B, L, D) float32, on the encoder's device. Pixels may be an array. Computed in
+        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile.
         """
         precision = precision or self.precision
         device = self._device
+        pixels = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
         training = self.training
         self.eval()
         try:
@@ -158,16 +160,5 @@ def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geom
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:
-    """Return the SHA-256 of named weights, in hexadecimal.
-
-    Hashed are, in the order of the names, a line `NAME torch.float32 (SHAPE)` and the bytes of each tensor in
-    row-major order; floating tensors count as float32.
-    """
-    sha = hashlib.sha256()
-    for name in sorted(state):
-        tensor = state[name].detach().cpu()
-        if tensor.is_floating_point():
-            tensor = tensor.float()
-        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        sha.update(tensor.contiguous().numpy().data)
-    return sha.hexdigest()
+    """The SHA-256 of named tensors, see `packing.weights_digest`."""
+    return packing.weights_digest({name: packing.as_array(tensor) for name, tensor in state.items()})

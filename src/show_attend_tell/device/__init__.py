@@ -1,16 +1,64 @@
-"""Which device to compute on, and whether bfloat16 is worth using there."""
+"""Which back end and which device to compute on, and whether bfloat16 is worth using there.
 
-import torch
+There are two back ends: PyTorch (`torch`, an extra), and ONNX Runtime (`onnx`), which only makes captions. PyTorch is
+imported when it is first needed.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from show_attend_tell.errors import SatError
 
+if TYPE_CHECKING:
+    import torch
 
-def pick_device(name: str | torch.device = "auto") -> torch.device:
+Backend = Literal["torch", "onnx"]
+INSTALL_TORCH = "pip install 'show-attend-tell[torch]'"
+
+
+def pick_backend(name: str = "auto") -> Backend:
+    """Return the back end called `name`: `torch`, `onnx`, or `auto`, which is PyTorch where it is installed.
+
+    Raises `SatError` for another name, and for PyTorch where it is not installed.
+    """
+    if name not in ("auto", *get_args(Backend)):
+        raise SatError(f"backend {name!r}: choose auto, {' or '.join(get_args(Backend))}")
+    there = find_spec("torch") is not None
+    if name == "torch" and not there:
+        raise SatError(f"backend 'torch': PyTorch is not installed: {INSTALL_TORCH}")
+    return "torch" if there and name != "onnx" else "onnx"
+
+
+def needs_torch(what: str) -> SatError:
+    """The error of what PyTorch alone can do."""
+    return SatError(f"{what} needs PyTorch: {INSTALL_TORCH}")
+
+
+def as_array(values: Any) -> Any:
+    """A tensor's values as an array on the CPU; an array stays one."""
+    return values.numpy(force=True) if hasattr(values, "numpy") else values
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Tensors or arrays of some photos each, as one of all photos."""
+    if hasattr(parts[0], "numpy"):
+        import torch
+
+        return torch.cat(list(parts))
+    import numpy as np
+
+    return np.concatenate(parts)
+
+
+def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
     """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`.
 
     `auto` is CUDA where there is a CUDA device and the CPU otherwise. Apple's `mps` is used only when asked for. Raises
     `SatError` for a name that is not a device's, and for a device that this machine or this PyTorch lacks.
     """
+    import torch
+
     if isinstance(name, torch.device):
         name = str(name)
     if name == "auto":
@@ -33,11 +81,13 @@ def pick_device(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
-def native_bf16(device: torch.device | str) -> bool:
+def native_bf16(device: "torch.device | str") -> bool:
     """Say whether `device` has bfloat16 instructions of its own, so that bfloat16 saves time.
 
     PyTorch computes in bfloat16 on any CPU, but without AVX512-BF16 or AMX it emulates, slower than float32.
     """
+    import torch
+
     device = torch.device(device)
     if device.type == "cuda":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
