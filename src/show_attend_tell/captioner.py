@@ -224,11 +224,9 @@ class Captioner:
             self.device: torch.device = device or cast("torch.device", CPU)
             self.encoder, self.decoder, self.reranker = encoder, checkpoint.decoder, checkpoint.reranker
             return
-        import torch
-
         from show_attend_tell.model.search.fast import fastest_beam_search
 
-        self.device = device or torch.device("cpu")
+        self.device = device or pick_device("cpu")
         self.encoder = encoder.to(self.device)
         self.decoder = checkpoint.decoder.to(self.device).eval()
         fitted = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)

@@ -372,7 +372,7 @@ def test_files_with_a_byte_for_every_weight_are_read_too() -> None:
     state = {name: tensor.contiguous() for name, tensor in ngrams.state_dict().items()}
     older = VisualNgrams(pack_8bit(state))
     assert older.packed["directions"].dtype == torch.int8
-    assert visual_ngrams.digest({"b": torch.tensor([[1, -2]]).char(), "a": torch.tensor(0.5)}) == PINNED
+    assert visual_ngrams.digest({"b": np.array([[1, -2]], np.int8), "a": np.array(0.5, np.float32)}) == PINNED
     photos = held[list(captions)]
     torch.testing.assert_close(older.expected(photos), ngrams.expected(photos), atol=0.01, rtol=0)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 from backbones import CONVNEXT, RESNET, VIT
@@ -20,7 +21,8 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.vision import encoder as encoder_module
-from show_attend_tell.vision.backbones import SHIPPED_VGG19, VGG19
+from show_attend_tell.vision import vgg as vgg_module
+from show_attend_tell.vision.backbones import VGG19
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
 CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34)
@@ -34,7 +36,7 @@ def vgg() -> Encoder:
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Tensor]:
-    return safetensors.torch.load_file(SHIPPED_VGG19)
+    return safetensors.torch.load_file(vgg_module.SHIPPED)
 
 
 def noise(photos: int, size: int) -> Tensor:
@@ -75,7 +77,7 @@ def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, Ten
     again = pack_8bit(unpack_8bit(shipped))
     assert again.keys() == shipped.keys() and all(torch.equal(again[name], shipped[name]) for name in again)
     assert vgg.digest == weights_digest(unpack_8bit(shipped))
-    assert vgg.digest in (SHIPPED_VGG19.parent / "README.md").read_text()
+    assert vgg.digest in (vgg_module.SHIPPED.parent / "README.md").read_text()
 
 
 def test_plain_file_and_published_file_give_the_same_encoder(
@@ -107,7 +109,8 @@ def test_weights_that_do_not_fit_are_refused_by_name(
     shipped: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refusal(state: dict[str, Tensor]) -> str:
-        monkeypatch.setattr(safetensors.torch, "load_file", lambda path: state)
+        arrays = {name: tensor.numpy() for name, tensor in state.items()}
+        monkeypatch.setattr(safetensors.numpy, "load_file", lambda path: arrays)
         (tmp_path / "w.safetensors").touch()
         with pytest.raises(SatError, match=r"w\.safetensors") as error:
             load_encoder(weights=tmp_path / "w.safetensors")
