@@ -1,9 +1,12 @@
 # The project's commands; `make help` lists them.
 #
-# Everything is installed into .venv, in the versions that requirements.lock pins. On Linux, pip's default
-# PyTorch brings the CUDA libraries along; where there is no NVIDIA GPU, the CPU build is much smaller:
+# Everything is installed into .venv, in the versions that requirements.lock pins; `make demo` installs no PyTorch.
+# On Linux, pip's default PyTorch brings the CUDA libraries along; where there is no NVIDIA GPU, the CPU build is
+# much smaller:
 #
-#     make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+#     make test TORCH_INDEX=https://download.pytorch.org/whl/cpu
+#
+# .venv-light never has PyTorch: the tests look there whether captions are made without it.
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -15,11 +18,14 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PROOF := $(VENV)/.installed-proof
+LIGHT := .venv-light
+WITHOUT_TORCH := $(LIGHT)/.installed
 
 # As constraints, the lock holds a version for each package that any platform's PyTorch may ask for, and
 # installs none that this one does not. The build back end is locked too, hence no build isolation.
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint requirements.lock \
+PIP_OPTIONS := -m pip install --disable-pip-version-check --constraint requirements.lock \
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP_INSTALL := $(BIN)/python $(PIP_OPTIONS)
 PIP_FAILED = { echo >&2; \
 	echo "make: pip could not install what requirements.lock pins (its own message is above). Either" >&2; \
 	echo "  - the package index could not be reached: only the first installation needs the network, or" >&2; \
@@ -36,14 +42,14 @@ help:
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
 	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
-	@echo "make clean   remove .venv and demo/"
+	@echo "make clean   remove .venv, .venv-light and demo/"
 
 demo: $(RUNTIME)
 	@for model in flickr8k-soft flickr8k-hard; do \
 		$(BIN)/sat caption examples/*.jpg --model $$model --picture demo/$$model || exit 1; \
 	done
 
-test: $(DEV)
+test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -67,7 +73,7 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(LIGHT) demo
 
 $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@$(PIP_INSTALL) setuptools || $(PIP_FAILED)
@@ -76,6 +82,12 @@ $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 
 $(DEV): $(RUNTIME)
 	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev]' || $(PIP_FAILED)
+	@touch $@
+
+$(WITHOUT_TORCH): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
+	@test -d $(LIGHT) || $(BIN)/python -m venv $(LIGHT) || { rm -rf $(LIGHT); exit 1; }
+	@$(LIGHT)/bin/python $(PIP_OPTIONS) setuptools || $(PIP_FAILED)
+	@$(LIGHT)/bin/python $(PIP_OPTIONS) --no-build-isolation --editable '.[serve]' || $(PIP_FAILED)
 	@touch $@
 
 # Ray is for the proofs alone.

@@ -1,0 +1,38 @@
+"""A program for the environment without PyTorch: captions of a photo in many ways, as JSON on standard output.
+
+`test_without_pytorch.py` makes the same captions with PyTorch, by `told` below.
+"""
+
+import json
+import sys
+from typing import Any
+
+from show_attend_tell import Captioner, Sampling
+
+WAYS: dict[str, list[dict[str, Any]]] = {
+    "flickr8k-soft": [
+        {},  # a beam of 100 with the reranker
+        {"beam": 5, "reranker_weight": 0.0, "several": 3},
+        {"beam": 1, "reranker_weight": 0.0, "look": "sampled", "seed": 3},
+        {"sampling": Sampling(captions=3, temperature=0.8, top_p=0.9), "seed": 4},
+    ],
+    "flickr8k-hard": [
+        {"beam": 20},
+        {"beam": 3, "look": "expectation"},
+        {"beam": 3, "look": "sampled"},
+        {"sampling": Sampling(captions=2, top_k=20), "look": "sampled"},
+    ],
+}
+SENTENCE = "two dogs run through the grass"
+
+
+def told(captioner: Captioner, photo: str) -> list[dict[str, Any]]:
+    """What a model says of a photo in every way, and where it looks when it is told a sentence."""
+    captions = [captioner(photo, **way) for way in WAYS[captioner.name]]
+    captions += [captioner.tell(photo, SENTENCE), captioner.tell(photo, SENTENCE, look="sampled", seed=5)]
+    return [caption.to_dict() for caption in captions]
+
+
+if __name__ == "__main__":
+    found = {name: told(Captioner.from_pretrained(name), sys.argv[1]) for name in WAYS}
+    print(json.dumps({"captions": found, "modules": sorted(name for name in sys.modules if "." not in name)}))

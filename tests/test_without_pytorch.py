@@ -1,0 +1,159 @@
+"""The environment without PyTorch, which `make test` makes: it captions, draws and serves as PyTorch does."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import without_pytorch
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.model.search import FastBeamSearch
+from show_attend_tell.vision.encoder import Encoder
+
+CHECKOUT = Path(__file__).parent.parent
+LIGHT = Path(os.environ.get("SAT_LIGHT", CHECKOUT / ".venv-light")) / "bin"
+PHOTO = CHECKOUT / "examples" / "dogs.jpg"
+SIZE = 160e6  # bytes that the installation may take without the models and without compiled Python
+
+pytestmark = pytest.mark.skipif(not (LIGHT / "sat").exists(), reason="no .venv-light here: make test makes it")
+
+
+def light(program: str, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    """Run a program of the environment without PyTorch."""
+    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    path = os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT / "tests" / "helpers")])
+    done = subprocess.run(
+        [str(LIGHT / program), *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env={**own, "PYTHONPATH": path},
+        timeout=300,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """What `without_pytorch` prints there."""
+    printed: dict[str, Any] = json.loads(light("python", without_pytorch.__file__, str(PHOTO)).stdout)
+    return printed
+
+
+@pytest.mark.parametrize("model", without_pytorch.WAYS)
+def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words, log p, α, β, places, agreement and alternatives, by every look, searched, sampled and told."""
+    monkeypatch.setattr(Encoder, "precision", "float32")
+    captioner = Captioner.from_pretrained(model, device="cpu", backend="torch")
+    captioner.beam_search = FastBeamSearch()
+    expected = without_pytorch.told(captioner, str(PHOTO))
+    assert len(found["captions"][model]) == len(expected) == 6
+    for one, other in zip(found["captions"][model], expected, strict=True):
+        exact = ("words", "complete", "places", "size", "seen", "settings", "doubt")
+        assert {name: one[name] for name in exact} == {name: other[name] for name in exact}
+        for name in ("log_probability", "agreement", "attention", "gate"):
+            assert (one[name] is None) == (other[name] is None)
+            if one[name] is not None:
+                np.testing.assert_allclose(one[name], other[name], atol=1e-4)
+        texts = [[each["caption"] for each in caption["alternatives"]] for caption in (one, other)]
+        assert texts[0][:5] == texts[1][:5] and len(texts[0]) == len(texts[1])
+
+
+def test_pytorch_is_neither_there_nor_imported_where_it_is(found: dict[str, Any]) -> None:
+    assert "torch" not in found["modules"] and "onnxruntime" in found["modules"]
+    assert light("python", "-c", "import torch", check=False).returncode
+    program = f"""
+import sys
+from show_attend_tell import Captioner
+print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r}, beam=1), "torch" in sys.modules)
+"""
+    source = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
+    here = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=source, check=True
+    )
+    assert here.stdout.endswith(" False\n")
+
+
+def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
+    page, pictures, told = tmp_path / "page.html", tmp_path / "looked", tmp_path / "told.json"
+    how = ["--beam", "3", "--beside", "flickr8k-hard", "--html", str(page), "--picture", str(pictures)]
+    printed = light("sat", "caption", str(PHOTO), *how, "--json", str(told)).stdout
+    captions = json.loads(told.read_text())
+    assert [caption["settings"]["model"] for caption in captions] == ["flickr8k-soft", "flickr8k-hard"]
+    assert all(caption["caption"] in printed and caption["caption"] in page.read_text() for caption in captions)
+    assert (pictures / "dogs.png").stat().st_size > 10_000
+    assert "flickr8k-soft: soft attention" in light("sat", "models").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "data", "--output", "model"],
+        ["caption", str(PHOTO), "--backend", "torch"],
+        ["caption", str(PHOTO), "--device", "cuda"],
+        ["evaluate", "--data", "data"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], tmp_path: Path) -> None:
+    done = light("sat", *arguments, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"sat: .*PyTorch.*\n", done.stderr), done.stderr
+    assert "--device" in arguments or "pip install 'show-attend-tell[torch]'" in done.stderr
+
+
+def test_the_server_answers() -> None:
+    command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", "flickr8k-soft"]
+    own = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=own) as server:
+        try:
+            assert server.stdout is not None
+            address = re.search(r"http://[^ ]+", server.stdout.readline())
+            assert address is not None
+            boundary = b"--photo--"
+            body = b"--" + boundary + b'\r\nContent-Disposition: form-data; name="photos"; filename="dogs.jpg"\r\n'
+            body += b"Content-Type: image/jpeg\r\n\r\n" + PHOTO.read_bytes() + b"\r\n--" + boundary
+            body += b'\r\nContent-Disposition: form-data; name="beam"\r\n\r\n3\r\n--' + boundary + b"--\r\n"
+            kind = {"Content-Type": f"multipart/form-data; boundary={boundary.decode()}"}
+            request = urllib.request.Request(f"{address[0]}v1/captions", data=body, headers=kind)
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                told = json.load(answer)
+        finally:
+            server.terminate()
+    assert "dog" in json.dumps(told)
+
+
+def test_the_installation_is_small() -> None:
+    """What pip put there for the package itself, extras and compiled Python left out; the models are not counted."""
+    program = """
+import json, re
+from importlib import metadata
+pending, seen, total = ["show-attend-tell"], set(), 0
+while pending:
+    name = pending.pop()
+    if name in seen:
+        continue
+    seen.add(name)
+    found = metadata.distribution(name)
+    for file in found.files or ():
+        if name != "show-attend-tell" and file.suffix != ".pyc":
+            total += file.size or 0
+    for line in found.requires or ():
+        if "extra ==" not in line and "platform_system" not in line and "sys_platform" not in line:
+            pending.append(re.match(r"[A-Za-z0-9._-]+", line)[0].lower())
+print(json.dumps([total, sorted(seen)]))
+"""
+    total, packages = json.loads(light("python", "-c", program).stdout)
+    code = sum(file.stat().st_size for file in (CHECKOUT / "src").rglob("*") if file.suffix in (".py", ".js", ".ttf"))
+    assert "onnxruntime" in packages and "torch" not in packages
+    assert 50e6 < total + code < SIZE
+    assert SHIPPED.exists()
