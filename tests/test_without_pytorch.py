@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import without_pytorch
+from builders import small_checkpoint
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.model.search import FastBeamSearch
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CHECKOUT = Path(__file__).parent.parent
 LIGHT = Path(os.environ.get("SAT_LIGHT", CHECKOUT / ".venv-light")) / "bin"
@@ -56,7 +57,7 @@ def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any], monkey
     captioner = Captioner.from_pretrained(model, device="cpu", backend="torch")
     captioner.beam_search = FastBeamSearch()
     expected = without_pytorch.told(captioner, str(PHOTO))
-    assert len(found["captions"][model]) == len(expected) == 6
+    assert len(found["captions"][model]) == len(expected) == 3
     for one, other in zip(found["captions"][model], expected, strict=True):
         exact = ("words", "complete", "places", "size", "seen", "settings", "doubt")
         assert {name: one[name] for name in exact} == {name: other[name] for name in exact}
@@ -85,11 +86,10 @@ print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r},
 
 def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
     page, pictures, told = tmp_path / "page.html", tmp_path / "looked", tmp_path / "told.json"
-    how = ["--beam", "3", "--beside", "flickr8k-hard", "--html", str(page), "--picture", str(pictures)]
-    printed = light("sat", "caption", str(PHOTO), *how, "--json", str(told)).stdout
-    captions = json.loads(told.read_text())
-    assert [caption["settings"]["model"] for caption in captions] == ["flickr8k-soft", "flickr8k-hard"]
-    assert all(caption["caption"] in printed and caption["caption"] in page.read_text() for caption in captions)
+    how = ["--beam", "2", "--html", str(page), "--picture", str(pictures), "--json", str(told)]
+    printed = light("sat", "caption", str(PHOTO), *how).stdout
+    (caption,) = json.loads(told.read_text())
+    assert caption["caption"] in printed and caption["caption"] in page.read_text()
     assert (pictures / "dogs.png").stat().st_size > 10_000
     assert "flickr8k-soft: soft attention" in light("sat", "models").stdout
 
@@ -99,8 +99,6 @@ def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
     [
         ["train", "data", "--output", "model"],
         ["caption", str(PHOTO), "--backend", "torch"],
-        ["caption", str(PHOTO), "--device", "cuda"],
-        ["evaluate", "--data", "data"],
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -108,11 +106,13 @@ def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], tmp_path: 
     done = light("sat", *arguments, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert re.fullmatch(r"sat: .*PyTorch.*\n", done.stderr), done.stderr
-    assert "--device" in arguments or "pip install 'show-attend-tell[torch]'" in done.stderr
+    assert "pip install 'show-attend-tell[torch]'" in done.stderr
 
 
-def test_the_server_answers() -> None:
-    command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", "flickr8k-soft"]
+def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
+    """A model as training saves it, in 32 bits a weight."""
+    small_checkpoint(load_encoder("vgg19", geometry="squash"), annotation_size=512).save(tmp_path / "own")
+    command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", str(tmp_path / "own")]
     own = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=own) as server:
         try:
@@ -129,7 +129,7 @@ def test_the_server_answers() -> None:
                 told = json.load(answer)
         finally:
             server.terminate()
-    assert "dog" in json.dumps(told)
+    assert told["captions"][0]["words"] and told["captions"][0]["attention"]
 
 
 def test_the_installation_is_small() -> None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
     from show_attend_tell.model.attention import Look
+    from show_attend_tell.model.interface import Decoder
     from show_attend_tell.vision.encoder import Encoder
 
 KEPT = 1000  # pixels of the longer side of a photo that a caption holds
@@ -205,6 +206,12 @@ class Captioner:
     >>> print(captioner("dog.jpg"))  # doctest: +SKIP
     """
 
+    encoder: "Encoder"
+    decoder: "Decoder"
+    reranker: Any  # what has `Agreement.add_agreement`, or None
+    device: "torch.device"
+    beam_search: Any  # of PyTorch's decoders, see `fastest_beam_search`
+
     def __init__(
         self,
         checkpoint: "Checkpoint",
@@ -221,7 +228,7 @@ class Captioner:
         checkpoint.encoder.check(encoder, name)
         self.checkpoint, self.name = checkpoint, name
         if isinstance(checkpoint, OnnxCheckpoint):
-            self.device: torch.device = device or cast("torch.device", CPU)
+            self.device = device or cast("torch.device", CPU)
             self.encoder, self.decoder, self.reranker = encoder, checkpoint.decoder, checkpoint.reranker
             return
         from show_attend_tell.model.search.fast import fastest_beam_search
@@ -496,7 +503,7 @@ class Captioner:
         look: "Look | None",
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
-        how = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
+        how: dict[str, Any] = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
         narrowing = None
         if sampling is not None:
             narrowing = dataclasses.asdict(sampling)
@@ -521,8 +528,8 @@ class Captioner:
 
     def _walker(
         self,
-        annotations: "Tensor",
-        name: str,
+        annotations: Any,
+        name: LookName,
         seeds: list[int],
         paths: int,
         steps: int,

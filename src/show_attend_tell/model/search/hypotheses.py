@@ -6,7 +6,7 @@ B photos · B′ those of a step · P paths, the beam · Q ≤ P paths that look
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def read_back(
         rows[step.photos, :, time] = step.rows[photo, here]
         path[step.photos] = step.parents[photo, here]
     lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path says the end token again and again
-    said, at, log_p, ended = (part.tolist() for part in (words, rows, scores, finished))
+    said, at, log_p, ended = (cast(list[Any], part.tolist()) for part in (words, rows, scores, finished))
     return [
         [
             Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(trail, b, at[b][p][:T]))

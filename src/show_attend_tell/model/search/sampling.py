@@ -81,7 +81,7 @@ class Uniforms:
 
     def __init__(self, seed: int) -> None:
         self.twister = np.random.MT19937()
-        self.twister._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]
+        self.twister._legacy_seeding(seed & 0xFFFFFFFF)
 
     def __call__(self, number: int) -> NDArray[np.float32]:
         """The next numbers (N,)."""
@@ -93,7 +93,8 @@ def drawn_words(weights: Scores, uniforms: Scores) -> Numbers:
     """Words (B, P), each drawn in proportion to its weights (B, P, K) by a number from 0 to 1 (B, P)."""
     cumulative = weights.cumsum(-1)
     below = cumulative <= uniforms[..., None] * cumulative[..., -1:]
-    return np.minimum(below.sum(-1), weights.shape[-1] - 1)
+    words: Numbers = np.minimum(below.sum(-1), weights.shape[-1] - 1)
+    return words
 
 
 def check_sampling(captions: int, temperature: float, top_k: int, top_p: float) -> None:
