@@ -129,7 +129,7 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
                 told = json.load(answer)
         finally:
             server.terminate()
-    assert told["captions"][0]["words"] and told["captions"][0]["attention"]
+    assert told[0]["words"] and told[0]["attention"] and told[0]["settings"]["beam"] == 3
 
 
 def test_the_installation_is_small() -> None:

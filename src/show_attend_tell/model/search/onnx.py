@@ -242,8 +242,8 @@ class OnnxDecoder:
             "count_include_pad": 0,
         }
         flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.places]))
-        means: str = graph("Transpose", flat, perm=[0, 2, 1])
-        return means
+        found: str = graph("Transpose", flat, perm=[0, 2, 1])
+        return found
 
     @staticmethod
     def _exponential(graph: Graph, value: str) -> str:
