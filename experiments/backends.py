@@ -26,7 +26,7 @@ def both(name: str) -> tuple[Captioner, Captioner]:
     """A model on PyTorch, in float32, and on ONNX Runtime."""
     usual, light = (Captioner.from_pretrained(name, device="cpu", backend=backend) for backend in ("torch", "onnx"))
     annotate = usual.encoder.annotate
-    usual.encoder.annotate = lambda pixels: annotate(pixels, precision="float32")  # type: ignore[method-assign]
+    usual.encoder.annotate = lambda pixels: annotate(pixels, precision="float32")  # type: ignore[assignment,misc,method-assign]
     usual.beam_search = FastBeamSearch()
     return usual, light
 

@@ -60,7 +60,7 @@ def jobs(captioner: Captioner, *sources: str, beam: int = 1, captions: Any = Non
     found = []
     for number, source in enumerate(sources):
         image = shape_photo(*SCENES[number % len(SCENES)])
-        pixels = {id(captioner.encoder): captioner.encoder.preprocessing(image)}
+        pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(image)}
         photo = Photo(source=source, size=image.size, pixels=pixels)
         decoding = captioner.checkpoint.decoding.but(beam=beam)
         found.append(Job(captioner=captioner, photo=photo, decoding=decoding, captions=captions))
