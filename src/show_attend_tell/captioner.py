@@ -510,7 +510,7 @@ class Captioner:
             check_sampling(**narrowing)
         paths = decoding.beam if sampling is None else sampling.captions
         if sampling is None and not isinstance(self.decoder, OnnxDecoder):
-            return self.beam_search(
+            found: list[list[Hypothesis]] = self.beam_search(
                 self.decoder,
                 annotations,
                 beam=decoding.beam,
@@ -518,6 +518,7 @@ class Captioner:
                 length_normalisation=decoding.length_normalisation,
                 **how,
             )
+            return found
         walker = self._walker(
             annotations, decoding.look, seeds, paths, decoding.max_length, look, whole=sampling is not None
         )

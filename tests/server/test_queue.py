@@ -259,7 +259,7 @@ def test_a_request_that_is_late_anyway_keeps_nobody_out(captioner: Captioner, qu
 
 def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Queue, gate: Gate) -> None:
     good, (bad,), scored = jobs(captioner, *"abc"), jobs(captioner, "bad"), jobs(captioner, "d", captions=("word3",))
-    bad.photo.pixels[id(captioner.encoder)].fill_(torch.nan)
+    bad.photo.pixels[id(captioner.encoder)].fill(float("nan"))
     for request in (good[:1], [bad], good[1:], scored):
         queue.submit(request)
     gate.open.set()
