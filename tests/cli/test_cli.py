@@ -767,8 +767,9 @@ class Press:  # Ctrl-C at the first import of a module
 
 sys.meta_path.insert(0, Press())
 from show_attend_tell.cli import main
-main(["caption", "photo.jpg"], prog_name="sat")
+main(["caption", sys.argv[2]], prog_name="sat")
 """
+PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
 
 
 @pytest.mark.parametrize("then", ["raise", "pass"], ids=["heard", "lost"])
@@ -777,7 +778,7 @@ def test_ctrl_c_at_start_up_is_one_line(module: str, then: str) -> None:
     """Also when the import that it interrupts loses the exception, as PyTorch's own may."""
     source = str(Path(checkpoint_module.__file__).parent.parent.parent)
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED.format(then=then), module],
+        [sys.executable, "-c", INTERRUPTED.format(then=then), module, PHOTO],
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, "PYTHONPATH": source},

@@ -81,12 +81,12 @@ class Watch:
     def find_spec(self, name, *rest):
         if name == "torch":
             signal.raise_signal(signal.SIGINT)
-        if name == "show_attend_tell.server.guard":
+        if name == "show_attend_tell.checkpoint.checkpoint":
             print("still importing", flush=True)
 
 sys.meta_path.insert(0, Watch())
 from show_attend_tell.cli import main
-main(["serve"])
+main(["serve", "--port", "0"])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "sat: interrupted\n")

@@ -15,7 +15,7 @@ IMPORT = "<frozen importlib"  # where Python's own code of an import comes from
 
 
 class Starting:
-    """A context in which Ctrl-C ends the process at once while it imports modules, until PyTorch is imported.
+    """A context in which Ctrl-C ends the process at once while it imports modules, until the back end is imported.
 
     An import that an exception breaks off may print tracebacks, and the import of PyTorch may abort the process. Ctrl-C
     anywhere else raises `KeyboardInterrupt`, as ever.
@@ -37,13 +37,13 @@ class Starting:
 def _interrupted(number: int, frame: "FrameType | None") -> None:
     while frame is not None and not frame.f_code.co_filename.startswith(IMPORT):
         frame = frame.f_back
-    if frame is None or _has_torch():
+    if frame is None or _has_backend():
         raise KeyboardInterrupt
     os.write(2, b"sat: interrupted\n")
     os._exit(130)
 
 
-def _has_torch() -> bool:
-    """Whether PyTorch is imported, all of it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and not getattr(torch.__spec__, "_initializing", False)
+def _has_backend() -> bool:
+    """Whether PyTorch or ONNX Runtime is imported, all of it."""
+    there = [sys.modules[name] for name in ("torch", "onnxruntime") if name in sys.modules]
+    return any(not getattr(module.__spec__, "_initializing", False) for module in there)
