@@ -1,18 +1,20 @@
 """Make the shipped models from the data, with their scores, cards and the README's table of scores: `make models`.
 
-    python experiments/shipped.py flickr8k/ runs/            # hours on two cores; stop and start it as you like
-    python experiments/shipped.py flickr8k/ runs/ --list     # say what is done and what is left
-    python experiments/shipped.py flickr8k/ runs/ --install  # also put the models and evaluations into this checkout
-    python experiments/shipped.py --describe                 # write the shipped models' cards anew, from results/
+    python experiments/shipped.py flickr8k/ runs/ --coco coco/  # hours on two cores; stop and start it as you like
+    python experiments/shipped.py flickr8k/ runs/ --list        # say what is done and what is left
+    python experiments/shipped.py flickr8k/ runs/ --install     # also put models and evaluations into this checkout
+    python experiments/shipped.py --describe                    # write the shipped models' cards anew, from results/
 
-Each seed has three trainings (`TRAININGS`), each from the one before. Each soft and hard model is evaluated on val and
-test, with its reranker and without it ("attention alone"). The seed with the best val BLEU-4 ships.
+Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
+Each model of `SHIPS` is evaluated on val and test of its data, with its reranker and without it ("attention alone").
+The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets.
 
 | in runs/ | what it holds |
 | --- | --- |
 | soft-1/, ... | the model of a training |
 | soft-1-test.json, soft-1-test-alone.json, ... | its evaluations, with the reranker and without it |
-| models/ | what ships: flickr8k-soft, flickr8k-hard, and the visual n-grams of both |
+| everyday-soft-1-coco-test.json, ... | those of the everyday model, on each data set |
+| models/ | what ships: the models, and the visual n-grams of those of the same data |
 | results/ | the evaluations as this project keeps them (`results.py`) |
 """
 
@@ -21,34 +23,38 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import results
 import tables
 from safetensors.torch import save_file
-from stages import DATA, SQUASHED, Stage, alone, evaluation, list_stages, run, trained, training
+from stages import SQUASHED, Stage, alone, evaluation, list_stages, run, trained, training
 
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.find import SHIPPED
-from show_attend_tell.checkpoint.weights import NGRAMS, read_weights
+from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, read_weights
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, replace
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
-SHARED_NGRAMS = "flickr8k-ngrams"
+TITLES = {  # of the data sets, and of the photos that models are trained on
+    "flickr8k": ("Flickr8k", "Flickr8k's training split"),
+    "coco": ("COCO", "1,757 of COCO's (captions: CC BY 4.0)"),
+}
 NGRAMS_CARD = """\
-# Visual n-grams of Flickr8k, the reranker of `flickr8k-soft` and `flickr8k-hard`
+# Visual n-grams of {data}, the reranker of {models}
 
 For a photo, visual n-grams predict the share of its captions that have each of {count:,} words,
 pairs and triples of words. They read the conv5_4 map of the shipped VGG-19.
 `show_attend_tell/rerank/visual_ngrams.py` explains how.
 
-- **Fitted** on the photos and captions of Flickr8k's training split, squashed to 224×224, by ridge
-  regression in closed form, and cut to {directions} directions.
+- **Fitted** on the photos and captions of {fitted},
+  squashed to 224×224, by ridge regression in closed form, and cut to {directions} directions.
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
 - **SHA-256**, by which the models know them:
@@ -62,8 +68,33 @@ class Training:
 
     arguments: tuple[str, ...]  # of `sat train`, besides data, geometry, seed, start and output
     start: str | None = None  # the training whose model it starts from
+    data: tuple[str, ...] = ("flickr8k",)
 
 
+@dataclass(frozen=True)
+class Model:
+    """A model that ships."""
+
+    training: str  # the training that makes it
+    best: str = "bleu_4"  # the score on val by which a seed is chosen, the mean over the data sets
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The data sets that it is trained and evaluated on."""
+        return TRAININGS[self.training].data
+
+    def evaluations(self) -> dict[str, tuple[str, str, bool]]:
+        """Data set, split, and whether attention is alone, by the end of the evaluation's name."""
+        found: dict[str, tuple[str, str, bool]] = {}
+        for data in self.data:
+            of = f"{data}-" if len(self.data) > 1 else ""
+            for split in SPLITS:
+                found |= {f"{of}{split}": (data, split, False), f"{of}{split}-alone": (data, split, True)}
+        return found
+
+
+BOTH = ("flickr8k", "coco")
+WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
 TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
     "soft": Training(
@@ -74,8 +105,26 @@ TRAININGS = {
         start="plain",
     ),
     "hard": Training(("--attention", "hard"), start="soft"),
+    "look": Training(("--attention", "soft", "--preset", "mosaics"), start="soft"),
+    "everyday-look": Training(
+        (
+            *("--attention", "soft", "--preset", "mosaics", *WEIGHTS, "--epochs", "2", "--set", "learning_rate=7e-4"),
+            *("--set", "flipped=true", "--set", "mosaics=0.5", "--set", "attention_rate=6"),
+            *("--set", "soft.entropy_weight=-0.04"),
+        ),
+        start="look",
+        data=BOTH,
+    ),
+    "everyday-soft": Training(
+        ("--attention", "soft", "--preset", "flickr8k-cider", *WEIGHTS), start="everyday-look", data=BOTH
+    ),
 }
-SHIPS = {"soft": "flickr8k-soft", "hard": "flickr8k-hard"}
+SHIPS = {
+    "flickr8k-soft": Model("soft"),
+    "flickr8k-hard": Model("hard"),
+    "everyday-soft": Model("everyday-soft", best="cider"),
+}
+RERANKED = {model.training for model in SHIPS.values()}  # trainings whose models are evaluated in both ways
 
 
 def arguments(name: str, seed: int, folder: Path, trainings: Mapping[str, Training] = TRAININGS) -> list[object]:
@@ -89,81 +138,115 @@ def commands(name: str, seed: int) -> list[str]:
     """The commands that make a model from the data, one for each training."""
     start = TRAININGS[name].start
     told = " ".join(map(str, [*arguments(name, seed, Path()), *SQUASHED, "--output", f"{name}-{seed}"]))
-    return [*([] if start is None else commands(start, seed)), f"sat train {DATA} {told}"]
+    data = " ".join(f"{each}/" for each in TRAININGS[name].data)
+    return [*([] if start is None else commands(start, seed)), f"sat train {data} {told}"]
 
 
-def model_stages(data: Path, output: Path, seeds: Sequence[int], extra: Sequence[str] = ()) -> list[Stage]:
+def made(folders: Mapping[str, Path]) -> dict[str, Model]:
+    """The models that can be made from these data sets, by name."""
+    return {name: model for name, model in SHIPS.items() if set(model.data) <= set(folders)}
+
+
+def model_stages(
+    folders: Mapping[str, Path], output: Path, seeds: Sequence[int], extra: Sequence[str] = ()
+) -> list[Stage]:
     """Train every seed's models, and evaluate those that may ship; ``extra`` arguments are given to every training."""
+    ships = {model.training: model for model in made(folders).values()}
     found = []
     for seed in seeds:
-        for name in TRAININGS:
-            model = output / f"{name}-{seed}"
-            found.append(training(data, model, *arguments(name, seed, output), *extra))
-            if name in SHIPS:
-                found += [each for split in SPLITS for each in evaluations(data, model, split)]
+        for name, chosen in TRAININGS.items():
+            if not any(name in line_of(model.training) for model in ships.values()):
+                continue
+            trained_as = output / f"{name}-{seed}"
+            data = [folders[each] for each in chosen.data]
+            found.append(training(data, trained_as, *arguments(name, seed, output), *extra))
+            if name in ships:
+                found += evaluations(ships[name], folders, trained_as)
     return found
 
 
-def evaluations(data: Path, model: Path, split: str) -> list[Stage]:
-    """Evaluate a model on a split with its reranker, and attention alone."""
-    file = model.with_name(f"{model.name}-{split}.json")
-    without = file.with_name(f"{file.stem}-alone.json")
-    return [evaluation(data, [model], file, split), evaluation(data, [model], without, split, lambda: alone(model))]
+def line_of(name: str) -> list[str]:
+    """The trainings that a training comes from, itself included."""
+    start = TRAININGS[name].start
+    return [*([] if start is None else line_of(start)), name]
 
 
-def shipping_stages(data: Path, output: Path, seeds: Sequence[int]) -> list[Stage]:
+def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> list[Stage]:
+    """Evaluate a seed's model on each data set and split, with its reranker and attention alone."""
+    found: list[Stage] = []
+    for ending, (data, split, by_itself) in model.evaluations().items():
+        file = trained_as.with_name(f"{trained_as.name}-{ending}.json")
+        found.append(
+            evaluation(folders[data], [trained_as], file, split, partial(alone, trained_as) if by_itself else tuple)
+        )
+    return found
+
+
+def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[int]) -> list[Stage]:
     """Choose the seeds that ship, make what ships, and evaluate the hard one by the expectation too."""
     models = output / "models"
 
     def expected(suffix: str) -> Stage:
-        file = output / f"{SHIPS['hard']}-test{suffix}-expectation.json"
-        model = models / SHIPS["hard"]
+        file = output / f"flickr8k-hard-test{suffix}-expectation.json"
+        model = models / "flickr8k-hard"
 
         def options() -> list[object]:
             return [*(alone(model) if suffix else ()), "--look", "expectation"]
 
-        return evaluation(data, [model], file, "test", options)
+        return evaluation(folders["flickr8k"], [model], file, "test", options)
 
     return [
         *(
             Stage(
-                f"make {shipped}",
-                (models / shipped / "config.json").exists,
-                lambda name=name: make(name, best_seed(name, output, seeds), output),  # type: ignore[misc]
+                f"make {name}",
+                (models / name / "config.json").exists,
+                lambda name=name, model=model: make(name, best_seed(model, output, seeds), output),  # type: ignore[misc]
             )
-            for name, shipped in SHIPS.items()
+            for name, model in made(folders).items()
         ),
         expected(""),
         expected("-alone"),
     ]
 
 
-def best_seed(name: str, output: Path, seeds: Sequence[int]) -> int:
-    """The seed whose model has the best BLEU-4 on val, with brevity penalty, decoded as val chose."""
-    by_seed = {seed: read_object(output / f"{name}-{seed}-val.json", "results")["bleu_4"] for seed in seeds}
-    return max(seeds, key=lambda seed: float(by_seed[seed]))
+def best_seed(model: Model, output: Path, seeds: Sequence[int]) -> int:
+    """The seed whose model is best on val, decoded as val chose; BLEU-4 counts the brevity penalty."""
+    val = [ending for ending, (_, split, by_itself) in model.evaluations().items() if split == "val" and not by_itself]
+
+    def score(seed: int) -> float:
+        return sum(float(read(model, seed, ending, output)[model.best]) for ending in val)
+
+    return max(seeds, key=score)
+
+
+def read(model: Model, seed: int, ending: str, output: Path) -> dict[str, Any]:
+    """An evaluation of a seed's model."""
+    return read_object(output / f"{model.training}-{seed}-{ending}.json", "results")
 
 
 def make(name: str, seed: int, output: Path) -> None:
     """Make the shipped model from a seed's: its weights, its words, the shared visual n-grams, and its card."""
-    source, target = output / f"{name}-{seed}", output / "models" / SHIPS[name]
-    evaluated = {
-        which: read_object(output / f"{name}-{seed}-{which}.json", "results")
-        for split in SPLITS
-        for which in (split, f"{split}-alone")
-    }
+    model = SHIPS[name]
+    source, target = output / f"{model.training}-{seed}", output / "models" / name
+    evaluated = {ending: read(model, seed, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
-    for file in ("model.safetensors", "vocabulary.json"):
-        shutil.copyfile(source / file, target / file)
+    for file in ("model.safetensors", "vocabulary.json", DOUBT):
+        if (source / file).exists():
+            shutil.copyfile(source / file, target / file)
     if checkpoint.reranker is not None:
         store(checkpoint.reranker, target)
     described(checkpoint, name, evaluated).describe(target)
 
 
+def shared_ngrams(name: str) -> str:
+    """The folder of the visual n-grams that models of the same data share: "flickr8k-ngrams" of "flickr8k-soft"."""
+    return f"{name.rpartition('-')[0]}-ngrams"
+
+
 def store(ngrams: VisualNgrams, model: Path) -> None:
     """Write a model's visual n-grams into the folder that the models share, or into its own if these are others."""
-    shared = model.parent / SHARED_NGRAMS / NGRAMS
+    shared = model.parent / shared_ngrams(model.name) / NGRAMS
     if not shared.exists():
         shared.parent.mkdir(parents=True, exist_ok=True)
         replace(shared, lambda file: save_file(ngrams.packed, file))
@@ -173,8 +256,17 @@ def store(ngrams: VisualNgrams, model: Path) -> None:
 
 
 def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
-    """Write the card of the visual n-grams that the models share."""
-    text = NGRAMS_CARD.format(count=len(ngrams.numbers), directions=len(ngrams.offset), digest=ngrams.digest)
+    """Write the card of the visual n-grams that models share."""
+    models = [name for name in SHIPS if shared_ngrams(name) == folder.name]
+    splits = [TITLES[data] for data in SHIPS[models[0]].data]
+    text = NGRAMS_CARD.format(
+        data=" and ".join(name for name, _ in splits),
+        models=" and ".join(f"`{name}`" for name in models),
+        fitted=" and ".join(split for _, split in splits),
+        count=len(ngrams.numbers),
+        directions=len(ngrams.offset),
+        digest=ngrams.digest,
+    )
     replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
 
 
@@ -183,40 +275,48 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
 
     ``evaluated`` are its evaluations, "test" and "test-alone" say. It decodes as on val with the reranker.
     """
-    noted = checkpoint.training
-    val, val_alone = evaluated["val"], evaluated["val-alone"]
+    noted, model = checkpoint.training, SHIPS[name]
+    val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
+    val_alone = next(found for ending, found in evaluated.items() if ending.endswith("val-alone"))
     used = {key: val[key] for key in ("beam", "look", "length_normalisation", "reranker_weight")}
+    best = f"validation_{model.best}"
     checkpoint.training = {
         "data": noted["data"],
         "preset": noted["preset"],
-        **{f"stage_{number}": line for number, line in enumerate(commands(name, noted["seed"]), start=1)},
-        **{key: noted[key] for key in ("seed", "epochs", "settings", "validation_bleu_4")},
-        "without_reranker": {
+        **{f"stage_{number}": line for number, line in enumerate(commands(model.training, noted["seed"]), start=1)},
+        **{key: noted[key] for key in ("seed", "epochs", "settings", best)},
+        "without_reranker": noted["without_reranker"]
+        if len(model.data) > 1
+        else {
             **{key: val_alone[key] for key in ("beam", "length_normalisation")},
-            "validation_bleu_4": round(val_alone["bleu_4"], 2),
+            best: round(val_alone[model.best], 2),
         },
     }
     checkpoint.decoding = checkpoint.decoding.but(**used)
-    checkpoint.scores = {
-        split + title: figures(evaluated[split + suffix])
-        for split in sorted(SPLITS)
-        for title, suffix in ((", attention alone", "-alone"), ("", ""))
+    titled = {
+        f"{f'{data}, ' if len(model.data) > 1 else ''}{split}{', attention alone' if by_itself else ''}": ending
+        for ending, (data, split, by_itself) in model.evaluations().items()
     }
+    checkpoint.scores = {title: figures(evaluated[titled[title]]) for title in sorted(titled, key=card_order)}
     return checkpoint
 
 
-def keep(output: Path, seeds: Sequence[int]) -> None:
+def card_order(title: str) -> tuple[str, bool]:
+    """Attention alone comes first, of each split."""
+    return title.removesuffix(", attention alone"), "alone" not in title
+
+
+def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> None:
     """Keep the evaluations of all seeds and, under the models' own names, of those that ship, in output/results/."""
     folder = output / "results"
-    for name, shipped in SHIPS.items():
-        ships = trained(output / "models" / shipped)["training"]["seed"]
+    for name, model in models.items():
+        ships = trained(output / "models" / name)["training"]["seed"]
         for seed in seeds:
-            for split in SPLITS:
-                for suffix in ("", "-alone"):
-                    found = read_object(output / f"{name}-{seed}-{split}{suffix}.json", "results")
-                    results.keep(found, f"{name}-{seed}-{split}{suffix}", folder)
-                    if seed == ships:
-                        results.keep({**found, "model": shipped}, f"{shipped}-{split}{suffix}", folder)
+            for ending in model.evaluations():
+                found = read(model, seed, ending, output)
+                results.keep(found, f"{model.training}-{seed}-{ending}", folder)
+                if seed == ships:
+                    results.keep({**found, "model": name}, f"{name}-{ending}", folder)
     for file in output.glob("*-expectation.json"):
         results.keep(read_object(file, "results"), file.stem, folder)
     results.write_list(folder)
@@ -232,12 +332,11 @@ def install(output: Path) -> None:
 
 def describe() -> None:
     """Write the cards and configurations of the models in this checkout anew, with the scores in results/."""
-    for name, shipped in SHIPS.items():
-        evaluated = {
-            which: results.read(f"{shipped}-{which}") for split in SPLITS for which in (split, f"{split}-alone")
-        }
-        described(Checkpoint.load(SHIPPED / shipped), name, evaluated).describe(SHIPPED / shipped)
-    describe_ngrams(VisualNgrams(read_weights(SHIPPED / SHARED_NGRAMS / NGRAMS)), SHIPPED / SHARED_NGRAMS)
+    for name, model in SHIPS.items():
+        evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
+        described(Checkpoint.load(SHIPPED / name), name, evaluated).describe(SHIPPED / name)
+    for folder in {SHIPPED / shared_ngrams(name) for name in SHIPS}:
+        describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), folder)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -245,6 +344,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Make the shipped models, their scores and their cards.")
     parser.add_argument("data", nargs="?", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", nargs="?", type=Path, help="folder for models and evaluations")
+    parser.add_argument("--coco", type=Path, help="folder of COCO's photos, for the everyday model")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, help="seeds to train with")
     parser.add_argument("--set", action="append", default=[], help="setting of every training, for a trial")
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
@@ -258,14 +358,15 @@ def main(given: Sequence[str] | None = None) -> None:
         if options.data is None or options.output is None:
             parser.error("give the folder of Flickr8k and a folder for models and evaluations")
         extra = [part for change in options.set for part in ("--set", change)]
-        stages = model_stages(options.data, options.output, options.seeds, extra)
-        stages += shipping_stages(options.data, options.output, options.seeds)
+        folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
+        stages = model_stages(folders, options.output, options.seeds, extra)
+        stages += shipping_stages(folders, options.output, options.seeds)
         if options.list:
             list_stages(stages)
             return
         options.output.mkdir(parents=True, exist_ok=True)
         run(stages)
-        keep(options.output, options.seeds)
+        keep(made(folders), options.output, options.seeds)
         print(f"\n{tables.scores(options.output / 'results')}")
         if options.install:
             install(options.output)

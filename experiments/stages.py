@@ -54,12 +54,12 @@ def sat(*arguments: object) -> None:
         raise
 
 
-def training(data: Path, model: Path, *arguments: object) -> Stage:
-    """`sat train` with these arguments; an interrupted training is resumed."""
+def training(data: Sequence[Path], model: Path, *arguments: object) -> Stage:
+    """`sat train` on these folders with these arguments; an interrupted training is resumed."""
 
     def make() -> None:
         started = (model / "training" / "state.safetensors").exists()
-        sat("train", data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
+        sat("train", *data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
 
     return Stage(f"train {model.name}", lambda: is_trained(model), make)
 

@@ -175,7 +175,7 @@ def runs(name: str) -> list[str]:
 
 def evaluated(name: str) -> list[str]:
     """The names of a system's evaluations: without a reranker, which no system here has."""
-    return [f"{each}-test{'-alone' if name in shipped.SHIPS else ''}" for each in runs(name)]
+    return [f"{each}-test{'-alone' if name in shipped.RERANKED else ''}" for each in runs(name)]
 
 
 def arguments(name: str, seed: int, output: Path) -> list[object]:
@@ -197,9 +197,9 @@ def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
         model = output / each
         first = TRAININGS[name].start
         if first is not None and first not in SYSTEMS:  # which is not evaluated
-            found.append(stages.training(data, output / f"{first}-{seed}", *arguments(first, seed, output)))
-        found.append(stages.training(data, model, *arguments(name, seed, output)))
-        options = (lambda model=model: stages.alone(model)) if name in shipped.SHIPS else tuple
+            found.append(stages.training([data], output / f"{first}-{seed}", *arguments(first, seed, output)))
+        found.append(stages.training([data], model, *arguments(name, seed, output)))
+        options = (lambda model=model: stages.alone(model)) if name in shipped.RERANKED else tuple
         found.append(stages.evaluation(data, [model], file, "test", options))
     return found
 

@@ -28,9 +28,11 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
 
 
 def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> None:
-    folder = SHIPPED / shipped.SHARED_NGRAMS
-    shipped.describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), tmp_path)
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
+    folder = SHIPPED / shipped.shared_ngrams("flickr8k-soft")
+    copied = tmp_path / folder.name
+    copied.mkdir()
+    shipped.describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), copied)
+    assert (copied / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_hard_attention_ships_hard() -> None:

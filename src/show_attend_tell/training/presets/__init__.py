@@ -9,11 +9,21 @@ from dataclasses import replace
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.registry import COMPARATORS
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.presets import coco, comparators, flickr8k, flickr8k_cider, flickr30k, paper, scenes
+from show_attend_tell.training.presets import (
+    coco,
+    comparators,
+    flickr8k,
+    flickr8k_cider,
+    flickr30k,
+    mosaics,
+    paper,
+    scenes,
+)
 
 PRESETS = {
     "paper": paper,
     "flickr8k": flickr8k,
+    "mosaics": mosaics,
     "flickr8k-cider": flickr8k_cider,
     "flickr30k": flickr30k,
     "coco": coco,
