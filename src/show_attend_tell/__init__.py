@@ -1,7 +1,7 @@
 """Show, Attend and Tell: captions that show where they looked (Xu et al., ICML 2015).
 
 >>> from show_attend_tell import Captioner
->>> captioner = Captioner.from_pretrained("flickr8k-soft")  # doctest: +SKIP
+>>> captioner = Captioner.from_pretrained("everyday-soft")  # doctest: +SKIP
 >>> caption = captioner("dog.jpg")  # doctest: +SKIP
 >>> print(caption, caption.attention.shape)  # doctest: +SKIP
 

@@ -202,7 +202,7 @@ class Caption:
 class Captioner:
     """A model ready to caption photos: an encoder, a decoder, a vocabulary, and its decoding defaults.
 
-    >>> captioner = Captioner.from_pretrained("flickr8k-soft")  # doctest: +SKIP
+    >>> captioner = Captioner.from_pretrained("everyday-soft")  # doctest: +SKIP
     >>> print(captioner("dog.jpg"))  # doctest: +SKIP
     """
 

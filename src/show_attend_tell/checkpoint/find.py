@@ -7,6 +7,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
 
 SHIPPED = Path(__file__).parent / "models"
+DEFAULT = "everyday-soft"  # the model that captions photos where none is named
 
 
 def named(folder: str | os.PathLike[str]) -> Path:

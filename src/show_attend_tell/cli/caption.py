@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from show_attend_tell.checkpoint.find import DEFAULT
 from show_attend_tell.cli.command import (
     Teaching,
     backend_option,
@@ -54,7 +55,7 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
-@model_option(default="flickr8k-soft")
+@model_option(default=DEFAULT)
 @click.option(
     "--beside",
     multiple=True,

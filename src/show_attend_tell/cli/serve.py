@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from show_attend_tell.checkpoint.find import DEFAULT, shipped_models
 from show_attend_tell.cli.command import Teaching, backend_option, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 
@@ -31,7 +32,7 @@ Examples:
 )
 @model_option(
     several="Give it several times to serve several; the first answers by default. [default: the shipped models, "
-    "flickr8k-soft first]"
+    f"{DEFAULT} first]"
 )
 @click.option(
     "--token",
@@ -67,12 +68,11 @@ def serve(
             "SAT_TOKEN to a secret, or keep --host 127.0.0.1"
         )
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.checkpoint.find import shipped_models
 
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every form that is damaged
     host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load
-        chosen = models or sorted(shipped_models(), key=lambda name: name != "flickr8k-soft")
+        chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT)
         captioners = [
             Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights, backend=backend)
             for name in chosen
