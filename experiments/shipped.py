@@ -116,7 +116,13 @@ TRAININGS = {
         data=BOTH,
     ),
     "everyday-soft": Training(
-        ("--attention", "soft", "--preset", "flickr8k-cider", *WEIGHTS), start="everyday-look", data=BOTH
+        (
+            *("--attention", "soft", *WEIGHTS, "--epochs", "4", "--set", "learning_rate=5e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.2"),
+            *("--set", "attention_rate=0", "--set", "sharpening=1.5"),
+        ),
+        start="everyday-look",
+        data=BOTH,
     ),
 }
 SHIPS = {
@@ -293,17 +299,19 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
         },
     }
     checkpoint.decoding = checkpoint.decoding.but(**used)
-    titled = {
-        f"{f'{data}, ' if len(model.data) > 1 else ''}{split}{', attention alone' if by_itself else ''}": ending
-        for ending, (data, split, by_itself) in model.evaluations().items()
-    }
-    checkpoint.scores = {title: figures(evaluated[titled[title]]) for title in sorted(titled, key=card_order)}
+    checkpoint.scores = {title: figures(evaluated[ending]) for title, ending in titles(model).items()}
     return checkpoint
 
 
-def card_order(title: str) -> tuple[str, bool]:
-    """Attention alone comes first, of each split."""
-    return title.removesuffix(", attention alone"), "alone" not in title
+def titles(model: Model) -> dict[str, str]:
+    """The ends of the names of a model's evaluations, by how its card calls them, in the card's order."""
+    found = {}
+    for ending, (data, split, by_itself) in model.evaluations().items():
+        of = f"{data}, " if len(model.data) > 1 else ""
+        found[f"{of}{split}{', attention alone' if by_itself else ''}"] = ending
+    return dict(
+        sorted(found.items(), key=lambda each: (each[0].removesuffix(", attention alone"), "alone" not in each[0]))
+    )
 
 
 def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> None:

@@ -52,6 +52,16 @@ def scores(folder: Path = results.RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def everyday(folder: Path = results.RESULTS) -> str:
+    """The everyday model on the test splits of both data sets, and the model of Flickr8k alone beside it."""
+    lines = [f"| test of | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
+    for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
+        for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
+            lines.append(row(f"{name}, {how}", [f"everyday-soft-{data}-test{suffix}"], folder))
+        lines.append(row(f"{name}, `flickr8k-soft` with its reranker", [f"flickr8k-soft{of_other}-test"], folder))
+    return "\n".join(lines) + "\n"
+
+
 def evaluations(folder: Path = results.RESULTS) -> str:
     """Every evaluation of the shipped models, with the file that it is in."""
     heads = ["model and split", "attention read by", "beam", "γ", "ω"]
@@ -59,9 +69,10 @@ def evaluations(folder: Path = results.RESULTS) -> str:
     lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
     for name in results.names(folder):
         found = results.read(name, folder)
-        if not name.startswith("flickr8k-"):
+        if not name.startswith(("flickr8k-", "everyday-")):
             continue
-        cells = [f"`{found['model']}` {found['split']}", found["look"]]
+        of = "" if found["data"] == "flickr8k" else f" on {found['data']}"
+        cells = [f"`{found['model']}`{of} {found['split']}", found["look"]]
         cells += [f"{found[part]:g}" for part in ("beam", "length_normalisation", "reranker_weight")]
         for suffix in ("", "_no_brevity"):
             cells.append(" / ".join(f"{found[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4)))
@@ -90,6 +101,7 @@ def gaze(name: str, folder: Path = results.GAZE) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scores": scores,
     "evaluations": evaluations,
+    "everyday": everyday,
     "gaze_soft": partial(gaze, "flickr8k-soft"),
     "gaze_hard": partial(gaze, "flickr8k-hard"),
 }

@@ -14,7 +14,7 @@ from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.checkpoint.weights import NGRAMS, read_weights
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
-MODELS = ("flickr8k-soft", "flickr8k-hard")
+MODELS = tuple(shipped.SHIPS)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -27,8 +27,9 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
         assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file
 
 
-def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> None:
-    folder = SHIPPED / shipped.shared_ngrams("flickr8k-soft")
+@pytest.mark.parametrize("name", ["flickr8k-soft", "everyday-soft"])
+def test_the_card_of_the_shared_n_grams_is_what_code_writes(name: str, tmp_path: Path) -> None:
+    folder = SHIPPED / shipped.shared_ngrams(name)
     copied = tmp_path / folder.name
     copied.mkdir()
     shipped.describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), copied)
@@ -42,9 +43,12 @@ def test_hard_attention_ships_hard() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_cards_have_the_scores_of_the_evaluations(name: str) -> None:
-    card = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]["test"]
-    kept = results.read(f"{name}-test")
-    assert {key: kept[key] for key in card if key in kept} == card
+    scores = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]
+    endings = shipped.SHIPS[name].evaluations()
+    assert len(scores) == len(endings)
+    for title, ending in shipped.titles(shipped.SHIPS[name]).items():
+        kept = results.read(f"{name}-{ending}")
+        assert {key: kept[key] for key in scores[title] if key in kept} == scores[title]
 
 
 # The evaluations that are kept, and the tables

@@ -142,11 +142,12 @@ NEW = {
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("name", list(shipped.SHIPS))
 def test_the_commands_have_the_settings_of_the_shipped_models(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = read(SHIPPED / MODELS[kind] / "config.json")
+    config, training = read(SHIPPED / name / "config.json"), shipped.SHIPS[name].training
+    kind = config["decoder"]["attention"]
     wanted = config["training"]["settings"]
     asked: dict[str, Any] = {}
     monkeypatch.setattr(run_module, "train", lambda dataset, config, *_, **options: asked.update(config=config))
@@ -154,22 +155,24 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
     monkeypatch.setattr(  # as Flickr8k, to which no settings are fitted
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), own=False)
     )
-    data = shape_folder(tmp_path / "shapes")
-    (tmp_path / "plain-1").symlink_to(SHIPPED / "flickr8k-soft")  # to start from
-    (tmp_path / "soft-1").symlink_to(SHIPPED / "flickr8k-soft")
-    seed = config["training"]["seed"]
-    stages.sat("train", data, *shipped.arguments(kind, seed, tmp_path), *stages.SQUASHED, "--output", tmp_path / "new")
+    data = [shape_folder(tmp_path / each) for each in shipped.SHIPS[name].data]
+    for start in ("plain-1", "soft-1", "everyday-look-1"):  # to start from
+        (tmp_path / start).symlink_to(SHIPPED / "flickr8k-soft")
+    given = shipped.arguments(training, config["training"]["seed"], tmp_path)
+    stages.sat("train", *data, *given, *stages.SQUASHED, "--output", tmp_path / "new")
     found = flat({**plain(asked["config"]), "decoder": asked["config"].decoder.to_dict()})
     sizes = {"decoder.vocabulary_size", "decoder.annotation_size"}  # which come from the data
-    for name in found.keys() | wanted.keys() - sizes:
-        if name in sizes or name.startswith("self_critical."):  # of a stage that these models do not have
+    for setting in found.keys() | wanted.keys() - sizes:
+        if setting in sizes or setting.startswith("self_critical."):  # of a stage that these models do not have
             continue
-        if name not in found:
-            assert wanted[name] == GONE[name], name
-        elif name not in wanted:
-            assert name.startswith("marginal.") or found[name] == NEW[name], name  # "reinforce" reads no marginal
-        elif not name.startswith({"soft": "hard.", "hard": "soft."}[kind]):  # the other objective's do nothing
-            assert found[name] == wanted[name], name
+        if setting not in found:
+            assert wanted[setting] == GONE[setting], setting
+        elif setting not in wanted:
+            assert setting.startswith("marginal.") or found[setting] == NEW[setting], (
+                name
+            )  # "reinforce" reads no marginal
+        elif not setting.startswith({"soft": "hard.", "hard": "soft."}[kind]):  # the other objective's do nothing
+            assert found[setting] == wanted[setting], setting
 
 
 def plain(config: Any) -> dict[str, Any]:
