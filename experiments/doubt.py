@@ -29,7 +29,8 @@ from show_attend_tell.analysis.scenes import make_scene
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.doubt import UNSURE, Doubt, distances, likelihood, summary
+from show_attend_tell.rerank.arrays import UNSURE
+from show_attend_tell.rerank.doubt import Doubt, distances, likelihood, summary
 from show_attend_tell.scoring.metrics import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import prepare

@@ -97,7 +97,7 @@ difference, over photos and seeds, excludes {margins}.
 
 def evaluated(name: str, seed: int) -> str:
     """The name of a run's evaluation, of attention alone."""
-    return f"{name}-{seed}-test{'-alone' if name in shipped.SHIPS else ''}"
+    return f"{name}-{seed}-test{'-alone' if name in shipped.RERANKED else ''}"
 
 
 def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list[stages.Stage]:
@@ -110,9 +110,9 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
             start = TRAININGS[start].start
         for each in reversed(chain):
             given = shipped.arguments(each, seed, output, TRAININGS)
-            found.append(stages.training(data, output / f"{each}-{seed}", *given))
+            found.append(stages.training([data], output / f"{each}-{seed}", *given))
         model = output / f"{name}-{seed}"
-        options = (lambda model=model: stages.alone(model)) if name in shipped.SHIPS else tuple
+        options = (lambda model=model: stages.alone(model)) if name in shipped.RERANKED else tuple
         found.append(stages.evaluation(data, [model], output / f"{evaluated(name, seed)}.json", "test", options))
     return found
 

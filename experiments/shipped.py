@@ -44,7 +44,7 @@ SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
 TITLES = {  # of the data sets, and of the photos that models are trained on
     "flickr8k": ("Flickr8k", "Flickr8k's training split"),
-    "coco": ("COCO", "1,757 of COCO's (captions: CC BY 4.0)"),
+    "coco": ("COCO", "1,757 of COCO's (CC BY 4.0)"),
 }
 NGRAMS_CARD = """\
 # Visual n-grams of {data}, the reranker of {models}
@@ -53,7 +53,7 @@ For a photo, visual n-grams predict the share of its captions that have each of 
 pairs and triples of words. They read the conv5_4 map of the shipped VGG-19.
 `show_attend_tell/rerank/visual_ngrams.py` explains how.
 
-- **Fitted** on the photos and captions of {fitted},
+- **Fitted** on photos and captions of {fitted},
   squashed to 224×224, by ridge regression in closed form, and cut to {directions} directions.
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
@@ -93,6 +93,7 @@ class Model:
         return found
 
 
+CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
 WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
 TRAININGS = {
@@ -288,6 +289,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     best = f"validation_{model.best}"
     checkpoint.training = {
         "data": noted["data"],
+        **({"credits": CREDITS} if "coco" in model.data else {}),
         "preset": noted["preset"],
         **{f"stage_{number}": line for number, line in enumerate(commands(model.training, noted["seed"]), start=1)},
         **{key: noted[key] for key in ("seed", "epochs", "settings", best)},

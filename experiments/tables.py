@@ -104,6 +104,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "everyday": everyday,
     "gaze_soft": partial(gaze, "flickr8k-soft"),
     "gaze_hard": partial(gaze, "flickr8k-hard"),
+    "gaze_everyday": partial(gaze, "everyday-soft"),
 }
 
 
