@@ -38,7 +38,7 @@ def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
 
 
 @needs_models
-def test_the_soft_model_says_what_the_credits_say() -> None:
+def test_the_default_model_says_what_the_credits_say() -> None:
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
-    captions = Captioner.from_pretrained("flickr8k-soft")(PHOTOS)
+    captions = Captioner.from_pretrained("everyday-soft")(PHOTOS)
     assert {photo.name: str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)} == told
