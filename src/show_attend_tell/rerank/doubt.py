@@ -57,7 +57,7 @@ class Doubt:
             )
         found = strangeness(distances(summary(annotations), self.mean, self.whitening), likelihoods, self.typical)
         below = torch.searchsorted(self.quantiles, found.contiguous(), right=True)  # quantiles that are less strange
-        return ((below - 1).clamp_min(0) / STEPS).clamp_max(1.0)
+        return ((below - 1).clamp_min(0).double() / STEPS).clamp_max(1.0)
 
     def add_doubt(self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
         """The hypotheses of each photo, best first, the best one with its doubt, by the annotations (B, L, D)."""
