@@ -1,11 +1,13 @@
 """The model card: what a model is, what it was trained on, and what it scores, in Markdown."""
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.records import Decoding
 
+WIDTH = 100  # columns of a line of Markdown
 SHOWN = {
     "bleu_1": "B-1",
     "bleu_2": "B-2",
@@ -33,7 +35,15 @@ def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) 
     lines += model_lines(model, tuned=tuned, reranker=reranker)
     for title, section in sections.items():
         lines += ["", f"## {title}", "", *section]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(wrapped, lines)) + "\n"
+
+
+def wrapped(line: str) -> str:
+    """A line of prose, or an item of a list, as lines of at most `WIDTH` columns; a table's row stays whole."""
+    if line.startswith("|") or not line:
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:

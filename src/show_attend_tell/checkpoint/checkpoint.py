@@ -153,12 +153,7 @@ class Checkpoint:
                 shell = build(config.decoder)
         except (TypeError, RuntimeError) as error:  # sizes that are not whole numbers, or are absurd
             raise SatError(f"{folder / 'config.json'} is damaged: its decoder cannot be made ({error})") from error
-        vocabulary = Vocabulary.load(folder / "vocabulary.json")
-        if len(vocabulary) != shell.vocabulary_size:
-            raise SatError(
-                f"{folder / 'vocabulary.json'} has {len(vocabulary)} words and the decoder "
-                f"{shell.vocabulary_size}: they are of different models"
-            )
+        vocabulary = config.read_vocabulary(folder)
         weights = unpack_8bit(read_weights(folder / "model.safetensors"))
         if difference := different(weights, shell.state_dict()):
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {difference}")
@@ -167,10 +162,7 @@ class Checkpoint:
         if name := not_finite(weights):
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are not numbers")
         ngrams = read_ngrams(folder, config.ngrams, lambda file: VisualNgrams(read_weights(file)))
-        if config.decoding.reranker_weight and ngrams is None and decoder.own_reranker() is None:
-            raise SatError(
-                f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
-            )
+        config.check_reranker(folder, there=ngrams is not None or decoder.own_reranker() is not None)
         return cls(
             decoder=decoder.eval(),
             vocabulary=vocabulary,
@@ -184,24 +176,8 @@ class Checkpoint:
         )
 
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
-        """The encoder that this model was trained on, checked by its SHA-256.
-
-        ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
-        when the weights of a fine-tuned encoder do not fit, and when an imported model needs ``weights``.
-        """
-        if self.encoder.digest is None and weights is None:
-            raise SatError(
-                f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
-                "give the weights of the authors' VGG-19 as --encoder-weights FILE"
-            )
-        encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
-        if self.tuned_encoder is not None:
-            try:
-                encoder.adopt(self.tuned_encoder)
-            except SatError as error:
-                raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
-        encoder.preprocessing = self.encoder.preprocessing
-        return encoder
+        """The encoder that this model was trained on, as `EncoderRecord.load` documents it."""
+        return self.encoder.load(load_encoder, model, weights=weights, tuned=self.tuned_encoder)
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]] | None) -> dict[str, Tensor] | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import TUNED
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, replace
 from show_attend_tell.model.configs import Config, read_config
@@ -52,6 +53,21 @@ class Configuration:
         }
         text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
         replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
+
+    def read_vocabulary(self, folder: Path) -> Vocabulary:
+        """The vocabulary in the model's folder. Raises `SatError` for that of another model."""
+        file, size = folder / "vocabulary.json", self.decoder.vocabulary_size
+        vocabulary = Vocabulary.load(file)
+        if len(vocabulary) != size:
+            raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
+        return vocabulary
+
+    def check_reranker(self, folder: Path, *, there: bool) -> None:
+        """Raise `SatError` unless the reranker is ``there`` when the decoding uses it."""
+        if self.decoding.reranker_weight and not there:
+            raise SatError(
+                f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
+            )
 
     @classmethod
     def read(cls, file: Path) -> "Configuration":

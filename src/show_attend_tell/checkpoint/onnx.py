@@ -68,12 +68,7 @@ class OnnxCheckpoint:
         config = Configuration.read(folder / "config.json")
         if not isinstance(config.decoder, DecoderConfig):
             raise needs_torch(f"a decoder of kind {config.decoder.kind!r}")
-        vocabulary = Vocabulary.load(folder / "vocabulary.json")
-        if len(vocabulary) != config.decoder.vocabulary_size:
-            raise SatError(
-                f"{folder / 'vocabulary.json'} has {len(vocabulary)} words and the decoder "
-                f"{config.decoder.vocabulary_size}: they are of different models"
-            )
+        vocabulary = config.read_vocabulary(folder)
         file = folder / "model.safetensors"
         weights = unpacked(read_arrays(file))
         rows, columns = config.encoder.grid
@@ -84,10 +79,7 @@ class OnnxCheckpoint:
         if name := not_finite(weights):
             raise SatError(f"{file} is damaged: {name} holds values that are not numbers")
         ngrams = read_ngrams(folder, config.ngrams, lambda file: ArrayNgrams(read_arrays(file)))
-        if config.decoding.reranker_weight and ngrams is None:
-            raise SatError(
-                f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
-            )
+        config.check_reranker(folder, there=ngrams is not None)
         return cls(
             decoder=decoder,
             vocabulary=vocabulary,
@@ -98,17 +90,5 @@ class OnnxCheckpoint:
         )
 
     def load_encoder(self, model: str, weights: str | Path | None = None) -> OnnxEncoder:
-        """The encoder that this model was trained on, as `Checkpoint.load_encoder` gives it with PyTorch."""
-        if self.encoder.digest is None and weights is None:
-            raise SatError(
-                f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
-                "give the weights of the authors' VGG-19 as --encoder-weights FILE"
-            )
-        encoder = load_encoder(self.encoder.name, weights=weights, geometry=self.encoder.preprocessing.geometry)
-        if self.tuned_encoder is not None:
-            try:
-                encoder.adopt(self.tuned_encoder)
-            except SatError as error:
-                raise SatError(f"{model}: its encoder.safetensors does not fit {self.encoder.name}: {error}") from error
-        encoder.preprocessing = self.encoder.preprocessing
-        return encoder
+        """The encoder that this model was trained on, as `EncoderRecord.load` documents it."""
+        return self.encoder.load(load_encoder, model, weights=weights, tuned=self.tuned_encoder)

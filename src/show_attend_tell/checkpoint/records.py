@@ -1,9 +1,10 @@
 """What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.settings import Amount, Count, LookName, settings
@@ -21,6 +22,13 @@ class Encodes(Protocol):
     def digest(self) -> str:
         """The SHA-256 of its weights."""
         ...
+
+    def adopt(self, tuned: Any) -> None:
+        """Take the weights of blocks that were tuned; raises `SatError` for those of another encoder."""
+        ...
+
+
+Encoding = TypeVar("Encoding", bound=Encodes)
 
 
 @settings
@@ -94,3 +102,30 @@ class EncoderRecord:
                 f"{model} was trained on an encoder {self.name} whose weights have SHA-256 {self.digest[:12]}…, "
                 f"and these weights have {digest[:12]}…: its captions would be wrong. Give the right --encoder-weights"
             )
+
+    def load(
+        self,
+        load_encoder: Callable[..., Encoding],
+        model: str,
+        *,
+        weights: str | Path | None = None,
+        tuned: Mapping[str, Any] | None = None,
+    ) -> Encoding:
+        """The encoder recorded, by the ``load_encoder`` of a back end, with the weights that were ``tuned``.
+
+        ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
+        when the tuned weights do not fit, and when an imported model needs ``weights``.
+        """
+        if self.digest is None and weights is None:
+            raise SatError(
+                f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
+                "give the weights of the authors' VGG-19 as --encoder-weights FILE"
+            )
+        encoder = load_encoder(self.name, weights=weights, geometry=self.preprocessing.geometry)
+        if tuned is not None:
+            try:
+                encoder.adopt(tuned)
+            except SatError as error:
+                raise SatError(f"{model}: its encoder.safetensors does not fit {self.name}: {error}") from error
+        encoder.preprocessing = self.preprocessing
+        return encoder
