@@ -40,7 +40,7 @@ from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import beam_search
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
 from show_attend_tell.training.losses import HardObjective, Loss, MarginalObjective, SoftObjective
 from show_attend_tell.training.selection import scores_of, validation_scores
 from show_attend_tell.training.self_critical import SelfCritical
@@ -612,6 +612,53 @@ def test_batches_hold_captions_of_one_length_and_every_caption_once() -> None:
     assert batches(data.captions, 4, seed=3) == batches(data.captions, 4, seed=3) != batches(data.captions, 4, seed=4)
     lengths = [len(data.captions[batch[0]][1]) for batch in batches(data.captions, 4, seed=3)]
     assert lengths != sorted(lengths)  # the lengths come in random order
+
+
+def test_a_photo_s_captions_come_together_while_the_encoder_learns() -> None:
+    data = random_data(photos=23)
+    weights = [2.0 if name == "photo1" else 1.0 for name, _ in data.captions]
+    for size in (1, 7, 64):
+        found = batches_of_photos(data.captions, size, seed=3, weights=weights)
+        shown = Counter(index for batch in found for index in batch)
+        assert shown == {i: 2 if name == "photo1" else 1 for i, (name, _) in enumerate(data.captions)}
+        photos = [name for batch in found for name in {data.captions[index][0] for index in batch}]
+        assert len(photos) == len(set(photos)) == len({name for name, _ in data.captions})  # each in one batch
+        longest = max(Counter(data.captions[index][0] for batch in found for index in batch).values())
+        assert all(len(batch) >= size for batch in found[:-1]) and all(len(batch) < size + longest for batch in found)
+    assert found != batches_of_photos(data.captions, 64, seed=4, weights=weights)
+
+
+def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradient() -> None:
+    data = random_data()
+    torch.manual_seed(3)
+    data.encoder = nn.Linear(D, D)
+    calls: list[list[str]] = []
+
+    class Noted(Tuned):
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            calls.append(list(names))
+            return super().__getitem__(names)
+
+    data.views = [Noted(data.views[0], data.encoder)]
+    trainer = trainer_of(small_config(batch_size=8), data)
+    calls.clear()
+    indices = trainer.batches(5)[0]
+    assert len({len(data.captions[index][1]) for index in indices}) > 1
+
+    def gradients(loss: Tensor) -> list[Tensor]:
+        assert data.encoder is not None
+        return list(
+            torch.autograd.grad(loss, [*data.encoder.parameters(), trainer.decoder.get_parameter("output_bias")])
+        )
+
+    found = trainer.loss(indices)
+    assert [sorted(names) for names in calls] == [sorted({data.captions[index][0] for index in indices})]
+    alone = [trainer.likelihood([index]) for index in indices]
+    torch.testing.assert_close(found.total, torch.stack([loss.total for loss in alone]).mean())
+    torch.testing.assert_close(found.watch["entropy"], torch.stack([loss.watch["entropy"] for loss in alone]).mean())
+    expected = torch.stack([loss.total for loss in alone]).mean()
+    for ours, theirs in zip(gradients(found.total), gradients(expected), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-3)
 
 
 def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> None:

@@ -15,7 +15,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import VGG19, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
-from show_attend_tell.vision.sources import TunedAnnotations
+from show_attend_tell.vision.sources import JoinedAnnotations, TunedAnnotations
 
 
 def noise(photos: int, size: int) -> Tensor:
@@ -92,6 +92,15 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     torch.testing.assert_close(found[1], annotations["b",][0])
     with torch.no_grad():
         assert not annotations["c",].requires_grad
+
+
+def test_tuned_blocks_read_joined_data_sets_in_bfloat16() -> None:
+    below, last, _ = cut(small(), "conv3")
+    read = dict(zip(("one/a", "two/b"), below(noise(2, 64)).half(), strict=True))
+    parts = {name.partition("/")[0]: Held({name.partition("/")[2]: value}) for name, value in read.items()}
+    found = TunedAnnotations(JoinedAnnotations(parts), last, "bfloat16")["two/b", "one/a"]
+    plain = last(torch.stack([read["two/b"], read["one/a"]]).float())
+    torch.testing.assert_close(found, plain, atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize(

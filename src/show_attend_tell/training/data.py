@@ -138,6 +138,35 @@ def batches(
     return result
 
 
+def batches_of_photos(
+    captions: Sequence[tuple[str, list[int]]], size: int, seed: int, weights: Sequence[float] = ()
+) -> list[list[int]]:
+    """One epoch's mini-batches as in `batches`, but each has all captions of its photos, of any length.
+
+    An encoder that is trained sees each photo once an epoch then. A mini-batch ends with the photo that fills it.
+    """
+    order = random.Random(seed)
+    of_photo: dict[str, list[int]] = defaultdict(list)
+    for index in shown(weights, order) if weights else range(len(captions)):
+        of_photo[captions[index][0]].append(index)
+    photos = list(of_photo.values())
+    order.shuffle(photos)
+    result: list[list[int]] = [[]]
+    for indices in photos:
+        if len(result[-1]) >= size:
+            result.append([])
+        result[-1] += indices
+    return result
+
+
+def of_one_length(captions: Sequence[tuple[str, list[int]]], indices: Sequence[int]) -> list[list[int]]:
+    """The numbers of captions in groups of one length, the shortest first."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index in indices:
+        groups[len(captions[index][1])].append(index)
+    return [group for _, group in sorted(groups.items())]
+
+
 def mosaics(
     annotations: Tensor,
     names: Sequence[str],

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,14 @@ from show_attend_tell.model.registry import build
 from show_attend_tell.model.unroll import UnrolledTell
 from show_attend_tell.scoring.metrics import variety
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches, mosaics
+from show_attend_tell.training.data import (
+    TrainingData,
+    annotation_scale,
+    batches,
+    batches_of_photos,
+    mosaics,
+    of_one_length,
+)
 from show_attend_tell.training.distributed import ranks
 from show_attend_tell.training.losses import Loss
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
@@ -203,7 +210,8 @@ class Trainer:
         size = self.config.batch_size
         if self.rewards is not None:
             return self.rewards.batches(size, seed)
-        return batches(self.data.captions, size, seed, self.data.weights)
+        of = batches if self.data.encoder is None else batches_of_photos
+        return of(self.data.captions, size, seed, self.data.weights)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimiser."""
@@ -229,7 +237,9 @@ class Trainer:
 
     def loss_of(self, indices: list[int]) -> Loss:
         """The loss of a mini-batch. Where several ranks share it, the mean of their losses is the loss of all of it."""
-        return self.likelihood(indices) if self.rewards is None else self.reward(indices, self.rewards)
+        if self.rewards is not None:
+            return self.reward(indices, self.rewards)
+        return self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
 
     def own_chance(self, *what: int) -> AbstractContextManager[None]:
         """Dropout of this rank's own, see `ranks.own_chance`."""
@@ -254,14 +264,33 @@ class Trainer:
         true = self.likelihood(rewards.true_captions(len(photos), self.generator))
         return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
 
-    def likelihood(self, indices: Sequence[int]) -> Loss:
-        """The loss of training captions by their numbers, all of one length; of several ranks, each has its part."""
+    def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
+        """The loss of training captions of any lengths, while the encoder is fine-tuned: it sees each photo once."""
+        groups = of_one_length(self.data.captions, indices)
+        names = list(dict.fromkeys(self.data.captions[i][0] for i in indices))
+        mine = {self.data.captions[i][0] for group in groups for i in group[ranks.part_of(len(group)).rows]}
+        rows = [row for row, name in enumerate(names) if name in mine]
+        encoded = dict(zip([names[row] for row in rows], self.annotations(names, rows), strict=True))
+        losses = [(len(group) / len(indices), self.likelihood(group, encoded)) for group in groups]
+        watch: dict[str, Tensor] = {}
+        for share, loss in losses:
+            watch |= {name: watch.get(name, 0.0) + share * value for name, value in loss.watch.items()}
+        return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
+
+    def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
+        """The loss of training captions by their numbers, all of one length; of several ranks, each has its part.
+
+        ``encoded`` are annotations (L, D) by photo; None to get them from a view drawn at random.
+        """
         config, objective = self.config, self.objective
         part = ranks.part_of(len(indices))
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
         draws = objective.draw(len(indices), captions.shape[1], self.generator).of(part)
-        annotations = self.annotations(names, part.rows)
+        if encoded is None:
+            annotations = self.annotations(names, part.rows)
+        else:
+            annotations = torch.stack([encoded[name] for name in names[part.rows]])
         own = None  # the places of each caption's photo
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
@@ -285,18 +314,20 @@ class Trainer:
         beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
         return Loss(part.share * loss.total, {**loss.watch, **beta})
 
-    def annotations(self, names: Sequence[str], mine: slice = slice(None)) -> Tensor:
+    def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
         """The annotations of a batch's rows ``mine``, each photo's of a view drawn at random."""
+        rows = range(len(names))[mine] if isinstance(mine, slice) else mine
+        views = torch.zeros(len(names), dtype=torch.int64)
+        if len(self.data.views) > 1:
+            views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
+        parts: dict[int, Tensor] = {}
         with self.own_chance(2):  # of an encoder with dropout that is fine-tuned
-            if len(self.data.views) == 1:
-                return self.data.views[0][names[mine]].to(self.device)
-            drawn = torch.randint(len(self.data.views), (len(names),), generator=self.generator).tolist()[mine]
-            names = names[mine]
-            parts: dict[int, Tensor] = {}
             for number, view in enumerate(self.data.views):
-                if rows := [row for row, chosen in enumerate(drawn) if chosen == number]:
-                    parts |= zip(rows, view[[names[row] for row in rows]], strict=True)
-            return torch.stack([parts[row] for row in range(len(names))]).to(self.device)
+                if chosen := [row for row in rows if views[row] == number]:
+                    if len(chosen) == len(rows):
+                        return view[[names[row] for row in chosen]].to(self.device)
+                    parts |= zip(chosen, view[[names[row] for row in chosen]], strict=True)
+        return torch.stack([parts[row] for row in rows]).to(self.device)
 
     @torch.no_grad()
     def history(self, annotations: Tensor, captions: Tensor, mine: slice = slice(None)) -> Tensor:

@@ -110,8 +110,9 @@ class TunedAnnotations:
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
         device = next(self.blocks.parameters()).device
         self.blocks.train(torch.is_grad_enabled())
+        read = self.cache[list(distinct)].to(device).float()
         with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            annotations: Tensor = self.blocks(self.cache[list(distinct)].to(device).float())
+            annotations: Tensor = self.blocks(read)
         if len(distinct) == len(names):
             return annotations
         return annotations[torch.tensor([distinct[name] for name in names], device=device)]
