@@ -15,8 +15,6 @@ Models start from those of `shipped.py`, in the same folder of runs. Scores are 
 are kept in results/, and what is compared comes from there.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,38 +206,18 @@ def document(dataset: Dataset, folder: Path = results.RESULTS) -> str:
     return "\n".join(parts)
 
 
+def finish(data: Path, output: Path) -> None:
+    """Keep the evaluations and write the page."""
+    keep(output)
+    text = document(read_dataset(data))
+    replace(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
+    print(f"wrote {DOCUMENT}")
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Train what is missing, keep the evaluations, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
-    parser.add_argument("output", type=Path, help="folder for models and evaluations")
-    parser.add_argument("recipes", nargs="*", help=f"recipes to train, of {', '.join(RECIPES)}; all by default")
-    parser.add_argument("--seeds", type=int, nargs="+", help="random seeds, of those that a recipe has; all by default")
-    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
-    parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
-    options = parser.parse_args(given)
-    try:
-        if unknown := [name for name in options.recipes if name not in RECIPES]:
-            raise SatError(f"there is no recipe {unknown[0]!r}: choose one of {', '.join(RECIPES)}")
-        by_title: dict[str, stages.Stage] = {}  # recipes share their first trainings
-        for name in options.recipes or RECIPES:
-            seeds = [seed for seed in RECIPES[name].seeds if not options.seeds or seed in options.seeds]
-            by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
-        wanted = list(by_title.values())
-        if options.list:
-            stages.list_stages(wanted)
-            return
-        if not options.write:
-            options.output.mkdir(parents=True, exist_ok=True)
-            stages.run(wanted)
-        keep(options.output)
-        text = document(read_dataset(options.data))
-        replace(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
-        print(f"wrote {DOCUMENT}")
-    except SatError as error:
-        sys.exit(f"recipes: {error}")
-    except KeyboardInterrupt:
-        sys.exit("recipes: interrupted; the same command goes on")
+    known = {name: recipe.seeds for name, recipe in RECIPES.items()}
+    stages.script("recipe", known, stages_of, finish, description=__doc__, given=given)
 
 
 if __name__ == "__main__":

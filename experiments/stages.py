@@ -4,12 +4,15 @@ A stage is one of the project's own commands, or a function call. It is done whe
 elsewhere may be put in its place.
 """
 
-from collections.abc import Callable, Sequence
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.cli import main
+from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
 
 DATA = "flickr8k/"  # how commands that are shown or kept name the data folder
@@ -97,3 +100,50 @@ def alone(model: Path) -> list[object]:
         *("--reranker-weight", 0, "--beam", chosen["beam"]),
         *("--length-normalisation", chosen["length_normalisation"]),
     ]
+
+
+# name of what is trained, folder of Flickr8k, folder for models and evaluations, seeds → its stages
+StagesOf = Callable[[str, Path, Path, Sequence[int]], Sequence[Stage]]
+
+
+def script(
+    what: str,
+    known: Mapping[str, Sequence[int]],
+    stages_of: StagesOf,
+    finish: Callable[[Path, Path], None],
+    *,
+    description: str | None,
+    given: Sequence[str] | None,
+) -> None:
+    """Make the stages of what the command line names, all by default, then ``finish``.
+
+    ``known`` has the seeds of each ``what`` by name. ``finish`` is given the folder of Flickr8k and that for models
+    and evaluations: it keeps the evaluations and writes the document.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("names", nargs="*", metavar=what, help=f"of {', '.join(known)}; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", help=f"random seeds, of those that a {what} has; default: all")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
+    options = parser.parse_args(given)
+    try:
+        if unknown := [name for name in options.names if name not in known]:
+            raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
+        by_title: dict[str, Stage] = {}  # some share their first trainings
+        for name in options.names or known:
+            seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
+            by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
+        wanted = list(by_title.values())
+        if options.list:
+            list_stages(wanted)
+            return
+        if not options.write:
+            options.output.mkdir(parents=True, exist_ok=True)
+            run(wanted)
+        finish(options.data, options.output)
+    except SatError as error:
+        sys.exit(f"{parser.prog}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"{parser.prog}: interrupted; the same command goes on")

@@ -1,8 +1,9 @@
 """Train and evaluate every system of the paper's Table 1 on Flickr8k, and write docs/table1.md: `make table1`.
 
-    python experiments/table1.py flickr8k/ runs/           # hours on two cores; stop and start it as you like
-    python experiments/table1.py flickr8k/ runs/ --list    # say what is done and what is left
-    python experiments/table1.py flickr8k/ runs/ --write   # run nothing, write the table of what is there
+    python experiments/table1.py flickr8k/ runs/                    # hours on two cores; stop and start it as you like
+    python experiments/table1.py flickr8k/ runs/ uniform --seeds 1  # one system of `SYSTEMS`, one seed
+    python experiments/table1.py flickr8k/ runs/ --list             # say what is done and what is left
+    python experiments/table1.py flickr8k/ runs/ --write            # run nothing, write the table of what is there
 
 Each run leaves a model, runs/NAME/, and its evaluation on the test split, which is kept in results/ too. The runs of
 soft and hard attention are those of `shipped.py`, evaluated without their reranker. The other systems have the same two
@@ -10,11 +11,9 @@ stages as soft attention. A stage whose result is there is not made again, so wh
 there.
 """
 
-import argparse
 import json
 import shlex
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,6 @@ import tables
 from shipped import Training
 from stages import SQUASHED, Stage
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, replace
 from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
 from show_attend_tell.scoring.comparison import Comparison, Difference, differences
@@ -183,8 +181,8 @@ def arguments(name: str, seed: int, output: Path) -> list[object]:
     return shipped.arguments(name, seed, output, TRAININGS)
 
 
-def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
-    """Every stage of a system."""
+def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list[Stage]:
+    """The stages of a system, with those of its seeds."""
     system = SYSTEMS[name]
     files = [output / f"{each}.json" for each in evaluated(name)]
     if name == "retrieval":
@@ -194,6 +192,8 @@ def stages_of(name: str, data: Path, output: Path) -> list[Stage]:
         return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test")]
     found = []
     for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
+        if seed not in seeds:
+            continue
         model = output / each
         first = TRAININGS[name].start
         if first is not None and first not in SYSTEMS:  # which is not evaluated
@@ -340,28 +340,16 @@ def difference(one: Difference | None) -> str:
     return "–" if one is None else f"{one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f})"
 
 
+def finish(data: Path, output: Path) -> None:
+    """Keep the evaluations and write the document."""
+    keep(output)
+    write(output, DOCUMENT)
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Make what is missing, keep the evaluations, and write the document."""
-    parser = argparse.ArgumentParser(description="Train and evaluate the systems of Table 1, and write docs/table1.md.")
-    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
-    parser.add_argument("output", type=Path, help="folder for models and evaluations")
-    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
-    parser.add_argument("--write", action="store_true", help="write the table of what is there, and make nothing else")
-    options = parser.parse_args(given)
-    try:
-        wanted = [stage for name in RUN_ORDER for stage in stages_of(name, options.data, options.output)]
-        if options.list:
-            stages.list_stages(wanted)
-            return
-        if not options.write:
-            options.output.mkdir(parents=True, exist_ok=True)
-            stages.run(wanted)
-        keep(options.output)
-        write(options.output, DOCUMENT)
-    except SatError as error:
-        sys.exit(f"table1: {error}")
-    except KeyboardInterrupt:
-        sys.exit("table1: interrupted; the same command goes on")
+    known = {name: SYSTEMS[name].seeds for name in RUN_ORDER}
+    stages.script("system", known, stages_of, finish, description=__doc__, given=given)
 
 
 if __name__ == "__main__":

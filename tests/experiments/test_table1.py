@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import results
+import shipped
 import stages
 import table1
 
@@ -47,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_missing_runs_are_made_cheap_first(tmp_path: Path, asked: list[str]) -> None:
     for name in table1.RUN_ORDER:
-        stages.run(table1.stages_of(name, Path("DATA"), tmp_path))
+        stages.run(table1.stages_of(name, Path("DATA"), tmp_path, shipped.SEEDS))
     assert set(table1.RUN_ORDER) == set(table1.SYSTEMS)
     assert asked[0] == f"analyse retrieval DATA --geometry squash --json {tmp_path}/retrieval-test.json"
     second = "--epochs 3 --set learning_rate=5e-4 --set scheduled_sampling=0.3 --set scheduled_sampling_end=0.3"
@@ -77,10 +78,18 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path, asked: list[str]
         (tmp_path / f"soft-{seed}" / "config.json").write_text(json.dumps(config))
     (tmp_path / "soft-3" / "training").mkdir(parents=True)  # interrupted
     (tmp_path / "soft-3" / "training" / "state.safetensors").touch()
-    stages.run(table1.stages_of("soft", Path("DATA"), tmp_path))
+    stages.run(table1.stages_of("soft", Path("DATA"), tmp_path, shipped.SEEDS))
     assert [line.split()[0] for line in asked] == ["evaluate", "train", "evaluate"]
     assert "/soft-2 " in asked[0] and "--reranker-weight 0 --beam 20 --length-normalisation 0.75 --json" in asked[0]
     assert asked[1].endswith(f"--output {tmp_path}/soft-3 --resume")
+
+
+def test_one_system_and_one_seed_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table1.main(["DATA", str(tmp_path), "uniform", "--seeds", "2", "--list"])
+    lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
+    assert lines == ["train uniform-plain-2", "train uniform-2", "evaluate uniform-2-test"]
+    with pytest.raises(SystemExit, match="no system 'vgg'"):
+        table1.main(["DATA", str(tmp_path), "vgg"])
 
 
 def test_a_command_that_fails_ends_it() -> None:
