@@ -5,22 +5,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from builders import COLUMNS, ROWS, small_checkpoint, small_encoder, small_load_encoder
+from builders import COLUMNS, ROWS, D, small_checkpoint, small_encoder, small_load_encoder
 from commands import refused, sat
 from PIL import Image
 from torch import Tensor
 
 import show_attend_tell.analysis.mosaics as mosaics_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-from show_attend_tell.analysis.mosaics import Mosaic, draw_mosaics, draw_picture, point_in_mosaics
+from show_attend_tell.analysis.mosaics import (
+    Mosaic,
+    draw_mosaics,
+    draw_picture,
+    mosaic_page,
+    own_mosaics,
+    point_in_mosaics,
+)
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.comparators.nic import NicConfig
 from show_attend_tell.model.interface import Told
+from show_attend_tell.model.registry import build
 
 COLOURS = ("red", "green", "blue", "white", "black")
 NOUNS = ("dog", "boat", "tree", "horse", "car")
@@ -54,7 +64,7 @@ def captioner() -> Captioner:
 def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None:
     square = Preprocessing(size=9, geometry="squash", mean=(0, 0, 0), std=(1, 1, 1))
     red, green, blue, white = examples[:4]
-    pixels = draw_picture(Mosaic((red, green, blue, white), 0, ()), square)
+    pixels = draw_picture((red, green, blue, white), square)
     assert pixels.shape == (3, 9, 9)
     for row, column, colour in ((0, 0, (1, 0, 0)), (3, 4, (0, 128 / 255, 0)), (4, 3, (0, 0, 1)), (7, 7, (1, 1, 1))):
         assert pixels[:, row, column].tolist() == pytest.approx(colour)
@@ -130,9 +140,14 @@ def test_a_model_is_told_each_caption_with_one_encoding_of_its_mosaic(
     assert looked["look"] == "likeliest" and looked["word"] != found["word"]
 
 
-def test_what_cannot_be_measured_is_refused(
-    examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def without_attention(captioner: Captioner) -> Captioner:
+    """A model of the same words and encoder that reads the mean annotation."""
+    checkpoint = captioner.checkpoint
+    config = NicConfig(vocabulary_size=len(checkpoint.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
+    return Captioner(replace(checkpoint, decoder=build(config)), captioner.encoder, name="blind")
+
+
+def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: Captioner) -> None:
     with pytest.raises(SatError, match="3 photos: a mosaic has 4"):
         point_in_mosaics(captioner, examples[:3], show=False)
     with pytest.raises(SatError, match="1 mosaics: give 2 or more"):
@@ -140,9 +155,13 @@ def test_what_cannot_be_measured_is_refused(
     alike = [replace(example, captions=(("a", "man"),)) for example in examples]
     with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
         point_in_mosaics(captioner, alike, mosaics=3, show=False)
-    monkeypatch.setattr(mosaics_module, "tell", lambda *args, **kwargs: Told(torch.zeros(1, 1, 2, 3), None, None, None))
-    with pytest.raises(SatError, match="untrained has no attention"):
-        point_in_mosaics(captioner, examples, mosaics=3, show=False)
+    blind = without_attention(captioner)
+    with pytest.raises(SatError, match="blind has no attention"):
+        point_in_mosaics(blind, examples, mosaics=3, show=False)
+    with pytest.raises(SatError, match="blind has no attention"):
+        mosaic_page(blind, [examples[:4]], title="")
+    with pytest.raises(SatError, match="blind has no attention"):
+        own_mosaics(blind, [example.photo for example in examples[:4]])
 
 
 def test_the_command_tells_and_writes(
@@ -163,40 +182,123 @@ def test_the_command_tells_and_writes(
         assert "give either --data" in refused(*command, *data)
 
 
-def test_the_page_tells_a_caption_of_each_photo_on_one_picture(
+def shown(page: Path) -> list[dict[str, Any]]:
+    """The mosaics that a page holds; the page is then removed."""
+    text = page.read_text()
+    page.unlink()
+    start = text.index('{"title"')
+    photos: list[dict[str, Any]] = json.JSONDecoder().raw_decode(text[start:])[0]["photos"]
+    return photos
+
+
+def test_the_page_has_the_share_of_each_quarter_at_each_word(
+    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same shares as the measurement's, of the same picture, encoded once."""
+    drawn = draw_mosaics(examples, 6, 0)
+    encoded: list[int] = []
+    annotate = captioner.encoder.annotate
+    monkeypatch.setattr(
+        captioner.encoder, "annotate", lambda pixels: (encoded.append(len(pixels)), annotate(pixels))[1]
+    )
+    (tmp_path / "page.html").write_text(mosaic_page(captioner, [one.photos for one in drawn], title="mosaics"))
+    assert encoded == [1] * 6
+    photos, known = shown(tmp_path / "page.html"), captioner.checkpoint.vocabulary
+    shares = []
+    for mosaic, photo in zip(drawn, photos, strict=True):
+        assert photo["size"] == [800, 800] and len(photo["captions"]) == 4
+        for quarter, caption in enumerate(photo["captions"]):
+            about = caption["quarters"]
+            assert about["own"] == quarter and caption["seen"] == [0, 0, 800, 800]
+            assert about["names"] == [example.name for example in mosaic.photos]
+            assert np.sum(about["shares"], axis=1) == pytest.approx([1] * len(caption["words"]), abs=2e-4)
+            assert about["nouns"] == [step for step, _ in replace_quarter(mosaic, quarter).nouns(known)] != []
+        about = photo["captions"][mosaic.quarter]["quarters"]
+        shares += [about["shares"][step][mosaic.quarter] for step in about["nouns"]]
+    measured = point_in_mosaics(captioner, examples, mosaics=6, show=False)["word"]["all"]
+    assert measured["words"] == len(shares) and np.mean(shares) == pytest.approx(measured["share"]["mean"], abs=1e-4)
+
+
+def replace_quarter(mosaic: Mosaic, quarter: int) -> Mosaic:
+    return Mosaic(mosaic.photos, quarter, mosaic.photos[quarter].captions[0])
+
+
+def test_the_page_of_a_data_folder_has_its_captions(
     examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save(tmp_path / "model")
-    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu")
     page = tmp_path / "page.html"
-
-    def shown() -> list[dict[str, Any]]:
-        text = page.read_text()
-        start = text.index('{"title"')
-        photos: list[dict[str, Any]] = json.JSONDecoder().raw_decode(text[start:])[0]["photos"]
-        page.unlink()
-        return photos
-
-    done = sat(*command, "--mosaic", tmp_path, "--split", "val", "--mosaics", 3, "--html", page)
+    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    done = sat(*command, "--mosaic", tmp_path, "--split", "val", "--mosaics", 3)
     assert "alpha on the right photo" in done.stdout and "a page of 3 mosaics" in done.stderr
-    photos = shown()
+    photos = shown(page)
     assert len(photos) == 3
     for photo in photos:
         told = [caption["words"] for caption in photo["captions"]]
-        assert len(told) == 4 and len({words[-1] for words in told}) == 4 and set(map(len, told)) == {8}
-        assert all(len(caption["attention"]["peaks"]) == 8 for caption in photo["captions"])
+        assert len(told) == 4 and set(map(len, told)) == {8}
+        assert [f"{words[-1]}.png" for words in told] == photo["captions"][0]["quarters"]["names"]
+    assert "--caption 'a dog': only photos without captions" in refused(
+        *command, "--mosaic", tmp_path, "--caption", "a dog"
+    )
 
-    own = sat(*command, "--mosaic", tmp_path / "images", "--html", page)  # five photos, no captions
+
+def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
+    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    captioner.save(tmp_path / "model")
+    page, folder = tmp_path / "page.html", tmp_path / "images"
+    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    own = sat(*command, "--mosaic", folder)  # five photos
     assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
     assert "1 photo of 5 left out: a page has 4 photos a mosaic" in own.stderr
-    assert len(shown()[0]["captions"]) == 4
-    sat(*command, "--mosaic", tmp_path / "images", "--html", page, "--look", "likeliest")
-    assert all(caption["settings"]["look"] == "likeliest" for caption in shown()[0]["captions"])
-    asked = ("--mosaic", tmp_path / "images", "--html", page, "--json", tmp_path / "own.json")
-    assert "nothing is measured on photos without captions" in refused(*command, *asked)
-    (tmp_path / "few").mkdir()
-    (tmp_path / "images" / "dog.png").rename(tmp_path / "few" / "dog.png")
-    assert "1 photo, and a mosaic has 4" in refused(*command, "--mosaic", tmp_path / "few", "--html", page)
-    assert "holds no captions" in refused(*command, "--mosaic", tmp_path / "images")
-    assert "give --mosaic too" in refused(*command, "--data", tmp_path, "--html", page)
+    (photo,) = shown(page)
+    alone = captioner([folder / f"{name}.png" for name in ("boat", "car", "dog", "horse")])  # by name
+    assert [caption["caption"] for caption in photo["captions"]] == [str(caption) for caption in alone]
+    sat(*command, "--mosaic", folder, "--look", "likeliest")
+    assert all(caption["settings"]["look"] == "likeliest" for caption in shown(page)[0]["captions"])
+
+    files = [folder / f"{name}.png" for name in ("dog", "tree", "boat", "car")]
+    given = ("a dog", "a zebra and a tree", "two boats", "a man")
+    mine = sat(*command, "--mosaic", *files, *(part for text in given for part in ("--caption", text)))
+    assert "model does not know zebra: told as <unk>" in mine.stderr
+    (photo,) = shown(page)
+    assert photo["captions"][0]["quarters"]["names"] == ["dog.png", "tree.png", "boat.png", "car.png"]
+    assert [caption["caption"] for caption in photo["captions"]] == [given[0], "a <unk> and a tree", *given[2:]]
+    assert [caption["quarters"]["nouns"] for caption in photo["captions"]] == [[1], [4], [1], [1]]
+
+
+def test_photos_without_a_page_or_without_three_others_are_refused(
+    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    captioner.save(tmp_path / "model")
+    page, folder = tmp_path / "page.html", tmp_path / "images"
+    files = [example.photo for example in examples[:4]]
+    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu")
+    asked = (*command, "--html", page, "--mosaic")
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
+    for arguments, message in (
+        ((*asked, *files[:3]), "3 photos, and a mosaic has 4"),
+        ((*asked, files[0]), "1 photo, and a mosaic has 4"),
+        ((*asked, *files[:3], tmp_path / "absent.jpg"), "no such photo"),
+        ((*asked, *files[:3], tmp_path / "broken.jpg"), "broken.jpg: not a photo"),
+        ((*asked, *files, "--caption", "a dog"), "1 caption for 4 photos: give --caption once for each"),
+        ((*asked, *files, *("--caption", "a") * 3, "--caption", "!"), "caption '!' has no word"),
+        ((*asked, *files, "--json", tmp_path / "own.json"), "nothing is measured on photos without captions"),
+        ((*asked, folder, "--split", "val"), "--split: nothing is measured on photos without captions"),
+        ((*asked, tmp_path / "absent"), "absent"),
+        ((*command, "--mosaic", *files), "nothing is measured on photos without captions: add --html"),
+        ((*command, "--mosaic", folder), "holds no captions"),
+        ((*command, "--data", tmp_path, *files), "photos are for mosaics, so give --mosaic"),
+        ((*command, "--data", tmp_path, "--html", page), "the page shows mosaics, so give --mosaic"),
+        (("analyse", "pointing", "--data", tmp_path), "add --model, with a model that was trained on scenes"),
+        ((*command, "--mosaic", *files, "--html", files[1]), "would be overwritten"),
+    ):
+        assert message in refused(*arguments), arguments
+        assert not page.exists()
+    with pytest.raises(SatError, match="5 photos: a mosaic has 4"):
+        own_mosaics(captioner, [example.photo for example in examples])
+    with pytest.raises(SatError, match="1 caption for 4 photos"):
+        own_mosaics(captioner, files, ["a dog"])

@@ -708,6 +708,114 @@ def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: 
     assert "No attention was kept" in page.get_by_role("dialog").inner_text()
 
 
+# A mosaic, in a browser
+
+
+QUARTERS = ("upper left", "upper right", "lower left", "lower right")
+
+
+def mosaic() -> str:
+    """A page of one mosaic: the caption of the photo in quarter q has q + 2 words, the last two of them its nouns.
+
+    At its last word it looks at its own photo, and at the others at the photo of quarter 0.
+    """
+    corners = [(0, 0), (0, 4), (2, 0), (2, 4)]
+    told = []
+    for own in range(4):
+        words = [*["the"] * own, f"man{own}", f"dog{own}"]
+        looks = [0] * (len(words) - 1) + [own]
+        one = caption(words=words, attention=attention(*(corners[at] for at in looks)), gate=None, source=None)
+        shares = [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in looks]
+        quarters = {"own": own, "names": [f"{own}.jpg" for own in range(4)], "shares": shares, "nouns": [own, own + 1]}
+        told.append(pages.with_image(one.to_dict(), one.photo) | {"source": "mosaic 1", "quarters": quarters})
+    return pages.captions_page(told, title="a mosaic")
+
+
+def bars(page: Any) -> list[str]:
+    """The share of each quarter, as the table of the caption shown has it."""
+    values: list[str] = page.locator(".sat-shares:visible td:last-child").all_inner_texts()
+    return values
+
+
+def reading(page: Any) -> str:
+    text: str = page.locator(".sat-readout:visible").inner_text()
+    return text
+
+
+@in_chromium
+def test_one_caption_of_a_mosaic_is_told_at_a_time(visit: Any) -> None:
+    page = visit(mosaic())
+    assert page.get_by_text("Four photos share one picture").count() == 1
+    assert page.locator(".sat-caption:visible").count() == 1 and page.locator(".sat-caption").count() == 4
+    choices = page.get_by_role("radiogroup", name="Whose caption is told").get_by_role("radio")
+    assert [choices.nth(own).is_checked() for own in range(4)] == [True, False, False, False]
+    assert bars(page) == ["–"] * 4
+    page.get_by_role("radio", name="lower left · 2.jpg").check()
+    shown = page.locator(".sat-caption:visible")
+    assert shown.count() == 1 and shown.get_attribute("aria-label") == "the the man2 dog2"
+    word(page, "dog2", panel=2).click()
+    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"]
+    assert "94 % of α on its own photo" in reading(page)
+    assert page.locator(".sat-shares:visible tr.sat-own").inner_text().startswith("lower left 2.jpg")
+    assert page.locator(".sat-quarters:visible span").all_inner_texts() == bars(page)
+    assert bright(veil(page, 0.1, 5 / 6, panel=2)) and dark(veil(page, *UPPER_LEFT, panel=2))
+    page.get_by_role("radio", name="Heat").check()
+    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"] and veil(page, 0.1, 5 / 6, panel=2)[1] > 180
+    page.get_by_role("radio", name="upper left · 0.jpg").check()
+    assert bars(page) == ["–"] * 4 and veil(page, 0.1, 5 / 6, panel=0) == BARE
+
+
+@in_chromium
+def test_nouns_of_one_photo_are_marked_with_its_share(visit: Any) -> None:
+    page = visit(mosaic())
+    page.get_by_role("radio", name="lower right").check()
+    assert page.locator(".sat-mark:visible").all_text_contents() == ["", "", "", "2 %", "94 %"]
+    assert (
+        "48 % of α on its own photo at the 2 marked nouns on average" in page.locator(".sat-facts:visible").inner_text()
+    )
+    heard = word(page, "dog3", panel=3).text_content()
+    assert heard.endswith("looked most at the lower right, peak α 0.900, 94 % of α on its own photo")
+
+
+@in_chromium
+def test_steps_lead_through_the_words_and_on_to_the_next_caption(visit: Any) -> None:
+    page = visit(mosaic())
+    on, back = page.get_by_role("button", name="Next word"), page.get_by_role("button", name="Word back")
+    told = ["man0", "dog0", "the", "man1", "dog1", "the"]
+    for expected in told:
+        on.click()
+        assert reading(page).startswith(f"{expected} looked")
+    assert page.get_by_role("radio", name="lower left").is_checked()
+    for expected in [*told[4::-1], "man0"]:  # the first word stays
+        back.click()
+        assert reading(page).startswith(f"{expected} looked")
+    assert page.get_by_role("radio", name="upper left").is_checked() and page.locator(".sat-word.sat-on").count() == 1
+
+
+@in_chromium
+def test_a_mosaic_plays_to_its_end_and_once_more(visit: Any) -> None:
+    page = visit(mosaic())
+    page.clock.install(time=0)
+    page.clock.pause_at(60_000)
+    page.get_by_role("button", name="Play").click()
+    heard = [reading(page).split()[0]]
+    for _ in range(13):
+        page.clock.run_for(900)
+        heard.append(reading(page).split()[0])
+    assert heard == [word for own in range(4) for word in [*["the"] * own, f"man{own}", f"dog{own}"]]
+    page.clock.run_for(900)  # it has stopped there
+    assert page.get_by_role("button", name="Play").count() == 1 and reading(page).startswith("dog3")
+    page.get_by_role("button", name="Play").click()
+    assert reading(page).startswith("man0")
+    page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(5000)
+    assert reading(page).startswith("man0")
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("radio", name="lower right").check()  # to choose is to stop
+    page.clock.run_for(5000)
+    assert reading(page).startswith("Point at a word") and page.get_by_role("button", name="Pause").count() == 0
+
+
 # Many captions, in a browser
 
 

@@ -14,6 +14,7 @@ C words of a caption, end token included · L places in a grid · S side of the 
 import random
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief, count
 from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.interface import tell
 from show_attend_tell.scoring.bootstrap import Bootstrap
@@ -73,14 +75,14 @@ def draw_mosaics(examples: Sequence[Example], number: int, seed: int) -> list[Mo
     return mosaics
 
 
-def draw_picture(mosaic: Mosaic, preprocessing: Preprocessing) -> Tensor:
-    """The pixels of a mosaic (3, S, S): each photo is prepared as usual, at half the side.
+def draw_picture(photos: Sequence[Example], preprocessing: Preprocessing) -> Tensor:
+    """The pixels of a mosaic of four photos (3, S, S): each photo is prepared as usual, at half the side.
 
     A side of an odd number of pixels leaves its last row and column in the mean colour.
     """
     half = replace(preprocessing, size=preprocessing.size // 2)
     pixels = torch.zeros(3, preprocessing.size, preprocessing.size)  # the mean colour, once normalised
-    for number, photo in enumerate(mosaic.photos):
+    for number, photo in enumerate(photos):
         left, top, right, bottom = (int(edge) for edge in quarter_box(number, half.size))
         pixels[:, top:bottom, left:right] = half(open_photo(photo.photo))
     return pixels
@@ -116,18 +118,18 @@ def point_in_mosaics(
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how mosaics differ")
+    check_attention(captioner)
     look = look or captioner.checkpoint.decoding.look
     square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
-    cover = Cover((0, 0, square.size, square.size), grid)
-    boxes = [quarter_box(number, square.size // 2) for number in range(4)]
-    inside, centred = [cover.share(box) for box in boxes], [cover.centred(box) for box in boxes]
+    cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
+    centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
 
     where, before, figures = [], [], []  # of every noun: its mosaic, the nouns before it, share and hit at both steps
     with tqdm(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
         for start in range(0, mosaics, AT_ONCE):
             batch = drawn[start : start + AT_ONCE]
-            pixels = torch.stack([draw_picture(mosaic, square) for mosaic in batch])
+            pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
             annotations = captioner.encoder.annotate(pixels.to(captioner.device))
             for number, mosaic in enumerate(batch, start=start):
                 alpha = _alpha(captioner, annotations[[number - start]], mosaic, look, photo_seed(seed, b"%d" % number))
@@ -159,29 +161,99 @@ def point_in_mosaics(
     return result
 
 
+def own_mosaics(
+    captioner: Captioner, files: Sequence[Path], captions: Sequence[str] = (), *, look: LookName | None = None
+) -> list[list[Example]]:
+    """Photos without captions in mosaics of four, in their order, each with a caption.
+
+    ``captions`` has one for each photo; without it, the model captions each photo by itself. Raises `SatError` for a
+    number of photos that four does not divide, another number of captions, a photo that cannot be read, a caption
+    without a word, and a model without attention.
+    """
+    check_attention(captioner)
+    if not files or len(files) % 4:
+        raise SatError(f"{count(len(files), 'photo')}: a mosaic has 4, so give 4, or 8, or 12 …")
+    if captions and len(captions) != len(files):
+        raise SatError(f"{count(len(captions), 'caption')} for {count(len(files), 'photo')}: give each photo one")
+    texts = captions or [str(caption) for caption in captioner(files, look=look)]
+    words = captioner.checkpoint.vocabulary.tokeniser.words
+    examples = [
+        Example(str(file), file, "", (tuple(words(text)),), (text,)) for file, text in zip(files, texts, strict=True)
+    ]
+    for example in examples:
+        if not example.captions[0]:
+            raise SatError(f"{example.name}: its caption {brief(example.raw[0])} has no word: give it another caption")
+        open_photo(example.photo)  # now, and not after minutes
+    return [examples[start : start + 4] for start in range(0, len(examples), 4)]
+
+
+@torch.inference_mode()
 def mosaic_page(
     captioner: Captioner,
-    groups: Sequence[Sequence[tuple[Image.Image, str]]],
+    mosaics: Sequence[Sequence[Example]],
     *,
     title: str,
     look: LookName | None = None,
+    seed: int = 0,
 ) -> str:
-    """A page of mosaics, each of four photos with a caption of each photo told on it, side by side.
+    """A page of mosaics of four photos each, on which the first caption of each photo is told.
 
-    Where the light goes to another photo when another caption is told, attention follows the words. ``look`` is by
-    default the model's own. Raises `SatError` for a caption without a word.
+    For each word the page has the light over the mosaic and the share of α in each quarter. It marks the nouns that
+    tell the caption's photo apart. Where the light goes to another photo when another caption is told, attention
+    follows the words. ``look`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption without a
+    word, and for a model without attention.
     """
+    check_attention(captioner)
+    look = look or captioner.checkpoint.decoding.look
+    square, known = captioner.encoder.preprocessing, captioner.checkpoint.vocabulary
+    inside = _quarters(captioner)
     told = []
-    for number, group in enumerate(tqdm(groups, desc="page", unit="mosaic"), start=1):
+    for number, photos in enumerate(tqdm(mosaics, desc="page", unit="mosaic"), start=1):
         picture = Image.new("RGB", (2 * SHOWN, 2 * SHOWN))
-        for quarter, (photo, _) in enumerate(group):
+        for quarter, example in enumerate(photos):
+            photo = open_photo(example.photo)
             left, top = (int(edge) for edge in quarter_box(quarter, SHOWN)[:2])
-            seen = captioner.encoder.preprocessing.seen(*photo.size)
-            picture.paste(photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=seen), (left, top))
-        for _, caption in group:
-            found = captioner.tell(picture, caption, look=look).to_dict() | {"source": f"mosaic {number}"}
+            picture.paste(
+                photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=square.seen(*photo.size)), (left, top)
+            )
+        pixels = draw_picture(photos, square)
+        annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
+        own_seed = photo_seed(seed, pixels.numpy().tobytes())
+        for quarter, example in enumerate(photos):
+            hypothesis = captioner.told(annotations, example.raw[0], look=look, seed=own_seed)
+            caption = captioner.caption_of(
+                [hypothesis], captioner.checkpoint.decoding.but(look=look), None, seed, size=picture.size, source=None
+            )
+            assert caption.attention is not None
+            alpha = caption.attention.reshape(len(caption.words), -1).astype(np.float64)  # (T, L)
+            nouns = Mosaic(tuple(photos), quarter, tuple(caption.words)).nouns(known)
+            found = caption.to_dict() | {
+                "source": f"mosaic {number}",
+                "seen": [0, 0, *picture.size],  # whatever the encoder cuts off a photo, it is not part of the mosaic
+                "settings": {"model": captioner.name, "look": look}
+                | {name: value for name, value in caption.settings.items() if name in ("tokeniser", "seed")},
+                "quarters": {
+                    "own": quarter,
+                    "names": [PurePath(each.name).name for each in photos],
+                    "shares": [[round(float(word @ part), 4) for part in inside] for word in alpha],
+                    "nouns": [step for step, _ in nouns],
+                },
+            }
             told.append(with_image(found, picture, side=2 * SHOWN))
-    return captions_page(told, title=title)
+    return captions_page(told, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
+
+
+def check_attention(captioner: Captioner) -> None:
+    """Raise `SatError` for a model without attention."""
+    if captioner.checkpoint.decoder.config.attention == "none":
+        raise SatError(f"{captioner.name} has no attention: there is nothing to measure or to show")
+
+
+def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
+    """The part of each place that is inside each quarter of a mosaic: four arrays (L,)."""
+    size = captioner.encoder.preprocessing.size
+    cover = Cover((0, 0, size, size), captioner.encoder.grid)
+    return [cover.share(quarter_box(number, size // 2)) for number in range(4)]
 
 
 def _alpha(captioner: Captioner, annotations: Tensor, mosaic: Mosaic, look: LookName, seed: int) -> NDArray[np.float64]:
@@ -189,7 +261,6 @@ def _alpha(captioner: Captioner, annotations: Tensor, mosaic: Mosaic, look: Look
     ids = torch.tensor([captioner.checkpoint.vocabulary.encode(mosaic.words)], device=captioner.device)
     chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
     told = tell(captioner.decoder, annotations, ids, look=chosen)
-    if told.alpha is None:
-        raise SatError(f"{captioner.name} has no attention: there is nothing to measure")
+    assert told.alpha is not None
     alpha: NDArray[np.float64] = told.alpha[0, 0].double().cpu().numpy()
     return alpha

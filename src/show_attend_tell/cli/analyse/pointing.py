@@ -1,12 +1,13 @@
 """`sat analyse pointing`: whether a model looks at the objects that it names."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from show_attend_tell.checkpoint.find import DEFAULT
 from show_attend_tell.cli.command import (
     Teaching,
     check_targets,
@@ -21,16 +22,15 @@ from show_attend_tell.cli.command import (
     write_text,
 )
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count
+from show_attend_tell.files import brief, count, some
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from show_attend_tell.captioner import Captioner
-
-    Mosaics = list[list[tuple[Image.Image, str]]]  # four photos each, with a caption of each
+    from show_attend_tell.data.datasets import Example
 
 ON_PAGE = 8  # mosaics at most
+# What only a measurement uses, and a page of photos without captions does not.
+OF_MEASUREMENTS = {"split": "--split", "mosaics": "--mosaics", "json_file": "--json"}
 
 EXAMPLES = """
 \b
@@ -38,25 +38,36 @@ Examples:
   sat analyse scenes scenes/ --photos 2000
   sat analyse pointing --model scenes-soft --data scenes/
   sat analyse pointing --model scenes-hard --data scenes/ --split val --json pointing.json
-  sat analyse pointing --model flickr8k-soft --mosaic flickr8k/
-  sat analyse pointing --model flickr8k-soft --mosaic my-photos/ --html mosaics.html
+  sat analyse pointing --mosaic flickr8k/
+  sat analyse pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html
+  sat analyse pointing --mosaic my-photos/ --html mosaics.html
+  sat analyse pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html \\
+    --caption "a dog" --caption "a boat" --caption "two men" --caption "a red car"
 """
 
 
 @click.command(cls=Teaching, examples=EXAMPLES)
-@model_option(required=True)
+@click.argument("photos", nargs=-1, type=click.Path(path_type=Path), metavar="[PHOTO]...")
+@model_option(default=DEFAULT)
 @click.option("--data", type=click.Path(path_type=Path), help="Folder made by sat analyse scenes.")
 @click.option(
     "--mosaic",
     type=click.Path(path_type=Path),
     help="Folder of captioned photos, as for sat train, in place of --data: four photos share one picture. With --html "
-    "also a folder of your own photos without captions.",
+    "also your own photos without captions: four files, upper row first, or a folder.",
 )
 @click.option(
     "--html",
     "html_file",
     type=click.Path(),
-    help="Page to write for --mosaic: mosaics on which a caption of each of the four photos is told.",
+    help="Page to write for --mosaic: on each mosaic the captions of its four photos are told word by word.",
+)
+@click.option(
+    "--caption",
+    "captions",
+    multiple=True,
+    metavar="TEXT",
+    help="Caption of a photo of your own, once for each photo, in their order. [default: the model's own captions]",
 )
 @click.option("--mosaics", type=click.IntRange(2), default=500, show_default=True, help="Number of mosaics.")
 @split_option("test")
@@ -65,11 +76,15 @@ Examples:
 @json_option("the figures")
 @weights_option
 @device_option
+@click.pass_context
 def pointing(
+    context: click.Context,
+    photos: tuple[Path, ...],
     model: str,
     data: Path | None,
     mosaic: Path | None,
     html_file: str | None,
+    captions: tuple[str, ...],
     mosaics: int,
     split: str,
     look: Any,
@@ -82,42 +97,68 @@ def pointing(
 
     With --data the pictures are generated scenes, in which the place of every object is known. With --mosaic each
     picture is four photos, and a caption of one of them is told to the model: how much attention falls on that photo?
-    The page of --html has one picture for each caption. Photos without captions are captioned by the model first, each
-    by itself, and nothing is measured on them.
+    On the page of --html you choose which of the four captions is told, and go or play through its words. Photos
+    without captions get yours (--caption), or those that the model gives each photo by itself. Nothing is measured on
+    them.
     """
-    from show_attend_tell.analysis.mosaics import draw_mosaics, point_in_mosaics
+    from show_attend_tell.analysis.mosaics import draw_mosaics, mosaic_page, own_mosaics, point_in_mosaics
     from show_attend_tell.analysis.pointing import point_in_scenes
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import NoCaptions, read_dataset
-    from show_attend_tell.data.photos import open_photo
+    from show_attend_tell.data.photos import find_photos
 
     if (data is None) == (mosaic is None):
-        raise SatError("give either --data, a folder made by sat analyse scenes, or --mosaic, a folder of photos")
-    if html_file is not None and mosaic is None:
-        raise SatError(f"--html {html_file}: the page shows mosaics, so give --mosaic too")
-    check_targets(json_file, html_file, read=[folder for folder in (data, mosaic) if folder is not None])
-    dataset = None
-    if mosaic is not None:
+        raise SatError("give either --data, a folder made by sat analyse scenes, or --mosaic, photos or their folder")
+    if mosaic is None and (photos or html_file):
+        given = f"--html {html_file}: the page shows" if html_file else f"{photos[0]}: photos are for"
+        raise SatError(f"{given} mosaics, so give --mosaic, and not --data")
+    if data is not None and not _was_given(context, "model"):
+        raise SatError(f"--data {data}: add --model, with a model that was trained on scenes")
+    named = [] if mosaic is None else [mosaic, *photos]
+    check_targets(json_file, html_file, read=[*named, *([] if data is None else [data])])
+    dataset, own = None, bool(photos) or (mosaic is not None and mosaic.is_file())
+    if mosaic is not None and not own:
         try:
             dataset = read_dataset(mosaic)
         except NoCaptions:
             if html_file is None:
                 raise
-            if json_file is not None:
-                raise SatError(f"--json {json_file}: nothing is measured on photos without captions") from None
+            own = True
+    files: list[Path] = []
+    if own:
+        files = find_photos([str(each) for each in named]).photos
+        if html_file is None:
+            raise SatError(f"{mosaic}: nothing is measured on photos without captions: add --html FILE for a page")
+        for name, option in OF_MEASUREMENTS.items():
+            if _was_given(context, name):
+                raise SatError(f"{option}: nothing is measured on photos without captions: leave it out")
+        if captions and len(captions) != len(files):
+            raise SatError(
+                f"{count(len(captions), 'caption')} for {count(len(files), 'photo')}: give --caption once for each"
+            )
+        files = _in_fours(files, of=named[0])
+    elif captions:
+        raise SatError(f"--caption {brief(captions[0])}: only photos without captions of their own can be given one")
+
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+
+    def write_page(shown: "Sequence[Sequence[Example]]", of: str) -> None:
+        title = f"{captioner.name} on {'a mosaic' if len(shown) == 1 else 'mosaics'} of {of}"
+        write_text(Path(str(html_file)), mosaic_page(captioner, shown, title=title, look=look, seed=seed))
+        click.echo(f"a page of {count(len(shown), 'mosaic')}: {html_file}", err=True)
+
+    if own:
+        shown = own_mosaics(captioner, files, captions[: len(files)], look=look)
+        if unknown := _unknown(captioner, captions):
+            click.echo(f"note: {captioner.name} does not know {some(unknown)}: told as <unk>", err=True)
+        write_page(shown, of=count(len(files), "photo") if len(named) > 1 else named[0].resolve().name)
+        return
     if dataset is not None:
         examples = dataset.split(split)
         result = point_in_mosaics(captioner, examples, mosaics=mosaics, look=look, seed=seed)
         result |= {"data": dataset.name, "split": split}
         if html_file is not None:
-            drawn = draw_mosaics(examples, min(mosaics, ON_PAGE), seed)
-            photos = [[(open_photo(each.photo), " ".join(each.captions[0])) for each in one.photos] for one in drawn]
-            _write_page(captioner, photos, Path(html_file), dataset.name, look)
-    elif mosaic is not None and html_file is not None:
-        photos = _own_photos(captioner, mosaic, look)
-        _write_page(captioner, photos, Path(html_file), mosaic.name, look)
-        return
+            write_page([one.photos for one in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)], of=dataset.name)
     elif data is not None:
         result = point_in_scenes(captioner, data, split=split, look=look, seed=seed)
     if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
@@ -125,27 +166,26 @@ def pointing(
             click.echo(line)
 
 
-def _own_photos(captioner: "Captioner", folder: Path, look: Any) -> "Mosaics":
-    """The photos of a folder, in fours by name, each with the caption that the model gives it."""
-    from show_attend_tell.data.photos import find_photos, open_photo
+def _was_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
 
-    files = find_photos([str(folder)]).photos
+
+def _in_fours(files: list[Path], of: Path) -> list[Path]:
+    """The photos that fill mosaics. The others are left out, and this says so."""
     used = files[: min(len(files) // 4, ON_PAGE) * 4]
     if not used:
-        raise SatError(f"{folder}: {count(len(files), 'photo')}, and a mosaic has 4: add photos")
+        raise SatError(f"{of}: {count(len(files), 'photo')}, and a mosaic has 4: add photos")
     if len(files) > len(used):
         left = count(len(files) - len(used), "photo")
         click.echo(f"{left} of {len(files)} left out: a page has 4 photos a mosaic, and {ON_PAGE} mosaics", err=True)
-    captions = captioner(used, look=look)
-    told = [(open_photo(file), str(caption)) for file, caption in zip(used, captions, strict=True)]
-    return [told[start : start + 4] for start in range(0, len(told), 4)]
+    return used
 
 
-def _write_page(captioner: "Captioner", photos: "Mosaics", file: Path, name: str, look: Any) -> None:
-    from show_attend_tell.analysis.mosaics import mosaic_page
-
-    write_text(file, mosaic_page(captioner, photos, title=f"{captioner.name} on mosaics of {name}", look=look))
-    click.echo(f"a page of {count(len(photos), 'mosaic')}: {file}", err=True)
+def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
+    """The words of captions that the model does not know, each once."""
+    vocabulary = captioner.checkpoint.vocabulary
+    words = [word for caption in captions for word in vocabulary.tokeniser.words(caption)]
+    return list(dict.fromkeys(word for word in words if word not in vocabulary))
 
 
 def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:

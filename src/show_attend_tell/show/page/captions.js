@@ -4,7 +4,12 @@
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
    the photo, in whose pixels `seen` is). A caption may have a note, which stands beside its log p. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
-   text nodes. */
+   text nodes.
+
+   The image may be a mosaic: four photos, each a quarter of it. Its captions then have an entry quarters, {own, names,
+   shares, nouns}: the number of the photo that the caption is of, the names of the four photos, for each word the share
+   of α in each quarter, and the numbers of the words that are nouns of that photo alone. One caption of a mosaic is
+   shown at a time. */
 (() => {
   "use strict";
 
@@ -12,6 +17,8 @@
   const FLAT = 4; // the brightest is at least this many times the average, so that a flat map looks flat
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
+  const PACE = 900; // milliseconds that a word stays when a mosaic is played
+  const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
   const HEAT = [
     [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
     [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
@@ -113,8 +120,12 @@
 
   // One caption
 
-  /** The figure, the words and the other beams of one caption; `view` holds what the toolbar chose for all. */
-  function panel(caption, view, cards) {
+  const unlit = () => ({ strength: new Float32Array(CELLS * CELLS), level: 0 }); // what lies over a photo
+
+  /** The figure, the words and the other beams of one caption; `view` holds what the toolbar chose for all.
+
+      Panels that take turns on one photo share `drawn`, so that the light moves from one caption's map to the next's. */
+  function panel(caption, view, cards, drawn = unlit()) {
     const [width, height] = caption.size || [1, 1];
     const seen = caption.seen || [0, 0, width, height];
     const box = [seen[0] / width, seen[1] / height, seen[2] / width, seen[3] / height]; // of the photo, 0 to 1
@@ -125,12 +136,12 @@
     const pieces = (caption.settings && caption.settings.tokeniser) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
     let smoothed = null, white = 0; // made when the first word is looked at
+    const quarters = caption.quarters, divided = quarters && division(quarters);
     let pinned = null, current = null, frame = 0;
-    const drawn = { strength: new Float32Array(CELLS * CELLS), level: 0 };
 
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
-    const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas);
+    const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas, divided && divided.over);
     const readout = make("p", { class: "sat-readout" });
     const scale = maps && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
@@ -143,7 +154,7 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
-        make("span", {}, word), bar, make("span", { class: "sat-hidden" }, `: ${story(index)}`),
+        make("span", {}, word), bar, quarters && mark(index), make("span", { class: "sat-hidden" }, `: ${story(index)}`),
       );
     });
     const sentence = make(
@@ -159,7 +170,7 @@
       "article", { class: "sat-caption", "aria-label": caption.caption },
       photo,
       make("div", { class: "sat-text" },
-        make("p", { class: "sat-model" }, model), sentence, readout, scale, facts(), others(), card()),
+        make("p", { class: "sat-model" }, model), sentence, readout, divided && divided.bars, scale, facts(), others(), card()),
     );
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-cut" }, "no word"));
@@ -179,11 +190,23 @@
         parts.push(`peak α ${peak.toFixed(3)}`);
       }
       if (gate) parts.push(`β ${gate[index].toFixed(2)}`);
+      if (quarters) parts.push(`${percent(quarters.shares[index][quarters.own])} of α on its own photo`);
       return parts.join(", ") || "this model does not say where it looks";
+    }
+
+    /** Below a noun of this photo alone: the share of α on its photo. */
+    function mark(index) {
+      const on = quarters.nouns.includes(index);
+      return make("span", { class: "sat-mark", "aria-hidden": "true" }, on ? percent(quarters.shares[index][quarters.own]) : "");
     }
 
     function facts() {
       const settings = caption.settings || {}, found = [];
+      if (quarters && quarters.nouns.length) {
+        const total = quarters.nouns.reduce((sum, index) => sum + quarters.shares[index][quarters.own], 0);
+        const nouns = quarters.nouns.length === 1 ? "the marked noun" : `the ${quarters.nouns.length} marked nouns on average`;
+        found.push(`${percent(total / quarters.nouns.length)} of α on its own photo at ${nouns}`);
+      }
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.unsure) found.push(`unsure: doubt ${caption.doubt.toFixed(2)}`);
@@ -241,7 +264,14 @@
       current = index;
       buttons.forEach((button, other) => button.classList.toggle("sat-on", other === index));
       readout.replaceChildren(...reading());
+      if (divided) divided.show(index);
       redraw(true);
+    }
+
+    /** Let go of every word, and leave the light to the panel whose turn it is. */
+    function release() {
+      pin(null);
+      cancelAnimationFrame(frame);
     }
 
     function reading() {
@@ -320,7 +350,9 @@
     resizing.observe(photo);
     show(null);
     return {
-      element, redraw,
+      element, redraw, pin, release,
+      words: words.length,
+      pinned: () => pinned,
       destroy() {
         cancelAnimationFrame(frame);
         resizing.disconnect();
@@ -328,7 +360,31 @@
     };
   }
 
+  /** How α is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
+  function division({ own, names, shares }) {
+    const ofOwn = (quarter) => (quarter === own ? "sat-own" : null);
+    const labels = QUARTERS.map((_, quarter) => make("span", { class: ofOwn(quarter) }));
+    const fills = QUARTERS.map(() => make("span")), values = QUARTERS.map(() => make("td"));
+    const rows = QUARTERS.map((where, quarter) => make("tr", { class: ofOwn(quarter) },
+      make("th", { scope: "row" }, where, " ", make("small", {}, make("bdi", {}, names[quarter]))),
+      make("td", { class: "sat-bar", "aria-hidden": "true" }, make("span", {}, fills[quarter])), values[quarter]));
+    return {
+      over: make("div", { class: "sat-quarters", "aria-hidden": "true" }, labels),
+      bars: make("div", { class: "sat-shares" },
+        make("table", {}, make("caption", {}, "α in each quarter; the line is chance, 25 %"), make("tbody", {}, rows))),
+      show(index) {
+        QUARTERS.forEach((_, quarter) => {
+          const share = index === null ? null : shares[index][quarter];
+          labels[quarter].textContent = share === null ? "" : percent(share);
+          values[quarter].textContent = share === null ? "–" : percent(share);
+          fills[quarter].style.width = `${100 * (share ?? 0)}%`;
+        });
+      },
+    };
+  }
+
   const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
+  const percent = (share) => `${Math.round(100 * share)} %`;
   const number = (value) => value.toFixed(2).replace("-", "−");
   const times = (ratio) => `${ratio < 9.95 ? ratio.toFixed(1).replace(/\.0$/, "") : ratio.toFixed(0)} times`;
 
@@ -352,6 +408,79 @@
     context.restore();
   }
 
+  // A mosaic
+
+  /** The captions of a mosaic's four photos, told one at a time: which one, word by word, or played. */
+  function mosaic(captions, view, cards) {
+    const drawn = unlit(), panels = captions.map((caption) => panel(caption, view, cards, drawn));
+    const name = `sat-told-${mounts++}`;
+    let told = 0, timer = 0;
+
+    const inputs = captions.map((caption, index) => make("input", {
+      type: "radio", name, checked: index === 0, onchange: () => { stop(); choose(index); },
+    }));
+    const choices = make("div", { class: "sat-told", role: "radiogroup", "aria-label": "Whose caption is told" },
+      captions.map((caption, index) => make("label", {}, inputs[index], make("span", {},
+        make("small", {}, `${QUARTERS[caption.quarters.own]} · `, make("bdi", {}, caption.quarters.names[caption.quarters.own])),
+        make("bdi", {}, caption.caption)))));
+    const button = (label, onclick) => make("button", { type: "button", onclick }, label);
+    const playing = button("Play", () => (timer ? stop() : play()));
+    const steps = make("div", { class: "sat-steps" },
+      button("Word back", () => { stop(); step(-1); }), playing, button("Next word", () => { stop(); step(1); }));
+
+    function choose(index) {
+      panels[told].release();
+      told = index;
+      inputs[index].checked = true;
+      panels.forEach((one, other) => { one.element.hidden = other !== index; });
+      panels[index].pin(null);
+    }
+
+    /** Go to the next word or the one before, on to the neighbouring caption at the end; whether there was one. */
+    function step(by) {
+      const from = panels[told], at = from.pinned() ?? (by > 0 ? -1 : from.words);
+      if (at + by >= 0 && at + by < from.words) {
+        from.pin(at + by);
+        return true;
+      }
+      if (!panels[told + by]) return false;
+      choose(told + by);
+      panels[told].pin(by > 0 ? 0 : panels[told].words - 1);
+      return true;
+    }
+
+    function play() {
+      if (!step(1)) {
+        choose(0); // from the end: once more
+        step(1);
+      }
+      timer = setInterval(() => step(1) || stop(), PACE);
+      playing.textContent = "Pause";
+    }
+
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      playing.textContent = "Play";
+    }
+
+    panels.forEach((one) => one.release());
+    choose(0);
+    return {
+      element: make("div", { class: "sat-mosaic" }, choices, steps, panels.map((one) => one.element)),
+      redraw: () => panels[told].redraw(),
+      destroy() {
+        stop();
+        panels.forEach((one) => one.destroy());
+      },
+    };
+  }
+
+  const ABOUT = "Four photos share one picture, and the model sees them at once. It is told a caption of one of them, word by "
+    + "word. For each word it looks before it is told the word, so only the words before can lead it to the right photo. "
+    + "Even attention puts 25 % on each quarter. A percentage below a word is the share on the right photo, at nouns that "
+    + "no other photo’s captions have.";
+
   // All together
 
   function mount(element, captions, { cards = {} } = {}) {
@@ -373,10 +502,12 @@
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Stretch each word")));
     const root = make("div", { class: "sat-captions" }, tools || null);
     for (const group of photos.values()) {
-      const found = group.map((caption) => panel(caption, view, cards));
+      const pictured = group.every((caption) => caption.quarters);
+      const found = pictured ? [mosaic(group, view, cards)] : group.map((caption) => panel(caption, view, cards));
+      if (pictured && !root.querySelector(".sat-mosaic")) root.prepend(make("p", { class: "sat-about" }, ABOUT));
       panels.push(...found);
       const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
-      root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, group.length) },
+      root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, found.length) },
         title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
     }
     element.append(root);
