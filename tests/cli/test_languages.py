@@ -36,7 +36,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokeniser"] == tokeniser
 
     said = sat("train", data, "--output", model, "--epochs", 12, "--geometry", "squash", *SMALL).stdout
-    assert "the training starts afresh, not from flickr8k-soft: the captions are not English" in said
+    assert "the training starts afresh, not from everyday-soft: the captions are not English" in said
     assert f"tokeniser {tokeniser}: " in said and why in said
     learnt = Checkpoint.load(model)
     assert learnt.vocabulary.tokeniser.name == learnt.training["tokeniser"] == tokeniser

@@ -136,6 +136,7 @@ def data(
 def in_words(found: Any, tokens: str = "words") -> list[str]:
     """What captions are like, as lines; ``tokens`` is what they consist of."""
     from show_attend_tell.data import inspection
+    from show_attend_tell.training.presets.own import START
 
     shortest, low, middle, high, longest = found.lengths
     lines = [
@@ -146,7 +147,7 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
     if found.coverage is not None:
         unknown = f"; not: {some(found.not_covered)}" if found.not_covered else ""
         lines.append(f"coverage: {100 * found.coverage:.1f} % of the {tokens} of val captions are learnt{unknown}")
-    language = f"{100 * found.english:.0f} % of the words are English words that flickr8k-soft knows"
+    language = f"{100 * found.english:.0f} % of the words are English words that {START} knows"
     if found.script == "Latin":
         verdict = "English" if found.is_english else "not English"
         lines.append(f"language: {language}, so {verdict} (from {100 * inspection.ENGLISH:.0f} % on it counts as such)")

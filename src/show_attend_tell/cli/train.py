@@ -84,7 +84,7 @@ Examples:
     metavar="MODEL",
     callback=note_shadowed,
     help="Model whose decoder the training starts from, with its geometry and its words; none starts afresh. [default: "
-    "flickr8k-soft for soft attention on fewer than 2,000 photos of your own with English captions, otherwise none]",
+    "everyday-soft for soft attention on fewer than 2,000 photos of your own with English captions, otherwise none]",
 )
 @click.option(
     "--resume",
@@ -243,7 +243,7 @@ def was_given(name: str) -> bool:
 
 
 def own_start(dataset: Any, config: Any, encoder: str, *, say: Any, **kind: Any) -> tuple[Any, Any]:
-    """The shipped soft model, if own data is one to start from it with, and the encoder; says which and why."""
+    """The default model, if own data is one to start from it with, and the encoder; says which and why."""
     from show_attend_tell.training.presets.own import SMALL, START, why_afresh
     from show_attend_tell.training.run import check_start
 

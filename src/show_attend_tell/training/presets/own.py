@@ -8,9 +8,9 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For own
 - **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
   depends more on chance than on the epoch.
 - **Tokeniser.** `cut` gives the captions in the words of the tokeniser that fits their language.
-- **Start.** A training that starts from a model of Flickr8k has the settings of that model's own second stage.
+- **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
-`why_afresh` says whether a data set is one to start from the shipped soft model with. Nothing that the user has set is
+`why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
 changed.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.checkpoint.find import DEFAULT, SHIPPED
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.inspection import ENGLISH, choose_tokeniser, english_share, lacks_spaces
 from show_attend_tell.data.tokenisers import Tokeniser
@@ -29,7 +29,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, times
 from show_attend_tell.training.config import TrainingConfig
 
-START = "flickr8k-soft"
+START = DEFAULT  # a soft model
 SMALL = 2000  # photos of train; from so many on, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
 CAPTIONS_A_TIME = 6000
@@ -39,7 +39,7 @@ STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of 
 
 
 def english_words() -> frozenset[str]:
-    """The English words that the shipped soft model knows."""
+    """The English words that the default model knows."""
     return frozenset(Vocabulary.load(SHIPPED / START / "vocabulary.json").words)
 
 
@@ -70,7 +70,7 @@ def least_count(dataset: Dataset, config: TrainingConfig) -> int:
 
 
 def why_afresh(dataset: Dataset) -> str:
-    """Why a training on a data set does not start from the shipped soft model; empty if it does."""
+    """Why a training on a data set does not start from the default model; empty if it does."""
     if not dataset.own:
         return f"{dataset.name} is one of the paper's data sets"
     photos = len(dataset.split("train"))
