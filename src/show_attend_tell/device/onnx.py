@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 OPSET, IR = 17, 8  # versions of the operators and of the file format
 SMALL = 64  # values up to which a constant is written into the graph itself; ONNX Runtime wants to see shapes there
-KINDS = {"float32": 1, "int64": 7}
+KINDS = {"float32": 1, "int8": 3, "int64": 7, "float16": 10}
 Size = int | str  # of an axis: a number, or a name for any number
 
 Value = str  # the name of a value of a graph
@@ -49,16 +49,12 @@ class Graph:
     def constant(self, array: Any) -> Value:
         """A value that never changes: float32, or int64 for whole numbers."""
         array = np.asarray(array)
-        array = np.ascontiguousarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
+        array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
         name = self._new("constant")
-        content = b"".join(_number(1, side) for side in array.shape) + _number(2, KINDS[array.dtype.name])
-        content += _field(8, name.encode())
         if array.size <= SMALL:
-            content += _field(9, array.tobytes())
-        else:  # its place in a file is never read: `Session` gives the values
-            content += _field(13, _field(1, b"location") + _field(2, b"memory")) + _number(14, 1)
+            self._initialisers += _stored(name, array.dtype.name, array.shape, _field(9, array.tobytes()))
+        else:
             self.weights[name] = array
-        self._initialisers += _field(5, content)
         return name
 
     def __call__(self, operator: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> Any:
@@ -77,14 +73,88 @@ class Graph:
         total: Value = self("Add", one, other)
         return total
 
-    def written(self) -> bytes:
-        """The file's content, without the weights."""
-        graph = self._nodes + _field(2, b"graph") + self._initialisers + self._inputs + self._outputs
+    def written(self, packed: "PackedWeights | None" = None) -> bytes:
+        """The file's content, without the weights: they are in memory, or ``packed`` takes them."""
+        if packed is None:  # `Session` gives the values, and their place in a file is never read
+            stored = [
+                _stored(name, array.dtype.name, array.shape, _external(location="memory"))
+                for name, array in self.weights.items()
+            ]
+            first = b""
+        else:
+            parts = [packed.add(name, array) for name, array in self.weights.items()]
+            stored, first = [part for part, _ in parts], b"".join(nodes for _, nodes in parts)
+        weights = b"".join(stored)
+        graph = first + self._nodes + _field(2, b"graph") + self._initialisers + weights + self._inputs + self._outputs
         return _number(1, IR) + _field(8, _field(1, b"") + _number(2, OPSET)) + _field(7, graph)
 
     def _new(self, name: str) -> str:
         self._number += 1
         return f"{name}_{self._number}"
+
+
+class PackedWeights:
+    """The weights of graphs as bytes for a file, each in 8, 16 or 32 bits, the fewest that keep it exactly.
+
+    Graphs that were written with them restore float32 weights when ONNX Runtime loads them. It needs the ``content``
+    under the name `LOCATION`.
+    """
+
+    LOCATION = "weights"
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def add(self, name: str, array: NDArray[Any]) -> tuple[bytes, bytes]:
+        """Store an array; gives the messages of what is stored, and the nodes that restore the array under its name."""
+        turned = array.ndim == 2 and not array.flags.c_contiguous  # W of `Graph.linear` is stored as it was given
+        array = array.T if turned else array
+        short, scales = f"{name}_short", f"{name}_scales"
+        if found := in_8bit(array):
+            values, scale = found
+            stored = self._stored(short, values) + self._stored(scales, scale.reshape(-1, *[1] * (array.ndim - 1)))
+            nodes: list[tuple[str, list[str], dict[str, Any]]] = [("Cast", [short], {"to": KINDS["float32"]})]
+            nodes.append(("Mul", [f"{name}_0", scales], {}))
+        else:
+            stored = self._stored(short, in_16bit(array))
+            nodes = [("Cast", [short], {"to": KINDS[array.dtype.name]})]
+        if turned:
+            nodes.append(("Transpose", [f"{name}_{len(nodes) - 1}"], {"perm": [1, 0]}))
+        names = [*(f"{name}_{number}" for number in range(len(nodes) - 1)), name]
+        written = [
+            _field(1, _node(operator, inputs, [output], attributes))
+            for (operator, inputs, attributes), output in zip(nodes, names, strict=True)
+        ]
+        return stored, b"".join(written)
+
+    def _stored(self, name: str, array: NDArray[Any]) -> bytes:
+        """Keep an array's bytes, unless they are there already; gives its message."""
+        content = np.ascontiguousarray(array).tobytes()
+        offset = self.content.find(content)
+        if offset < 0:
+            offset = len(self.content)
+            self.content += content
+        place = _external(location=self.LOCATION, offset=str(offset), length=str(len(content)))
+        return _stored(name, array.dtype.name, array.shape, place)
+
+
+def in_8bit(array: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]] | None:
+    """Weights as `packing.pack_8bit` has them, or None where 8 bits would not give exactly these weights."""
+    if array.dtype != np.float32 or array.ndim < 2:
+        return None
+    rows = array.reshape(len(array), -1)
+    scale = np.abs(rows).max(axis=1) / np.float32(127)
+    scale[scale == 0] = 1
+    values = (rows / scale[:, None]).round().astype(np.int8)
+    exact = np.array_equal(values * scale[:, None], rows)
+    return (values.reshape(array.shape), scale) if exact else None
+
+
+def in_16bit(array: NDArray[Any]) -> NDArray[Any]:
+    """Weights in float16, or as they are where 16 bits would not give exactly these weights."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if array.dtype == np.float32 and np.array_equal(half, array) else array
 
 
 class Session:
@@ -99,7 +169,8 @@ class Session:
         if number := os.environ.get("OMP_NUM_THREADS", "").strip():
             options.intra_op_num_threads = int(number) if number.isdecimal() else 0
         names = list(graph.weights)
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(graph.weights[name]) for name in names]
+        arrays = [np.ascontiguousarray(graph.weights[name]) for name in names]
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
         options.add_external_initializers(names, values)
         self._session: Any = onnxruntime.InferenceSession(graph.written(), options, providers=["CPUExecutionProvider"])
         self._outputs = graph.outputs
@@ -129,6 +200,18 @@ def _number(field: int, value: int) -> bytes:
 
 def _field(field: int, content: bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _stored(name: str, kind: str, shape: Sequence[int], content: bytes) -> bytes:
+    """A TensorProto among a graph's initialisers, with the fields that say where its values are."""
+    sides = b"".join(_number(1, side) for side in shape)
+    return _field(5, sides + _number(2, KINDS[kind]) + _field(8, name.encode()) + content)
+
+
+def _external(**place: str) -> bytes:
+    """The fields of a TensorProto whose values are outside of the graph."""
+    entries = b"".join(_field(13, _field(1, key.encode()) + _field(2, value.encode())) for key, value in place.items())
+    return entries + _number(14, 1)
 
 
 def _described(name: str, shape: Sequence[Size], kind: str) -> bytes:

@@ -53,6 +53,10 @@ class OnnxEncoder:
 
     @cached_property
     def _session(self) -> Session:
+        return Session(self.graph())
+
+    def graph(self) -> Graph:
+        """The network: preprocessed pixels (B, 3, size, size) in, annotations (B, L, D) out."""
         size = self.preprocessing.size
         graph = Graph()
         value = graph.input("pixels", ["B", 3, size, size])
@@ -69,7 +73,7 @@ class OnnxEncoder:
         rows, columns = self.grid
         flat = graph("Reshape", value, graph.constant([0, self.annotation_size, rows * columns]))
         graph.output(graph("Transpose", flat, perm=[0, 2, 1]), "annotations", 3)
-        return Session(graph)
+        return graph
 
 
 def load_encoder(name: str, *, weights: str | Path | None = None, geometry: Geometry = "crop") -> OnnxEncoder:

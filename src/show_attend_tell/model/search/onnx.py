@@ -71,9 +71,21 @@ class OnnxDecoder:
             self._known[new] = True
         return self._by_word[words]
 
+    def graphs(self, look: LookName) -> dict[str, Graph]:
+        """All graphs that a beam search with that look runs, by name."""
+        return {
+            "start": self._start_graph(),
+            "words": self._words_graph(),
+            "step": self._step_graph(look),
+            "best": self._best_graph(),
+        }
+
     @cached_property
     def start(self) -> Session:
         """Annotations (B, L, D) in; ẑ's products (B, L, S), exp(−2 W_a a) (B, L, A), h_0 and c_0 (B, 1, n) out."""
+        return Session(self._start_graph())
+
+    def _start_graph(self) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         value = graph.input("annotations", ["B", self.places, config.annotation_size])
         if config.annotation_norm == "layer":
@@ -102,7 +114,7 @@ class OnnxDecoder:
         graph.output(self._exponential(graph, keys), "keys", 3)
         graph.output(first[0], "hidden", 3)
         graph.output(first[1], "memory", 3)
-        return Session(graph)
+        return graph
 
     def step(self, look: LookName) -> Session:
         """One step of Q histories and of the P paths that continue them by a word, with that look.
@@ -112,10 +124,10 @@ class OnnxDecoder:
         deep output (B, P, m); β (B, Q) where there is a gate; the places (B, Q) unless the look is the expectation.
         """
         if look not in self._steps:
-            self._steps[look] = self._step(look)
+            self._steps[look] = Session(self._step_graph(look))
         return self._steps[look]
 
-    def _step(self, look: LookName) -> Session:
+    def _step_graph(self, look: LookName) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         n, A = config.hidden_size, config.attention_size
         shared = self.gates + (config.embedding_size if config.output_context else 0)
@@ -183,7 +195,7 @@ class OnnxDecoder:
             graph.output(graph("Squeeze", beta, graph.constant([-1])), "beta", 2)
         if places is not None:
             graph.output(places, "places", 2, "int64")
-        return Session(graph)
+        return graph
 
     @cached_property
     def best(self) -> Session:
@@ -192,6 +204,9 @@ class OnnxDecoder:
         In: the deep output (B, P, m), log p of the paths (B, P), a number that is added to each word's (K,), words that
         paths may not say (B, P, ·), and how many are wanted (1,). Out: log p and index in P · K (B, N) each.
         """
+        return Session(self._best_graph())
+
+    def _best_graph(self) -> Graph:
         graph = Graph()
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
@@ -203,7 +218,7 @@ class OnnxDecoder:
         found, chosen = graph("TopK", flat, graph.input("count", [1], "int64"), outputs=2, axis=-1)
         graph.output(found, "scores", 2)
         graph.output(chosen, "chosen", 2, "int64")
-        return Session(graph)
+        return graph
 
     @cached_property
     def log_probabilities(self) -> Session:
@@ -215,13 +230,16 @@ class OnnxDecoder:
     @cached_property
     def _words(self) -> Session:
         """Words (N,) in, their shares (N, 4n + m) out."""
+        return Session(self._words_graph())
+
+    def _words_graph(self) -> Graph:
         graph, w = Graph(), self.weights
         embedding = graph("Gather", graph.constant(w["embedding.weight"]), graph.input("words", ["N"], "int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
         deep = embedding if self.config.output_word else graph("Mul", embedding, graph.constant(0.0))
         deep = graph.add(deep, graph.constant(w["output_hidden.bias"]))
         graph.output(graph("Concat", gates, deep, axis=-1), "shares", 2)
-        return Session(graph)
+        return graph
 
     def _log_probabilities(self, graph: Graph) -> str:
         deep = graph.input("deep", ["B", "P", self.config.embedding_size])
