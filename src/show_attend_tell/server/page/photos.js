@@ -1,0 +1,227 @@
+/* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable.
+
+   SatPhotos.open({atOnce, caption, acts, cards}) takes the page's elements by their ids and returns {photos, enqueue,
+   resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
+   for image and size; atOnce are asked for at a time. It may set photo.note, and say(text) what is going on. It throws
+   SatPhotos.Refused for a photo without captions, and SatPhotos.Waiting for one that waits until resume(). acts are what
+   can be done with a captioned photo: [text, work(photo, button)]. cards() gives the models' cards by name. */
+(() => {
+  "use strict";
+
+  const PREVIEW = 1600; // pixels of the longer side of what is shown
+  const make = SatCaptions.make;
+  const element = (id) => document.getElementById(id);
+
+  class Waiting extends Error {} // the message says what for
+  class Refused extends Error { // the message is for people
+    constructor(message, another = false) {
+      super(message);
+      this.another = another; // a second try may succeed
+    }
+  }
+
+  function open({ atOnce, caption, acts, cards }) {
+    const photos = []; // those on the page, the newest first
+    const queue = []; // those that still need captions
+    let asking = 0;
+
+    // Photos
+
+    function add(files) {
+      for (const file of files) {
+        const photo = { file, name: file.name || "pasted photo", image: null, size: null };
+        photo.state = make("p", { class: "state" });
+        photo.body = make("div");
+        const act = (text, work) => make("button", {
+          type: "button", "aria-label": `${text}: ${photo.name}`, onclick: (event) => work(photo, event.currentTarget),
+        }, text);
+        photo.saves = make("span", { class: "acts", hidden: true }, [...acts, ["Save JSON", saveJSON]].map((each) => act(...each)));
+        photo.element = make("article", { class: "result", "aria-label": photo.name },
+          make("header", {}, make("h2", { dir: "auto" }, photo.name), photo.saves, make("span", { class: "acts" }, act("Remove", remove))),
+          photo.state, photo.body);
+        photos.unshift(photo);
+        element("results").prepend(photo.element);
+        document.body.classList.add("filled");
+        photo.ready = preview(photo);
+        enqueue(photo);
+      }
+    }
+
+    /** A copy of the photo that any browser shows quickly: its first frame, upright, on white, no larger than the page. */
+    async function preview(photo) {
+      try {
+        const bitmap = await createImageBitmap(photo.file);
+        const scale = Math.min(1, PREVIEW / Math.max(bitmap.width, bitmap.height));
+        const canvas = make("canvas", { width: Math.ceil(bitmap.width * scale), height: Math.ceil(bitmap.height * scale) });
+        const context = canvas.getContext("2d");
+        context.fillStyle = "white";
+        context.fillRect(0, 0, canvas.width, canvas.height);
+        context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+        const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
+        photo.size = [bitmap.width, bitmap.height];
+        photo.image = URL.createObjectURL(blob);
+        bitmap.close();
+        if (!photo.shown) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
+      } catch {
+        photo.image = null; // not a photo, which `caption` will say, or of a kind that it knows and the browser does not
+      }
+    }
+
+    function remove(photo) {
+      photo.controller?.abort();
+      photo.waiting = false;
+      photo.shown?.destroy();
+      if (photo.image) URL.revokeObjectURL(photo.image);
+      const at = photos.indexOf(photo);
+      photos.splice(at, 1);
+      photo.element.remove();
+      document.body.classList.toggle("filled", photos.length > 0);
+      const next = photos[Math.min(at, photos.length - 1)];
+      (next ? next.element.querySelector("header > :last-child button") : element("choose")).focus();
+    }
+
+    // Captions
+
+    function enqueue(photo) {
+      photo.controller?.abort();
+      photo.controller = new AbortController();
+      photo.waiting = true;
+      photo.element.setAttribute("aria-busy", "true");
+      say(photo, "Waiting …");
+      if (!queue.includes(photo)) queue.push(photo);
+      pump();
+    }
+
+    async function pump() {
+      if (asking >= atOnce || !queue.length) return;
+      const photo = queue.shift();
+      asking++;
+      pump();
+      const { signal } = photo.controller;
+      try {
+        if (!signal.aborted) await captioned(photo, signal);
+        if (!signal.aborted) done(photo);
+      } catch (error) {
+        if (signal.aborted) {
+          // removed, or already asked about again
+        } else if (error instanceof Waiting) {
+          say(photo, error.message);
+        } else {
+          done(photo);
+          if (!photo.shown) photo.body.replaceChildren();
+          fail(photo, error);
+        }
+      }
+      asking--;
+      pump();
+    }
+
+    /** Ask again for the captions of all photos that wait. */
+    function resume() {
+      for (const photo of photos) if (photo.waiting) enqueue(photo);
+    }
+
+    async function captioned(photo, signal) {
+      say(photo, "Looking …");
+      const answer = await caption(photo, signal, (text) => signal.aborted || say(photo, text));
+      await photo.ready;
+      signal.throwIfAborted();
+      photo.answer = answer;
+      photo.shown?.destroy();
+      photo.body.replaceChildren();
+      const captions = answer.map((one) => ({
+        ...one,
+        image: photo.image,
+        size: photo.size ?? one.seen.slice(2),
+        note: photo.image ? photo.note : "this browser cannot show this kind of photo",
+      }));
+      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards() });
+      photo.saves.hidden = false;
+      say(photo, "");
+      announce(answer.map((one) => `${photo.name}, by ${one.settings.model}: ${one.caption}`).join(". "));
+    }
+
+    function done(photo) {
+      photo.waiting = false;
+      photo.element.removeAttribute("aria-busy");
+    }
+
+    function say(photo, text) {
+      photo.state.textContent = text;
+      photo.state.hidden = !text;
+      photo.state.classList.remove("bad");
+    }
+
+    function fail(photo, error) {
+      say(photo, error instanceof Refused ? error.message : `This page failed: ${error.message}`);
+      photo.state.classList.add("bad");
+      announce(`${photo.name}: ${error.message}`);
+      if (error.another)
+        photo.state.append(make("button", { type: "button", class: "button", onclick: () => enqueue(photo) }, "Try again"));
+    }
+
+    function announce(text) {
+      element("said").textContent = text;
+    }
+
+    /** Say something about the page above its photos; an empty text takes it away. */
+    function notice(text) {
+      element("gone").textContent = text;
+      element("gone").hidden = !text;
+    }
+
+    // Saving
+
+    function save(photo, blob, ending) {
+      const link = make("a", { href: URL.createObjectURL(blob), download: photo.name.replace(/\.[^.]*$/, "") + ending });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    }
+
+    function saveJSON(photo) {
+      save(photo, new Blob([JSON.stringify(photo.answer, null, 1)], { type: "application/json" }), ".json");
+    }
+
+    // The page
+
+    function take(event) {
+      add(event.target.files);
+      event.target.value = ""; // so that the same photo can be chosen again
+    }
+
+    const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
+    element("choose").addEventListener("change", take);
+    element("camera").addEventListener("change", take);
+    element("settings").addEventListener("change", () => photos.forEach(enqueue));
+    element("settings").addEventListener("submit", (event) => event.preventDefault());
+    document.addEventListener("paste", (event) => add(event.clipboardData.files));
+    document.addEventListener("dragover", (event) => {
+      if (!carriesFiles(event)) return;
+      event.preventDefault();
+      document.body.classList.add("dragging");
+    });
+    document.addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) document.body.classList.remove("dragging");
+    });
+    document.addEventListener("drop", (event) => {
+      if (!carriesFiles(event)) return;
+      event.preventDefault();
+      document.body.classList.remove("dragging");
+      add(event.dataTransfer.files);
+    });
+    document.querySelector(".sat-header").append(SatCaptions.themeButton());
+    return { photos, enqueue, resume, fail, notice, save };
+  }
+
+  /** Offer models by name in a list, each alone, and two also side by side; what is chosen stays so. */
+  function offer(list, names) {
+    const before = list.value;
+    const option = (text, chosen) => make("option", { value: JSON.stringify(chosen) }, text);
+    list.replaceChildren(...names.map((name) => option(name, [name])));
+    if (names.length === 2) list.append(option("both, side by side", names));
+    if ([...list.options].some((one) => one.value === before)) list.value = before;
+    element("settings").hidden = false;
+  }
+
+  globalThis.SatPhotos = { open, offer, Waiting, Refused };
+})();
