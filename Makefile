@@ -20,6 +20,7 @@ DEV := $(VENV)/.installed-dev
 PROOF := $(VENV)/.installed-proof
 LIGHT := .venv-light
 WITHOUT_TORCH := $(LIGHT)/.installed
+NODE_MODULES := web/node_modules/.installed
 
 # As constraints, the lock holds a version for each package that any platform's PyTorch may ask for, and
 # installs none that this one does not. The build back end is locked too, hence no build isolation.
@@ -33,7 +34,7 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test proof models table1 bench clean
+.PHONY: help demo test proof models table1 bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
@@ -42,7 +43,8 @@ help:
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for everyday-soft"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
 	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
-	@echo "make clean   remove .venv, .venv-light and demo/"
+	@echo "make web     build the page that captions photos in the browser, into web/dist/; needs Node"
+	@echo "make clean   remove .venv, .venv-light, demo/ and what make web made"
 
 demo: $(RUNTIME)
 	@for model in everyday-soft flickr8k-hard; do \
@@ -72,8 +74,14 @@ table1: $(DEV)
 bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py
 
+# Any static file server may serve web/dist/; MODELS chooses the models. The tests of the page need web/node_modules too.
+web: $(RUNTIME) $(NODE_MODULES)
+	cd web && npm run build
+	$(BIN)/python web/models.py web/dist/models $(MODELS)
+	@echo "To try the page: $(BIN)/python -m http.server --directory web/dist, then http://localhost:8000"
+
 clean:
-	rm -rf $(VENV) $(LIGHT) demo
+	rm -rf $(VENV) $(LIGHT) demo web/node_modules web/dist
 
 $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@$(PIP_INSTALL) setuptools || $(PIP_FAILED)
@@ -88,6 +96,11 @@ $(WITHOUT_TORCH): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@test -d $(LIGHT) || $(BIN)/python -m venv $(LIGHT) || { rm -rf $(LIGHT); exit 1; }
 	@$(LIGHT)/bin/python $(PIP_OPTIONS) setuptools || $(PIP_FAILED)
 	@$(LIGHT)/bin/python $(PIP_OPTIONS) --no-build-isolation --editable '.[serve]' || $(PIP_FAILED)
+	@touch $@
+
+$(NODE_MODULES): web/package.json web/package-lock.json
+	@command -v npm > /dev/null || { echo "make: npm is needed to build the page: install Node 20.19 or newer" >&2; exit 1; }
+	cd web && npm ci
 	@touch $@
 
 # Ray is for the proofs alone.

@@ -1,0 +1,222 @@
+"""The page that captions photos by itself, built and opened in a headless Chromium. Its captions are Python's."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from documents import ROOT, needs_models
+from PIL import Image, ImageOps
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from static import CHROMIUM, Static, build, needs_chromium, needs_node, static
+
+from show_attend_tell import Captioner
+
+pytestmark = [needs_node, needs_chromium, needs_models]
+
+MODELS = ("everyday-soft", "flickr8k-hard")
+BEAM = 5
+PATIENCE = 240_000  # milliseconds: a photo takes seconds, and other tests may run at the same time
+EXAMPLES = sorted((ROOT / "examples").glob("*.jpg"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Static]:
+    folder = tmp_path_factory.mktemp("site")
+    build(folder, *MODELS)
+    with static(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        expect.set_options(timeout=PATIENCE)
+        yield found
+        expect.set_options(timeout=5_000)
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def visited(browser: Browser, site: Static) -> Iterator[BrowserContext]:
+    """A browser that has been on the page and has the soft model, and what it asked for on the way."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def opened(site: Static) -> Iterator[Callable[..., Page]]:
+    """Opens the page; at the end no script may have failed, and nothing may have broken the content policy."""
+    pages: list[Page] = []
+    failures: list[str] = []
+
+    def open_page(context: BrowserContext) -> Page:
+        page = context.new_page()
+        pages.append(page)
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
+        page.goto(site.url)
+        expect(page.locator("#model option")).to_have_count(3)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not failures
+
+
+def photos(folder: Path) -> list[Path]:
+    """Three photos: a plain JPEG, one that its camera took lying on the side, and a PNG."""
+    dogs, mountain, _, photographer = EXAMPLES
+    lying, png = folder / "lying.jpg", folder / "mountain.png"
+    with Image.open(photographer) as photo:
+        exif = photo.getexif()
+        exif[0x0112] = 6  # to be turned clockwise
+        photo.transpose(Image.Transpose.ROTATE_90).save(lying, exif=exif, quality=92)
+    with Image.open(mountain) as photo:
+        photo.resize((1500, 1125)).save(png)
+    return [dogs, lying, png]
+
+
+def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
+    """What the page saves of a photo as JSON."""
+    with page.expect_download() as download:
+        page.locator(".result").nth(number).get_by_role("button", name="Save JSON").click()
+    download.value.save_as(file)
+    found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> None:
+    """That a caption of the page is Python's, with everything that it says of itself."""
+    expected = captioner(photo, beam=BEAM).to_dict()
+    assert found["caption"] == expected["caption"]
+    assert [each["caption"] for each in found["alternatives"]] == [each["caption"] for each in expected["alternatives"]]
+    for name in ("log_probability", "agreement", "doubt"):
+        assert found[name] == pytest.approx(expected[name], abs=1e-2 if name == "doubt" else 2e-3), name
+    for name in ("attention", "gate"):
+        assert (found[name] is None) == (expected[name] is None), name
+        if found[name] is not None:
+            np.testing.assert_allclose(found[name], expected[name], atol=2e-3, err_msg=name)
+    for name in ("words", "places", "complete", "unsure", "size", "seen", "settings"):
+        assert found[name] == expected[name], name
+    assert found.keys() == expected.keys()
+
+
+def test_captions_are_pythons_and_nothing_leaves_the_page(
+    opened: Callable[..., Page], visited: BrowserContext, site: Static, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+    visited.on("request", lambda request: asked.append((request.method, request.url)))
+    page = opened(visited)
+    assert page.evaluate("crossOriginIsolated")  # threads, though the server sends no header for them
+    expect(page.locator("#cost")).to_contain_text("The first caption downloads 39 MB, once.")
+    page.select_option("#model", label="both, side by side")
+    page.select_option("#beam", str(BEAM))
+    given = photos(tmp_path)
+    page.set_input_files("#choose", given)
+    expect(page.locator("#download progress")).to_be_visible()
+    expect(page.locator(".sat-caption")).to_have_count(6)
+    expect(page.locator("#download progress")).to_be_hidden()
+    expect(page.locator("#cost")).to_contain_text("kept in this browser")
+    page.locator(".sat-word").first.hover()
+    expect(page.locator(".sat-readout").first).to_contain_text("peak α")
+    captioners = [Captioner.from_pretrained(name, backend="onnx") for name in MODELS]
+    for number, photo in enumerate(reversed(given)):  # the newest first
+        expect(page.locator(".sat-facts").nth(2 * number)).to_contain_text("s on this device")
+        for found, captioner in zip(saved(page, number, tmp_path / "saved.json"), captioners, strict=True):
+            assert_pythons({**found, "source": str(photo)}, captioner, photo)
+    assert asked and all(method == "GET" and url.startswith((site.url, "blob:")) for method, url in asked)
+    assert all(line.startswith("GET /sub/") for line in site.asked), site.asked
+
+
+def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
+    opened: Callable[..., Page], visited: BrowserContext, site: Static, tmp_path: Path
+) -> None:
+    bad = tmp_path / "notes <b>.jpg"
+    bad.write_bytes(b"<svg onload=alert(1)>")
+    page = opened(visited)
+    page.set_input_files("#choose", bad)
+    expect(page.locator(".state")).to_contain_text("not a photo that this browser can read")
+    expect(page.locator(".result h2")).to_have_text("notes <b>.jpg")
+    expect(page.locator(".state button")).to_have_count(0)
+    expect(page.locator("#cost")).to_contain_text("no network is needed")
+    site.away = True
+    try:
+        page.reload()
+        page.select_option("#beam", "1")
+        page.set_input_files("#choose", EXAMPLES[0])
+        expect(page.locator(".sat-facts")).to_contain_text("greedy")
+    finally:
+        site.away = False
+
+
+def test_a_download_that_arrives_damaged_is_not_kept(
+    opened: Callable[..., Page], browser: Browser, site: Static
+) -> None:
+    with browser.new_context() as context:
+        page = opened(context)
+        site.damaged = MODELS[0]
+        try:
+            page.set_input_files("#choose", EXAMPLES[0])
+            expect(page.locator(".state")).to_contain_text("arrived damaged")
+        finally:
+            site.damaged = ""
+        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        kept = page.evaluate(
+            "caches.open('models').then((cache) => cache.keys()).then((all) => all.map((one) => one.url))"
+        )
+        assert kept and not any(MODELS[0] + "-" in url and "ngrams" not in url for url in kept)
+
+
+def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visited: BrowserContext) -> None:
+    page = opened(visited)
+    for path in ("", "index.html", "sw.js", "models/models.json"):
+        headers = page.evaluate("(path) => fetch(path).then((answer) => Object.fromEntries(answer.headers))", path)
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-embedder-policy"] == "require-corp"
+        policy = headers["content-security-policy"].split("; ")
+        assert {"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "connect-src 'self'"} <= set(policy)
+
+
+def test_on_a_phone(opened: Callable[..., Page], browser: Browser) -> None:
+    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with browser.new_context(**phone) as context:
+        page = opened(context)
+        expect(page.get_by_text("Take a photo")).to_be_visible()
+        assert page.locator("#camera").get_attribute("capture") == "environment"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.proof
+def test_captions_of_twenty_photos_are_pythons(
+    opened: Callable[..., Page], visited: BrowserContext, tmp_path: Path
+) -> None:
+    captioner = Captioner.from_pretrained(MODELS[0], backend="onnx")
+    given = []
+    for example in EXAMPLES:
+        with Image.open(example) as photo:
+            width, height = photo.size
+            views = {
+                "whole": photo,
+                "mirrored": ImageOps.mirror(photo),
+                "left": photo.crop((0, 0, width * 2 // 3, height)),
+                "lower": photo.crop((0, height // 4, width, height)),
+                "large": photo.resize((3 * width, 3 * height)),
+            }
+            for name, view in views.items():
+                given.append(tmp_path / f"{example.stem}-{name}.jpg")
+                view.save(given[-1], quality=90)
+    page = opened(visited)
+    page.select_option("#beam", str(BEAM))
+    page.set_input_files("#choose", given)
+    expect(page.locator(".sat-caption")).to_have_count(len(given), timeout=20 * PATIENCE)
+    for number, photo in enumerate(reversed(given)):
+        (found,) = saved(page, number, tmp_path / "saved.json")
+        assert_pythons({**found, "source": str(photo)}, captioner, photo)

@@ -1,0 +1,158 @@
+"""The page's modules in TypeScript, run by Node: what they compute is what Python computes."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+from static import compiled, needs_node, node
+
+from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.model.search.beam import search
+from show_attend_tell.model.search.hypotheses import NEVER
+from show_attend_tell.model.search.walker import Continuations, Glimpse, Numbers, Scores
+from show_attend_tell.rerank.agreement import counted
+
+pytestmark = needs_node
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
+    folder = tmp_path_factory.mktemp("modules")
+    script = compiled(["pixels.ts", "search/beam.ts", "rerank/agreement.ts"], folder)
+
+    def ran(function: str, given: Any) -> Any:
+        (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
+        program = folder / "program.mjs"
+        program.write_text(
+            f'import * as modules from "{script}"; import {{ readFileSync }} from "node:fs";'
+            f'const given = JSON.parse(readFileSync("{folder / "given.json"}", "utf8"));'
+            f"console.log(JSON.stringify(await ({function})(modules, given)));",
+            encoding="utf-8",
+        )
+        return json.loads(node(program, cwd=folder))
+
+    return ran
+
+
+SIZES = [(31, 17), (300, 211), (13, 300), (300, 13), (90, 250), (48, 64), (64, 48), (64, 90), (64, 64), (1, 1)]
+
+
+@pytest.mark.parametrize("geometry", ["squash", "crop"])
+def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], geometry: Geometry) -> None:
+    preprocessing = Preprocessing(geometry=geometry, size=64)
+    chance = np.random.default_rng(3)
+    given, expected = [], []
+    for width, height in SIZES:
+        photo = chance.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        box = preprocessing.seen(width, height)
+        small = Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR, box=box)
+        given.append({"size": [width, height], "rows": photo.reshape(height, -1).tolist()})
+        expected.append((list(box), np.asarray(small).ravel().tolist()))
+    found = run(
+        """({ seen, resized }, { photos, preprocessing }) => photos.map(({ size, rows }) => {
+            const box = seen(preprocessing, ...size);
+            const strip = (first, count) => Uint8ClampedArray.from(rows.slice(first, first + count).flatMap((row) =>
+                row.flatMap((value, at) => (at % 3 === 2 ? [value, 255] : [value]))));
+            return [box, [...resized(strip, size, box, preprocessing.size)]];
+        })""",
+        {"photos": given, "preprocessing": preprocessing.to_dict()},
+    )
+    for (width, height), one, other in zip(SIZES, found, expected, strict=True):
+        assert one[0] == pytest.approx(other[0]), (width, height)
+        assert one[1] == other[1], (width, height)
+
+
+class TableWalker:
+    """A decoder whose next word depends on the last two words alone, by a table of log p (K + 1, K + 1, K)."""
+
+    photos, paths, whole = 1, 1, False
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        self.table, self.vocabulary_size = table, table.shape[-1]
+        self.before = np.array([[self.vocabulary_size]])
+        self.last: Numbers
+
+    def step(self, words: Numbers) -> Glimpse:
+        self.last = words
+        return Glimpse(np.arange(words.shape[1])[None])
+
+    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
+        scores = before[..., None] + self.table[self.before, self.last]
+        scores[..., forbidden] = NEVER
+        if again is not None:
+            np.put_along_axis(scores, again, NEVER, axis=2)
+        order = np.argsort(-scores.reshape(1, -1), kind="stable")[:, :count]
+        found = np.take_along_axis(scores.reshape(1, -1), order, axis=1)
+        return Continuations(found, order // self.vocabulary_size, order % self.vocabulary_size)
+
+    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        self.before = np.take_along_axis(self.last, paths, axis=1)
+
+
+SEARCHED = """async ({ search }, { table, ways }) => {
+    const found = [];
+    for (const way of ways) {
+        let before = [table[0][0].length], last;
+        const size = table[0][0].length;
+        const walker = {
+            vocabularySize: size,
+            async step(words) {
+                last = words;
+                return { rows: [...words.keys()], alpha: null, beta: null, places: null };
+            },
+            async best(scores, count, forbidden, again) {
+                const all = scores.flatMap((score, path) => table[before[path]][last[path]].map((log, word) =>
+                    forbidden.includes(word) || again?.[path].includes(word) ? -Infinity : score + log));
+                const order = (one, other) => (all[one] === all[other] ? 0 : all[other] - all[one]);
+                const best = [...all.keys()].sort(order).slice(0, count);
+                return { scores: best.map((at) => all[at]), paths: best.map((at) => Math.floor(at / size)),
+                    words: best.map((at) => at % size) };
+            },
+            follow(paths) { before = paths.map((path) => last[path]); },
+        };
+        const [hypotheses] = await search(walker, way);
+        found.push(hypotheses.map(({ words, logProbability, ended }) => [words, logProbability, ended]));
+    }
+    return found;
+}"""
+
+
+def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
+    chance = np.random.default_rng(5)
+    table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
+    ways = [
+        {"beam": beam, "maxLength": length, "lengthNormalisation": gamma, "allowRepetitions": repetitions}
+        for beam in (1, 2, 5, 40)
+        for length in (3, 9)
+        for gamma in (0.0, 0.75)
+        for repetitions in (False, True)
+    ]
+    found = run(SEARCHED, {"table": table.tolist(), "ways": ways})
+    for way, hypotheses in zip(ways, found, strict=True):
+        (expected,) = search(
+            TableWalker(table),
+            beam=way["beam"],
+            max_length=way["maxLength"],
+            length_normalisation=way["lengthNormalisation"],
+            allow_repetitions=way["allowRepetitions"],
+        )
+        assert [one[0] for one in hypotheses] == [one.words for one in expected], way
+        assert [one[1] for one in hypotheses] == pytest.approx([one.log_probability for one in expected]), way
+        assert [one[2] for one in hypotheses] == [one.ended for one in expected], way
+
+
+def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:
+    captions = [[], [4], [4, 4, 4, 4], [2, 3, 2, 3, 2], [5, 1, 6, 7], [9, 8, 7, 6, 5]]
+    found = run("({ counted }, captions) => captions.map(counted)", captions)
+    for caption, ngrams in zip(captions, found, strict=True):
+        expected = [(" ".join(map(str, ngram)), len(ngram) - 1) for ngram in counted(caption)]
+        assert [(one["ngram"], one["length"]) for one in ngrams] == expected
+
+
+def test_types_are_right() -> None:
+    node("node_modules/typescript/bin/tsc")

@@ -1,0 +1,136 @@
+"""Write models as static files for the web page: `make web` runs it before Vite builds the page.
+
+    python web/models.py web/models everyday-soft flickr8k-hard
+
+The folder gets `models.json`, which holds words and settings, and files named after their content. A file is a
+safetensors file, compressed by gzip: the encoder or a decoder as ONNX graphs with weights in 8 or 16 bits, or a
+reranker as it is shipped.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from show_attend_tell.checkpoint.find import DEFAULT, find_model, model_name
+from show_attend_tell.checkpoint.onnx import OnnxCheckpoint
+from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, own_and_shared
+from show_attend_tell.data.tokenisers import joined
+from show_attend_tell.device.onnx import Graph, PackedWeights
+from show_attend_tell.errors import SatError
+from show_attend_tell.packing import read_arrays
+from show_attend_tell.rerank.arrays import ArrayNgrams
+from show_attend_tell.vision.onnx import OnnxEncoder
+
+MODELS = (DEFAULT, "flickr8k-hard")  # the soft and the hard model of `make demo`
+
+
+class Files:
+    """The folder of files named after their content, and what `models.json` says of each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.known: dict[str, dict[str, Any]] = {}
+
+    def add(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        """Write arrays to a file of their own, unless it is there already; gives the file's name."""
+        content = gzip.compress(
+            save({name: np.ascontiguousarray(array) for name, array in arrays.items()}), compresslevel=6, mtime=0
+        )
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"{kind}-{digest[:12]}.bin"  # not .gz, which some servers unpack on their own
+        self.known[name] = {"bytes": len(content), "sha256": digest}
+        (self.folder / name).write_bytes(content)
+        return name
+
+
+def stored(graphs: Mapping[str, Graph]) -> dict[str, NDArray[np.uint8]]:
+    """Graphs and their weights as arrays of bytes."""
+    weights = PackedWeights()
+    arrays = {f"{name}.onnx": np.frombuffer(graph.written(weights), np.uint8) for name, graph in graphs.items()}
+    return {**arrays, PackedWeights.LOCATION: np.frombuffer(bytes(weights.content), np.uint8)}
+
+
+def encoder_arrays(encoder: OnnxEncoder) -> dict[str, NDArray[Any]]:
+    """The encoder, and its mean annotation (D,) of `probe`, by which the page checks what WebGPU computes."""
+    annotations = encoder.annotate(probe(encoder.preprocessing.size)[None])
+    return {**stored({"encoder": encoder.graph()}), "probe": annotations[0].mean(axis=0)}
+
+
+def probe(size: int) -> NDArray[np.float32]:
+    """Pixels (3, size, size) of a coarse pattern that the page makes too."""
+    channel, row, column = np.indices((3, size, size))
+    pattern = (row // 16 * 5 + column // 16 * 3 + channel * 7) % 11
+    return np.asarray(pattern / 4 - 1, dtype=np.float32)
+
+
+def exported(name: str, files: Files) -> dict[str, Any]:
+    """Write a model's files; gives what `models.json` says of the model. Raises `SatError` for a model without them."""
+    folder = find_model(name)
+    name = model_name(folder)
+    checkpoint = OnnxCheckpoint.load(folder)
+    encoder = checkpoint.load_encoder(name)
+    checkpoint.encoder.check(encoder, name)
+    config, decoding, vocabulary = checkpoint.configuration.decoder, checkpoint.decoding, checkpoint.vocabulary
+    if decoding.look == "sampled":
+        raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")
+    arrays = stored(checkpoint.decoder.graphs(decoding.look))
+    if checkpoint.doubt is not None:
+        arrays |= {f"doubt.{part}": array for part, array in read_arrays(folder / DOUBT).items()}
+    ngrams = None
+    if checkpoint.reranker is not None:
+        candidates = (read_arrays(file) for file in own_and_shared(folder, NGRAMS, "ngrams"))
+        ngrams = next(found for found in candidates if ArrayNgrams(found).digest == checkpoint.reranker.digest)
+    return {
+        "name": name,
+        "attention": config.attention,
+        "grid": checkpoint.encoder.grid,
+        "preprocessing": encoder.preprocessing.to_dict(),
+        "decoding": asdict(decoding),
+        "words": vocabulary.texts(),
+        "between": joined(["", ""], vocabulary.tokeniser.name),
+        "card": checkpoint.card(name),
+        "files": {
+            "encoder": files.add(encoder.name, encoder_arrays(encoder)),
+            "decoder": files.add(name, arrays),
+            "reranker": None if ngrams is None else files.add(f"{name}-ngrams", ngrams),
+        },
+    }
+
+
+def main() -> int:
+    """Write the models that are named."""
+    parser = argparse.ArgumentParser(description="Write models as static files for the web page.")
+    parser.add_argument("folder", type=Path, help="Folder of the files.")
+    parser.add_argument("models", nargs="*", default=MODELS, help=f"Models. [default: {' '.join(MODELS)}]")
+    chosen = parser.parse_args()
+    scratch = chosen.folder.with_name(f"{chosen.folder.name}.new")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    files = Files(scratch)
+    try:
+        models = [exported(name, files) for name in chosen.models]
+    except SatError as error:
+        shutil.rmtree(scratch)
+        print(f"web/models.py: {error}", file=sys.stderr)
+        return 1
+    (scratch / "models.json").write_text(json.dumps({"models": models, "files": files.known}), encoding="utf-8")
+    shutil.rmtree(chosen.folder, ignore_errors=True)
+    scratch.rename(chosen.folder)
+    size = sum(entry["bytes"] for entry in files.known.values())
+    print(f"{chosen.folder}: {', '.join(model['name'] for model in models)}, {size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+/** Models ready to caption photos: `captioner.py`.
+
+T words, end token excluded · L places in a grid of rows and columns. */
+
+import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
+import { OnnxEncoder } from "./encoder.ts";
+import { pixels, seen, type Preprocessing } from "./pixels.ts";
+import { ArrayDoubt, ArrayNgrams, UNSURE } from "./rerank/arrays.ts";
+import { Runtime, pickBuild } from "./runtime.ts";
+import { readArrays, type Arrays } from "./safetensors.ts";
+import { search } from "./search/beam.ts";
+import { ranked, type Trail } from "./search/hypotheses.ts";
+import { OnnxDecoder, OnnxWalker } from "./search/onnx.ts";
+
+/** A model as `models.json` describes it. */
+export interface Model {
+  name: string;
+  attention: string;
+  grid: [rows: number, columns: number];
+  preprocessing: Preprocessing;
+  decoding: {
+    beam: number;
+    look: string;
+    length_normalisation: number;
+    reranker_weight: number;
+    rarity: number;
+    max_length: number;
+    repetitions: boolean;
+  };
+  words: string[]; // of the vocabulary, by id
+  between: string; // what stands between two words
+  card: string;
+  files: { encoder: string; decoder: string; reranker: string | null };
+}
+
+/** What `web/models.py` wrote: the models, and their files by name. */
+export interface Catalogue {
+  models: Model[];
+  files: Record<string, { bytes: number; sha256: string }>;
+}
+
+/** A caption as `Caption.to_dict` of Python gives it, and how it was made. */
+export interface Caption {
+  source: string;
+  caption: string;
+  words: string[];
+  log_probability: number;
+  complete: boolean;
+  attention: number[][][] | null;
+  gate: number[] | null;
+  places: [number, number][] | null;
+  agreement: number | null;
+  doubt: number | null;
+  unsure: boolean;
+  alternatives: { caption: string; log_probability: number }[];
+  size: [number, number];
+  seen: number[];
+  settings: Record<string, unknown>;
+}
+
+/** A photo that this browser cannot read. */
+export class Unreadable extends Error {}
+
+export interface Seconds {
+  encoding: number; // from the photo's file to its annotations
+  search: number; // from the annotations to the caption
+}
+
+/** The files that models need, with that build of ONNX Runtime. */
+export async function filesOf(catalogue: Catalogue, names: string[]): Promise<Stored[]> {
+  const chosen = catalogue.models.filter((model) => names.includes(model.name));
+  const found = new Set(chosen.flatMap(({ files }) => Object.values(files).filter((file) => file !== null)));
+  return [(await pickBuild()).binary, ...[...found].map((name) => storedFile(catalogue, name))];
+}
+
+function storedFile(catalogue: Catalogue, name: string): Stored {
+  return { path: `models/${name}`, ...catalogue.files[name] };
+}
+
+interface Loaded {
+  model: Model;
+  encoder: OnnxEncoder;
+  decoder: OnnxDecoder;
+  reranker: ArrayNgrams | null;
+  doubt: ArrayDoubt | null;
+}
+
+/** The models of a page; each is loaded when it is first used, and an encoder once for all models that share it. */
+export class Captioners {
+  private runtime: Promise<Runtime> | null = null;
+  private readonly encoders = new Map<string, Promise<OnnxEncoder>>();
+  private readonly loaded = new Map<string, Promise<Loaded>>();
+  private readonly used = new Set<string>(); // paths of files that need not be fetched again
+
+  constructor(
+    private readonly catalogue: Catalogue,
+    private readonly base: string,
+  ) {}
+
+  /** Load models; what could not be loaded is tried again the next time. */
+  async load(names: string[], progress: Progress): Promise<void> {
+    const files = (await filesOf(this.catalogue, names)).filter(({ path }) => !this.used.has(path));
+    const all = fetching(files, this.base, progress);
+    const fetched: Fetch = async (file) => {
+      const content = await all(file);
+      this.used.add(file.path);
+      return content;
+    };
+    const read = async (name: string) => readArrays(await fetched(storedFile(this.catalogue, name)));
+    for (const name of names) {
+      const model = this.catalogue.models.find((one) => one.name === name)!;
+      await once(this.loaded, name, async () => this.made(model, fetched, read));
+    }
+  }
+
+  /** Where photos are encoded, and by how many threads the rest is computed. */
+  async device(): Promise<{ gpu: boolean; threads: number }> {
+    const encoders = await Promise.all(this.encoders.values());
+    return { gpu: encoders.some((encoder) => encoder.onGpu), threads: (await this.runtime!).threads };
+  }
+
+  private async made(
+    model: Model, fetched: Fetch, read: (name: string) => Promise<Arrays>,
+  ): Promise<Loaded> {
+    this.runtime ??= pickBuild().then((build) => Runtime.load(build, this.base, fetched));
+    this.runtime.catch(() => { this.runtime = null; });
+    const runtime = await this.runtime;
+    const { encoder, decoder, reranker } = model.files;
+    const encoding = once(this.encoders, encoder, async () =>
+      OnnxEncoder.load(runtime, await read(encoder), model.preprocessing.size));
+    const arrays = await read(decoder);
+    const graphs = ["start", "words", "step", "best"] as const;
+    const sessions = [];
+    for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
+    return {
+      model,
+      encoder: await encoding,
+      decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), {
+        vocabularySize: model.words.length, attention: model.attention !== "uniform",
+      }),
+      reranker: reranker === null ? null : new ArrayNgrams(await read(reranker)),
+      doubt: arrays.has("doubt.mean") ? new ArrayDoubt(arrays) : null,
+    };
+  }
+
+  /** The captions of a photo by models that are loaded, `beam` wide or as wide as each model's own. */
+  async caption(file: Blob, source: string, names: string[], beam: number | null): Promise<[Caption[], Seconds]> {
+    const started = performance.now();
+    const elapsed = () => (performance.now() - started) / 1000;
+    const photo = await decoded(file);
+    const captions = [];
+    const seconds = { encoding: 0, search: 0 };
+    try {
+      const annotated = new Map<string, Awaited<ReturnType<OnnxEncoder["annotate"]>>>();
+      for (const name of names) {
+        const loaded = await this.loaded.get(name)!;
+        const { preprocessing, files } = loaded.model;
+        const key = JSON.stringify([files.encoder, preprocessing]);
+        if (!annotated.has(key)) annotated.set(key, await loaded.encoder.annotate(pixels(photo, preprocessing)));
+        seconds.encoding = elapsed() - seconds.search;
+        captions.push(await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beam));
+        seconds.search = elapsed() - seconds.encoding;
+      }
+    } finally {
+      photo.close();
+    }
+    return [captions, seconds];
+  }
+
+  private async searched(
+    { model, decoder, reranker, doubt }: Loaded,
+    annotations: Parameters<typeof OnnxWalker.start>[1],
+    source: string,
+    size: [number, number],
+    chosenBeam: number | null,
+  ): Promise<Caption> {
+    const { decoding, grid } = model;
+    const beam = chosenBeam ?? decoding.beam;
+    let [found, trail] = await search(await OnnxWalker.start(decoder, annotations), {
+      beam,
+      maxLength: decoding.max_length,
+      lengthNormalisation: decoding.length_normalisation,
+      allowRepetitions: decoding.repetitions,
+    });
+    const seenByEncoder = { data: annotations.data as Float32Array, size: annotations.dims[2] };
+    if (reranker) {
+      const agreeing = reranker.addAgreement(seenByEncoder, found, decoding.rarity);
+      found = ranked(agreeing, decoding.length_normalisation, decoding.reranker_weight);
+    }
+    const best = found[0];
+    const doubted = doubt?.of(seenByEncoder, best) ?? null;
+    const words = (ids: number[]) => ids.map((id) => model.words[id]);
+    const text = (ids: number[]) => words(ids).join(model.between).trim();
+    const along = <Part>(part: (step: Trail, row: number) => Part): Part[] =>
+      best.rows.map((row, time) => part(trail[time], row));
+    const [rows, columns] = grid;
+    const places = rows * columns;
+    return {
+      source,
+      caption: text(best.words),
+      words: words(best.words),
+      log_probability: best.logProbability,
+      complete: best.ended,
+      attention: trail[0].alpha && along((step, row) => map(step.alpha!.subarray(row * places, (row + 1) * places), columns)),
+      gate: trail[0].beta && along((step, row) => rounded(step.beta![row])),
+      places: trail[0].places && along((step, row) => {
+        const place = step.places![row];
+        return [Math.floor(place / columns), place % columns];
+      }),
+      agreement: best.agreement ?? null,
+      doubt: doubted,
+      unsure: doubted !== null && doubted > UNSURE,
+      alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
+      size,
+      seen: seen(model.preprocessing, ...size),
+      settings: {
+        model: model.name,
+        look: decoding.look,
+        beam,
+        length_normalisation: decoding.length_normalisation,
+        ...(reranker && { reranker_weight: decoding.reranker_weight, rarity: decoding.rarity }),
+      },
+    };
+  }
+}
+
+/** A photo's file, upright and without its colour profile, as Pillow reads it. */
+async function decoded(file: Blob): Promise<ImageBitmap> {
+  try {
+    return await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "none" });
+  } catch {
+    throw new Unreadable("this is not a photo that this browser can read: give a JPEG, PNG or WebP file");
+  }
+}
+
+/** A row of places as a map (rows, columns). */
+function map(alpha: Float32Array, columns: number): number[][] {
+  return Array.from({ length: alpha.length / columns }, (_, row) =>
+    Array.from(alpha.subarray(row * columns, (row + 1) * columns), rounded));
+}
+
+const rounded = (value: number) => Math.round(value * 1e6) / 1e6;
+
+/** What a key stands for, made once; a failure is forgotten, so that the next call tries again. */
+function once<Made>(known: Map<string, Promise<Made>>, key: string, make: () => Promise<Made>): Promise<Made> {
+  let found = known.get(key);
+  if (!found) {
+    found = make();
+    known.set(key, found);
+    found.catch(() => known.delete(key));
+  }
+  return found;
+}

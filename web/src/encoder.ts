@@ -1,0 +1,60 @@
+/** The encoder, VGG-19 by an ONNX graph: `vision/onnx.py`.
+
+L places · D annotation size. */
+
+import type { InferenceSession, Tensor } from "onnxruntime-web";
+import type { Runtime } from "./runtime.ts";
+import type { Arrays } from "./safetensors.ts";
+
+const TOLERANCE = 1e-3; // of what a GPU computes, as a share of the largest value
+
+/** What makes annotations of pixels, on the GPU where its results are right. */
+export class OnnxEncoder {
+  private constructor(
+    private readonly runtime: Runtime,
+    private readonly session: InferenceSession,
+    private readonly size: number,
+    readonly onGpu: boolean,
+  ) {}
+
+  static async load(runtime: Runtime, arrays: Arrays, size: number): Promise<OnnxEncoder> {
+    if (runtime.gpu) {
+      try {
+        const encoder = new OnnxEncoder(runtime, await runtime.session(arrays, "encoder", "webgpu"), size, true);
+        const error = await encoder.error(arrays.get("probe")!.data as Float32Array);
+        if (error <= TOLERANCE) return encoder;
+        console.warn(`WebGPU is not used: its annotations are off by ${error}`);
+        await encoder.session.release();
+      } catch (error) {
+        console.warn("WebGPU is not used:", error);
+      }
+    }
+    return new OnnxEncoder(runtime, await runtime.session(arrays, "encoder"), size, false);
+  }
+
+  /** The annotations (1, L, D) of normalised pixels (3, size, size). */
+  async annotate(pixels: Float32Array): Promise<Tensor> {
+    const { annotations } = await this.session.run({
+      pixels: this.runtime.tensor(pixels, [1, 3, this.size, this.size]),
+    });
+    return annotations;
+  }
+
+  /** How far the mean annotation of the probe is from Python's, as a share of its largest value. */
+  private async error(expected: Float32Array): Promise<number> {
+    const { data, dims } = await this.annotate(probe(this.size));
+    const mean = new Float32Array(expected.length);
+    (data as Float32Array).forEach((value, at) => { mean[at % expected.length] += value / dims[1]; });
+    const largest = Math.max(...expected.map(Math.abs));
+    const off = Math.max(...mean.map((value, at) => Math.abs(value - expected[at])));
+    return Number.isFinite(off) ? off / largest : Infinity;
+  }
+}
+
+/** The pixels of a coarse pattern, as `web/models.py` has them. */
+function probe(size: number): Float32Array {
+  return Float32Array.from({ length: 3 * size * size }, (_, at) => {
+    const [channel, row, column] = [Math.floor(at / size / size), Math.floor(at / size) % size, at % size];
+    return ((Math.floor(row / 16) * 5 + Math.floor(column / 16) * 3 + channel * 7) % 11) / 4 - 1;
+  });
+}

@@ -1,0 +1,125 @@
+/** The page: photos come in, the worker captions them, and the package's own viewer draws the answers. */
+
+import "../../src/show_attend_tell/show/page/page.css";
+import "../../src/show_attend_tell/server/page/app.css";
+import "./page.css";
+import "../../src/show_attend_tell/show/page/captions.js";
+import "../../src/show_attend_tell/server/page/photos.js";
+import { filesOf, type Caption, type Catalogue, type Seconds } from "./captioner.ts";
+import { keepOnly, missing } from "./download.ts";
+import { register } from "./offline.ts";
+import type { Answer, Question } from "./worker.ts";
+
+const base = new URL(".", document.baseURI).href;
+const element = <Kind extends HTMLElement>(id: string) => document.getElementById(id) as Kind;
+const model = element<HTMLSelectElement>("model");
+const beam = element<HTMLSelectElement>("beam");
+const bar = element<HTMLProgressElement>("bar");
+
+const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+let device = "";
+const ready = new Set<string>(); // models that are loaded
+let lastSeconds: number | null = null; // of the last photo
+
+const post = (question: Question) => worker.postMessage(question);
+
+/** Ask the worker, one question at a time. */
+let before: Promise<unknown> = Promise.resolve();
+function ask(question: Question): Promise<Exclude<Answer, { progress: unknown } | { error: string }>> {
+  const answer = before.then(() => new Promise<never>((done, fail) => {
+    worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+      if ("progress" in data) show(...data.progress);
+      else if ("error" in data) fail(new SatPhotos.Refused(sentence(data.error), data.again));
+      else done(data as never);
+    };
+    worker.onerror = () => fail(new Error("the worker that captions could not be started"));
+    post(question);
+  }));
+  before = answer.catch(() => {});
+  return answer;
+}
+
+const sentence = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+const megabytes = (bytes: number) => `${Math.round(bytes / 1e6)} MB`;
+
+function show(done: number, total: number): void {
+  element("download").hidden = done >= total;
+  element("cost").hidden = done < total;
+  bar.value = done / total;
+  element("arrived").textContent = `${(done / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB, once`;
+}
+
+const catalogue: Promise<Catalogue> = fetch(new URL("models/models.json", base)).then((response) => {
+  if (!response.ok) throw new Error(`models/models.json could not be fetched (${response.status})`);
+  return response.json();
+});
+const chosen = (): string[] => JSON.parse(model.value);
+
+async function load(names: string[]): Promise<void> {
+  const wanted = names.filter((name) => !ready.has(name));
+  if (!wanted.length) return;
+  try {
+    const answer = await ask({ load: wanted });
+    if ("device" in answer) {
+      const { gpu, threads } = answer.device;
+      device = gpu ? "by WebGPU" : `by WebAssembly on ${threads} thread${threads === 1 ? "" : "s"}`;
+    }
+    wanted.forEach((name) => ready.add(name));
+  } finally {
+    element("download").hidden = true;
+    element("cost").hidden = false;
+    await cost();
+  }
+}
+
+async function caption(photo: SatPhoto, signal: AbortSignal, say: (text: string) => void): Promise<object[]> {
+  await started;
+  const names = chosen();
+  if (names.some((name) => !ready.has(name))) say("Loading the model …");
+  await load(names);
+  signal.throwIfAborted();
+  say("Looking …");
+  const answer = await ask({
+    photo: photo.file, source: photo.name, models: names, beam: beam.value ? Number(beam.value) : null,
+  });
+  const { captions, seconds } = answer as { captions: Caption[]; seconds: Seconds };
+  lastSeconds = seconds.encoding + seconds.search;
+  photo.note = `${lastSeconds.toFixed(1)} s on this device`;
+  await cost();
+  return captions;
+}
+
+/** Say what the page costs: megabytes that are still to come, and seconds a photo. */
+async function cost(): Promise<void> {
+  const names = chosen();
+  const files = await filesOf(await catalogue, names);
+  const all = files.reduce((sum, file) => sum + file.bytes, 0);
+  const left = await missing(files, base);
+  const size = left
+    ? `The first caption downloads ${megabytes(left)}, once.`
+    : `The model (${megabytes(all)}) is kept in this browser: no network is needed.`;
+  const time = lastSeconds === null ? "" : ` The last photo took ${lastSeconds.toFixed(1)} s here, ${device}.`;
+  element("cost").textContent = size + time;
+}
+
+async function start(): Promise<void> {
+  const found = await catalogue;
+  post({ catalogue: found, base });
+  SatPhotos.offer(model, found.models.map(({ name }) => name));
+  model.addEventListener("change", () => void cost());
+  await cost();
+  const files = await filesOf(found, found.models.map(({ name }) => name));
+  await keepOnly(files, base);
+  if (!(await missing(await filesOf(found, chosen()), base))) void load(chosen()).catch(() => {}); // it costs nothing
+}
+
+const page = SatPhotos.open({
+  atOnce: 1,
+  caption,
+  cards: () => cards,
+  acts: [],
+});
+let cards: Record<string, string> = {};
+void catalogue.then(({ models }) => { cards = Object.fromEntries(models.map(({ name, card }) => [name, card])); }, () => {});
+const started = register(() => page.photos.length === 0).then(start);
+started.catch((error) => page.notice(`This page could not be loaded: ${error.message}.`));

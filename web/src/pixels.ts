@@ -1,0 +1,163 @@
+/** A photo, from its file to the pixels that an encoder reads: `data/photos.py` and the resizing of Pillow.
+
+H height, W width, both in pixels; rows first. */
+
+export interface Preprocessing {
+  size: number;
+  geometry: "squash" | "crop";
+  mean: number[];
+  std: number[];
+}
+
+export type Box = [left: number, top: number, right: number, bottom: number];
+type Rows = (first: number, count: number) => Uint8ClampedArray; // pixels of some rows, RGBA
+
+const STRIP = 256; // rows of a photo that are unpacked at a time, because phones limit the size of a canvas
+const BITS = 22; // of a weight of Pillow's resizing, which counts in whole numbers
+
+/** The rectangle of a photo that the encoder sees, in the photo's pixels. */
+export function seen({ size, geometry }: Preprocessing, width: number, height: number): Box {
+  if (geometry === "squash") return [0, 0, width, height];
+  const shortest = Math.round((size * 256) / 224);
+  const resized = [width, height].map((side) => Math.floor((shortest * side) / Math.min(width, height)));
+  const corner = resized.map((side) => halfEven((side - size) / 2));
+  const scale = [width / resized[0], height / resized[1]];
+  return [
+    corner[0] * scale[0],
+    corner[1] * scale[1],
+    Math.min(width, (corner[0] + size) * scale[0]),
+    Math.min(height, (corner[1] + size) * scale[1]),
+  ];
+}
+
+/** A number rounded as Python rounds: a half to the even one. */
+function halfEven(value: number): number {
+  const low = Math.floor(value);
+  return value - low === 0.5 ? low + (low % 2) : Math.round(value);
+}
+
+/** The normalised pixels (3, size, size) of a decoded photo. */
+export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float32Array {
+  const { size, mean, std } = preprocessing;
+  const box = seen(preprocessing, photo.width, photo.height);
+  const small = resized(rowsOf(photo), [photo.width, photo.height], box, size);
+  const found = new Float32Array(3 * size * size);
+  for (let channel = 0; channel < 3; channel++) {
+    const values = Float32Array.from({ length: 256 }, (_, level) => {
+      const centred = Math.fround(Math.fround(level / 255) - Math.fround(mean[channel]));
+      return centred / Math.fround(std[channel]);
+    });
+    for (let at = 0; at < size * size; at++) found[channel * size * size + at] = values[small[3 * at + channel]];
+  }
+  return found;
+}
+
+/** The rows of a photo on a white ground. */
+function rowsOf(photo: ImageBitmap): Rows {
+  const canvas = new OffscreenCanvas(photo.width, Math.min(STRIP, photo.height));
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (!context) throw new Error("this browser has no canvas to unpack photos on");
+  return (first, count) => {
+    context.fillStyle = "white";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(photo, 0, -first);
+    return context.getImageData(0, 0, canvas.width, count).data;
+  };
+}
+
+interface Weights {
+  first: number; // the first input of this output
+  values: number[]; // weights in 2^-BITS
+}
+
+/** The weights of each output of Pillow's bilinear filter along one side, from `start` to `end` of `inputs`. */
+function bilinear(inputs: number, start: number, end: number, outputs: number): Weights[] {
+  const scale = Math.fround(end - start) / outputs; // Pillow has boxes in float32
+  const support = Math.max(1, scale); // a smaller picture averages all that it covers
+  return Array.from({ length: outputs }, (_, output) => {
+    const centre = start + (output + 0.5) * scale;
+    const first = Math.max(0, Math.trunc(centre - support + 0.5));
+    const count = Math.min(inputs, Math.trunc(centre + support + 0.5)) - first;
+    const weights = Array.from({ length: count }, (_, input) =>
+      Math.max(0, 1 - Math.abs((first + input - centre + 0.5) * (1 / support)))); // Pillow multiplies: the last bit counts
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    return { first, values: weights.map((weight) => Math.trunc(0.5 + (weight / total) * 2 ** BITS)) };
+  });
+}
+
+/** The box of a photo (W, H) as a square of `size` pixels a side, RGB: what Pillow's `resize` gives, bit by bit.
+
+Each of the two directions is rounded to 8 bits. Pillow goes along the rows first. From version 13 on it begins with the
+columns where these shrink by more than twice as many pixels as the rows, as in a tall screenshot. */
+export function resized(rows: Rows, [width, height]: [number, number], box: Box, size: number): Uint8ClampedArray {
+  const [left, top, right, bottom] = box.map(Math.fround); // as Pillow has them
+  const across = width === size && left === 0 && right === width ? null : bilinear(width, left, right, size);
+  const down = height === size && top === 0 && bottom === height ? null : bilinear(height, top, bottom, size);
+  const columnsFirst = down !== null && height - size > 2 * Math.max(0, width - size);
+  return columnsFirst ? alongRows(lowered(rows, width, height, down, size), width, across, size)
+    : alongColumns(narrowed(rows, width, height, across, size), down, size);
+}
+
+/** All rows of a photo made narrower: (H, size). */
+function narrowed(rows: Rows, width: number, height: number, across: Weights[] | null, size: number): Uint8ClampedArray {
+  const found = new Uint8ClampedArray(height * size * 3);
+  for (let first = 0; first < height; first += STRIP) {
+    const count = Math.min(STRIP, height - first);
+    const strip = rows(first, count);
+    for (let row = 0; row < count; row++) {
+      for (let x = 0; x < size; x++) {
+        const to = 3 * ((first + row) * size + x);
+        for (let channel = 0; channel < 3; channel++) {
+          const from = 4 * row * width + channel;
+          found[to + channel] = across ? weighted(strip, from, 4, across[x]) : strip[from + 4 * x];
+        }
+      }
+    }
+  }
+  return found;
+}
+
+/** All columns of rows (H, size) made lower: (size, size). */
+function alongColumns(rows: Uint8ClampedArray, down: Weights[] | null, size: number): Uint8ClampedArray {
+  if (!down) return rows;
+  const found = new Uint8ClampedArray(size * size * 3);
+  for (let y = 0; y < size; y++)
+    for (let at = 0; at < 3 * size; at++) found[3 * size * y + at] = weighted(rows, at, 3 * size, down[y]);
+  return found;
+}
+
+/** All columns of a photo made lower: (size, W). */
+function lowered(rows: Rows, width: number, height: number, down: Weights[], size: number): Uint8ClampedArray {
+  const sums = new Int32Array(size * width * 3).fill(2 ** (BITS - 1));
+  for (let first = 0; first < height; first += STRIP) {
+    const count = Math.min(STRIP, height - first);
+    const strip = rows(first, count);
+    down.forEach(({ first: start, values }, y) => {
+      for (let row = Math.max(0, start - first); row < Math.min(count, start + values.length - first); row++) {
+        const weight = values[first + row - start];
+        for (let x = 0; x < width; x++)
+          for (let channel = 0; channel < 3; channel++)
+            sums[3 * (y * width + x) + channel] += strip[4 * (row * width + x) + channel] * weight;
+      }
+    });
+  }
+  return Uint8ClampedArray.from(sums, (sum) => sum >> BITS);
+}
+
+/** All rows of columns (size, W) made narrower: (size, size). */
+function alongRows(columns: Uint8ClampedArray, width: number, across: Weights[] | null, size: number): Uint8ClampedArray {
+  if (!across) return columns;
+  const found = new Uint8ClampedArray(size * size * 3);
+  for (let y = 0; y < size; y++)
+    for (let x = 0; x < size; x++)
+      for (let channel = 0; channel < 3; channel++)
+        found[3 * (y * size + x) + channel] = weighted(columns, 3 * y * width + channel, 3, across[x]);
+  return found;
+}
+
+/** The weighted mean of every `step`-th value, rounded. */
+function weighted(values: Uint8ClampedArray, offset: number, step: number, { first, values: weights }: Weights): number {
+  let sum = 2 ** (BITS - 1);
+  for (let input = 0; input < weights.length; input++) sum += values[offset + (first + input) * step] * weights[input];
+  return sum >> BITS;
+}

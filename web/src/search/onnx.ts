@@ -1,0 +1,114 @@
+/** The paper's decoder as a `Walker`, by ONNX graphs: `model/search/onnx.py` for one photo.
+
+P paths · Q histories, paths without their last word · L places · n LSTM size · m word-embedding size · K vocabulary ·
+S = 4n + m, or 4n where the context does not feed the deep output. */
+
+import type { InferenceSession, Tensor } from "onnxruntime-web";
+import type { Runtime } from "../runtime.ts";
+import { NEVER } from "./hypotheses.ts";
+import { distinct, type Continuations, type Glimpse, type Walker } from "./walker.ts";
+
+/** A trained decoder: the graphs that `web/models.py` wrote. */
+export class OnnxDecoder {
+  readonly vocabularySize: number;
+  readonly attention: boolean; // whether it looks at places
+  private readonly byWord = new Map<number, Float32Array>(); // what each word adds, once it is known
+
+  constructor(
+    readonly runtime: Runtime,
+    readonly graphs: Record<"start" | "words" | "step" | "best", InferenceSession>,
+    { vocabularySize, attention }: { vocabularySize: number; attention: boolean },
+  ) {
+    this.vocabularySize = vocabularySize;
+    this.attention = attention;
+  }
+
+  /** Each word's share of the gates and of the deep output, biases included: (1, P, 4n + m) for words (P,). */
+  async ofWords(words: number[]): Promise<Tensor> {
+    const unknown = [...new Set(words)].filter((word) => !this.byWord.has(word));
+    if (unknown.length) {
+      const { shares } = await this.graphs.words.run({ words: this.runtime.whole(unknown, [unknown.length]) });
+      const size = shares.dims[1];
+      unknown.forEach((word, at) => this.byWord.set(word, floats(shares).slice(at * size, (at + 1) * size)));
+    }
+    return this.runtime.stacked(words.map((word) => this.byWord.get(word)!));
+  }
+}
+
+/** An `OnnxDecoder` on its way; finished paths leave. */
+export class OnnxWalker implements Walker {
+  readonly vocabularySize: number;
+  private rows = [0]; // the history of each path (P′,)
+  private deep: Tensor | null = null;
+
+  private constructor(
+    private readonly decoder: OnnxDecoder,
+    private readonly seen: Tensor,
+    private readonly keys: Tensor,
+    private hidden: Tensor,
+    private memory: Tensor,
+  ) {
+    this.vocabularySize = decoder.vocabularySize;
+  }
+
+  /** Start at annotations (1, L, D). */
+  static async start(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxWalker> {
+    const { seen, keys, hidden, memory } = await decoder.graphs.start.run({ annotations });
+    return new OnnxWalker(decoder, seen, keys, hidden, memory);
+  }
+
+  async step(words: number[]): Promise<Glimpse> {
+    const { runtime, graphs, attention } = this.decoder;
+    const found = await graphs.step.run({
+      seen: this.seen,
+      keys: this.keys,
+      hidden: this.hidden,
+      memory: this.memory,
+      rows: runtime.whole(this.rows, [1, this.rows.length]),
+      words: await this.decoder.ofWords(words),
+    });
+    this.hidden = found.new_hidden;
+    this.memory = found.new_memory;
+    this.deep = found.deep;
+    return {
+      rows: this.rows,
+      alpha: attention ? floats(found.alpha) : null,
+      beta: found.beta ? floats(found.beta) : null,
+      places: found.places ? wholes(found.places) : null,
+    };
+  }
+
+  follow(paths: number[]): void {
+    const [histories, rows] = distinct(paths);
+    const size = this.hidden.dims[2];
+    const taken = (part: Tensor) =>
+      this.decoder.runtime.stacked(histories.map((at) => floats(part).subarray(at * size, (at + 1) * size)));
+    this.rows = rows;
+    this.hidden = taken(this.hidden);
+    this.memory = taken(this.memory);
+  }
+
+  async best(before: number[], count: number, forbidden: number[], again: number[][] | null): Promise<Continuations> {
+    const { runtime, graphs, vocabularySize } = this.decoder;
+    const added = new Float32Array(vocabularySize);
+    for (const word of forbidden) added[word] = NEVER;
+    const width = again ? Math.max(...again.map((words) => words.length)) : 0;
+    const filled = (again ?? []).flatMap((words) => Array.from({ length: width }, (_, at) => words[at] ?? words[0]));
+    const { scores, chosen } = await graphs.best.run({
+      deep: this.deep!,
+      before: runtime.tensor(Float32Array.from(before), [1, before.length]),
+      added: runtime.tensor(added, [vocabularySize]),
+      again: runtime.whole(filled, [1, before.length, width]),
+      count: runtime.whole([Math.min(count, before.length * vocabularySize)], [1]),
+    });
+    const numbers = wholes(chosen);
+    return {
+      scores: [...floats(scores)],
+      paths: numbers.map((number) => Math.floor(number / vocabularySize)),
+      words: numbers.map((number) => number % vocabularySize),
+    };
+  }
+}
+
+const floats = (tensor: Tensor) => tensor.data as Float32Array;
+const wholes = (tensor: Tensor) => Array.from(tensor.data as BigInt64Array, Number);

@@ -1,0 +1,30 @@
+/** What the package's scripts for pages define: show/page/captions.js and server/page/photos.js. */
+
+interface SatPhoto {
+  file: File;
+  name: string;
+  image: string | null;
+  note?: string;
+  answer?: object[];
+}
+
+declare namespace SatPhotos {
+  class Waiting extends Error {}
+  class Refused extends Error {
+    constructor(message: string, another?: boolean);
+  }
+  function offer(list: HTMLSelectElement, names: string[]): void;
+  function open(options: {
+    atOnce: number;
+    caption: (photo: SatPhoto, signal: AbortSignal, say: (text: string) => void) => Promise<object[]>;
+    cards: () => Record<string, string>;
+    acts: [string, (photo: SatPhoto, button: HTMLButtonElement) => void][];
+  }): {
+    photos: SatPhoto[];
+    enqueue(photo: SatPhoto): void;
+    resume(): void;
+    fail(photo: SatPhoto, error: Error): void;
+    notice(text: string): void;
+    save(photo: SatPhoto, blob: Blob, ending: string): void;
+  };
+}

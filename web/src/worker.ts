@@ -1,0 +1,39 @@
+/** The worker that captions, so that the page stays quick. It answers one question after the other. */
+
+import { Captioners, Unreadable, type Caption, type Catalogue, type Seconds } from "./captioner.ts";
+
+export type Question =
+  | { catalogue: Catalogue; base: string }
+  | { load: string[] }
+  | { photo: Blob; source: string; models: string[]; beam: number | null };
+
+export type Answer =
+  | { progress: [done: number, total: number] }
+  | { device: { gpu: boolean; threads: number } }
+  | { captions: Caption[]; seconds: Seconds }
+  | { error: string; again: boolean }; // whether a second try may succeed
+
+let captioners: Captioners;
+let before: Promise<void> = Promise.resolve();
+
+self.onmessage = ({ data }: MessageEvent<Question>) => {
+  before = before.then(() => answer(data)).catch((error) =>
+    say({ error: String(error?.message ?? error), again: !(error instanceof Unreadable) }));
+};
+
+async function answer(question: Question): Promise<void> {
+  if ("catalogue" in question) {
+    captioners = new Captioners(question.catalogue, question.base);
+  } else if ("load" in question) {
+    await captioners.load(question.load, (done, total) => say({ progress: [done, total] }));
+    say({ device: await captioners.device() });
+  } else {
+    const { photo, source, models, beam } = question;
+    const [captions, seconds] = await captioners.caption(photo, source, models, beam);
+    say({ captions, seconds });
+  }
+}
+
+function say(message: Answer): void {
+  self.postMessage(message);
+}
