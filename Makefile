@@ -47,7 +47,7 @@ help:
 	@echo "make clean   remove .venv, .venv-light, demo/ and what make web made"
 
 demo: $(RUNTIME)
-	@for model in everyday-soft flickr8k-hard; do \
+	@for model in everyday-soft everyday-hard; do \
 		$(BIN)/sat caption examples/*.jpg --model $$model --picture demo/$$model || exit 1; \
 	done
 

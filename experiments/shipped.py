@@ -125,11 +125,21 @@ TRAININGS = {
         start="everyday-look",
         data=BOTH,
     ),
+    "everyday-hard": Training(
+        (
+            *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "3", "--set", "crops=0"),
+            *("--set", "decoder.annotation_window=3", "--set", "mosaics=0.3", "--set", "hard.mosaic_weight=0.5"),
+            *("--set", "selected_by=cider"),
+        ),
+        start="everyday-soft",
+        data=BOTH,
+    ),
 }
 SHIPS = {
     "flickr8k-soft": Model("soft"),
     "flickr8k-hard": Model("hard"),
     "everyday-soft": Model("everyday-soft", best="cider"),
+    "everyday-hard": Model("everyday-hard", best="cider"),
 }
 RERANKED = {model.training for model in SHIPS.values()}  # trainings whose models are evaluated in both ways
 

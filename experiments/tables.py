@@ -53,11 +53,13 @@ def scores(folder: Path = results.RESULTS) -> str:
 
 
 def everyday(folder: Path = results.RESULTS) -> str:
-    """The everyday model on the test splits of both data sets, and the model of Flickr8k alone beside it."""
+    """The everyday models on the test splits of both data sets, and the soft model of Flickr8k alone beside them."""
     lines = [f"| test of | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
     for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
-        for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
-            lines.append(row(f"{name}, {how}", [f"everyday-soft-{data}-test{suffix}"], folder))
+        for kind in ("soft", "hard"):
+            for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
+                title = f"{name}, `everyday-{kind}`, {how}"
+                lines.append(row(title, [f"everyday-{kind}-{data}-test{suffix}"], folder))
         lines.append(row(f"{name}, `flickr8k-soft` with its reranker", [f"flickr8k-soft{of_other}-test"], folder))
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 """Write models as static files for the web page: `make web` runs it before Vite builds the page.
 
-    python web/models.py web/models everyday-soft flickr8k-hard
+    python web/models.py web/models everyday-soft everyday-hard
 
 The folder gets `models.json`, which holds words and settings, and files named after their content. A file is a
 safetensors file, compressed by gzip: the encoder or a decoder as ONNX graphs with weights in 8 or 16 bits, or a
@@ -32,7 +32,7 @@ from show_attend_tell.packing import read_arrays
 from show_attend_tell.rerank.arrays import ArrayNgrams
 from show_attend_tell.vision.onnx import OnnxEncoder
 
-MODELS = (DEFAULT, "flickr8k-hard")  # the soft and the hard model of `make demo`
+MODELS = (DEFAULT, "everyday-hard")  # the soft and the hard model of `make demo`
 
 
 class Files:
@@ -103,7 +103,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "files": {
             "encoder": files.add(encoder.name, encoder_arrays(encoder)),
             "decoder": files.add(name, arrays),
-            "reranker": None if ngrams is None else files.add(f"{name}-ngrams", ngrams),
+            "reranker": None if ngrams is None else files.add("ngrams", ngrams),
         },
     }
 

@@ -10,33 +10,35 @@ import pytest
 from show_attend_tell import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+from show_attend_tell.checkpoint.weights import NGRAMS, read_weights
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.scoring.run import evaluate
 from show_attend_tell.vision.encoder import load_encoder
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.jpg"))
 MODELS = ["flickr8k-soft", "flickr8k-hard"]  # of the paper's tables
-EVERYDAY = "everyday-soft"
+EVERYDAY = ["everyday-soft", "everyday-hard"]
 
 
 def test_the_models_are_in_the_box_and_it_is_light() -> None:
-    assert shipped_models() == sorted([*MODELS, EVERYDAY])
+    assert shipped_models() == sorted([*MODELS, *EVERYDAY])
     total = sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file())
     assert total <= 95_000_000, f"{total / 1e6:.1f} MB"
 
 
-@pytest.mark.parametrize("name", [*MODELS, EVERYDAY])
+@pytest.mark.parametrize("name", [*MODELS, *EVERYDAY])
 def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
     checkpoint = Checkpoint.load(SHIPPED / name)
     assert checkpoint.encoder.digest == load_encoder("vgg19").digest
     assert checkpoint.decoder.config.attention == name.rpartition("-")[2]
-    tested = [f"{data}, test" for data in ("coco", "flickr8k")] if name == EVERYDAY else ["test"]
+    tested = [f"{data}, test" for data in ("coco", "flickr8k")] if name in EVERYDAY else ["test"]
     for split in tested:
         assert {"bleu_4", "bleu_4_no_brevity", "meteor", "cider"} <= set(checkpoint.scores[split])
 
 
-@pytest.mark.parametrize("name", [*MODELS, EVERYDAY])
+@pytest.mark.parametrize("name", [*MODELS, *EVERYDAY])
 def test_captions_of_the_examples_alone_and_together(name: str) -> None:
     captioner = Captioner.from_pretrained(name)
     photos = EXAMPLES[:2]
@@ -67,6 +69,13 @@ def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) ->
         assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
 
 
+def test_the_everyday_models_share_their_visual_n_grams() -> None:
+    digests = [VisualNgrams(read_weights(SHIPPED / "everyday-ngrams" / NGRAMS)).digest]
+    digests += [model.reranker.digest for name in EVERYDAY if (model := Checkpoint.load(SHIPPED / name)).reranker]
+    assert len(digests) == 3 and len(set(digests)) == 1
+    assert not any((SHIPPED / name / NGRAMS).exists() for name in EVERYDAY)
+
+
 def test_both_models_share_their_visual_n_grams() -> None:
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in MODELS)
     assert soft.reranker is not None and hard.reranker is not None
@@ -84,8 +93,9 @@ def test_both_models_share_their_visual_n_grams() -> None:
     assert min(share["dog"], share["in the water"]) > 2 * max(share["snow"], share["basketball"])
 
 
-def test_the_everyday_model_says_cat_and_doubts_noise() -> None:
-    captioner = Captioner.from_pretrained(EVERYDAY)
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_an_everyday_model_knows_giraffes_and_doubts_noise(name: str) -> None:
+    captioner = Captioner.from_pretrained(name)
     assert (
         captioner.checkpoint.vocabulary.encode(["giraffe"])[0] != captioner.checkpoint.vocabulary.encode(["xyzzy"])[0]
     )

@@ -156,7 +156,7 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), own=False)
     )
     data = [shape_folder(tmp_path / each) for each in shipped.SHIPS[name].data]
-    for start in ("plain-1", "soft-1", "everyday-look-1"):  # to start from
+    for start in ("plain-1", "soft-1", "everyday-look-1", "everyday-soft-1"):  # to start from
         (tmp_path / start).symlink_to(SHIPPED / "flickr8k-soft")
     given = shipped.arguments(training, config["training"]["seed"], tmp_path)
     stages.sat("train", *data, *given, *stages.SQUASHED, "--output", tmp_path / "new")

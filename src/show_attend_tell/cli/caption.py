@@ -42,7 +42,7 @@ Examples:
   cat dog.jpg | sat caption -
   sat caption photos/ --picture looked/            where each word looked
   sat caption dog.jpg --picture looked/ --format svg --heat
-  sat caption dog.jpg --picture looked/ --beside flickr8k-hard --look likeliest
+  sat caption dog.jpg --picture looked/ --beside everyday-hard --look likeliest
   sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
