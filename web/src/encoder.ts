@@ -7,6 +7,10 @@ import type { Runtime } from "./runtime.ts";
 import type { Arrays } from "./safetensors.ts";
 
 const TOLERANCE = 1e-3; // of what a GPU computes, as a share of the largest value
+const PATIENCE = 20_000; // milliseconds for the first computation on a GPU, which also compiles its programs
+
+/** A GPU that does not answer in time. ONNX Runtime waits for it for ever, so a new worker is needed. */
+export class SlowGpu extends Error {}
 
 /** What makes annotations of pixels, on the GPU where its results are right. */
 export class OnnxEncoder {
@@ -21,11 +25,12 @@ export class OnnxEncoder {
     if (runtime.gpu) {
       try {
         const encoder = new OnnxEncoder(runtime, await runtime.session(arrays, "encoder", "webgpu"), size, true);
-        const error = await encoder.error(arrays.get("probe")!.data as Float32Array);
+        const error = await inTime(encoder.error(arrays.get("probe")!.data as Float32Array));
         if (error <= TOLERANCE) return encoder;
         console.warn(`WebGPU is not used: its annotations are off by ${error}`);
         await encoder.session.release();
       } catch (error) {
+        if (error instanceof SlowGpu) throw error;
         console.warn("WebGPU is not used:", error);
       }
     }
@@ -49,6 +54,12 @@ export class OnnxEncoder {
     const off = Math.max(...mean.map((value, at) => Math.abs(value - expected[at])));
     return Number.isFinite(off) ? off / largest : Infinity;
   }
+}
+
+function inTime<Value>(value: Promise<Value>): Promise<Value> {
+  return Promise.race([value, new Promise<never>((_, fail) => {
+    setTimeout(() => fail(new SlowGpu("the GPU does not answer")), PATIENCE);
+  })]);
 }
 
 /** The pixels of a coarse pattern, as `web/models.py` has them. */

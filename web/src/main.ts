@@ -8,6 +8,7 @@ import "../../src/show_attend_tell/server/page/photos.js";
 import { filesOf, type Caption, type Catalogue, type Seconds } from "./captioner.ts";
 import { keepOnly, missing } from "./download.ts";
 import { register } from "./offline.ts";
+import { forgoGpu } from "./runtime.ts";
 import type { Answer, Question } from "./worker.ts";
 
 const base = new URL(".", document.baseURI).href;
@@ -16,7 +17,9 @@ const model = element<HTMLSelectElement>("model");
 const beam = element<HTMLSelectElement>("beam");
 const bar = element<HTMLProgressElement>("bar");
 
-const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
+const newWorker = () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+let worker = newWorker();
 let device = "";
 const ready = new Set<string>(); // models that are loaded
 let lastSeconds: number | null = null; // of the last photo
@@ -29,6 +32,7 @@ function ask(question: Question): Promise<Exclude<Answer, { progress: unknown } 
   const answer = before.then(() => new Promise<never>((done, fail) => {
     worker.onmessage = ({ data }: MessageEvent<Answer>) => {
       if ("progress" in data) show(...data.progress);
+      else if ("error" in data && data.slowGpu) fail(new SlowGpu());
       else if ("error" in data) fail(new SatPhotos.Refused(sentence(data.error), data.again));
       else done(data as never);
     };
@@ -37,6 +41,24 @@ function ask(question: Question): Promise<Exclude<Answer, { progress: unknown } 
   }));
   before = answer.catch(() => {});
   return answer;
+}
+
+class SlowGpu extends Error {}
+
+/** Give the worker the models, without the GPU where it was too slow before. */
+async function begin(): Promise<void> {
+  const gpu = localStorage.getItem(GPU) !== "slow";
+  if (!gpu) forgoGpu();
+  post({ catalogue: await catalogue, base, gpu });
+}
+
+/** Begin again in a new worker that uses no GPU. */
+async function beginAgain(): Promise<void> {
+  localStorage.setItem(GPU, "slow");
+  worker.terminate();
+  worker = newWorker();
+  ready.clear();
+  await begin();
 }
 
 const sentence = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}.`;
@@ -59,7 +81,11 @@ async function load(names: string[]): Promise<void> {
   const wanted = names.filter((name) => !ready.has(name));
   if (!wanted.length) return;
   try {
-    const answer = await ask({ load: wanted });
+    const answer = await ask({ load: wanted }).catch(async (error) => {
+      if (!(error instanceof SlowGpu)) throw error;
+      await beginAgain();
+      return ask({ load: wanted });
+    });
     if ("device" in answer) {
       const { gpu, threads } = answer.device;
       device = gpu ? "by WebGPU" : `by WebAssembly on ${threads} thread${threads === 1 ? "" : "s"}`;
@@ -104,7 +130,7 @@ async function cost(): Promise<void> {
 
 async function start(): Promise<void> {
   const found = await catalogue;
-  post({ catalogue: found, base });
+  await begin();
   SatPhotos.offer(model, found.models.map(({ name }) => name));
   model.addEventListener("change", () => void cost());
   await cost();

@@ -21,6 +21,11 @@ async function hasGpu(): Promise<boolean> {
 
 let picked: Promise<Build> | null = null;
 
+/** Use no GPU from now on, whatever this browser has. */
+export function forgoGpu(): void {
+  picked = Promise.resolve(builds.plain);
+}
+
 /** The build of ONNX Runtime for this browser: the one for WebGPU where there is a GPU. */
 export function pickBuild(): Promise<Build> {
   picked ??= hasGpu().then((there) => (there ? builds.gpu : builds.plain));
