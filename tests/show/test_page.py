@@ -861,19 +861,19 @@ def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousa
 def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any, thousand: str) -> None:
     page = visit(thousand)
     remarks = page.locator(".sat-tile small")
-    assert remarks.first.inner_text() == "0.jpg · log p 0.00"
+    assert remarks.first.text_content() == "0.jpg · log p 0.00"
     search = page.get_by_role("searchbox", name="Search")
     search.fill("Cat")
     assert page.get_by_role("status").inner_text() == "10 photos of 1,000." and page.locator(CARDS).count() == 10
     order = page.get_by_role("combobox", name="Order")
     order.select_option("lowest log p first")
-    assert [text.split(".")[0] for text in remarks.all_inner_texts()] == [str(907 - 100 * n) for n in range(10)]
+    assert [text.split(".")[0] for text in remarks.all_text_contents()] == [str(907 - 100 * n) for n in range(10)]
     order.select_option("highest log p first")
-    assert remarks.first.inner_text() == "7.jpg · log p −0.07"
+    assert remarks.first.text_content() == "7.jpg · log p −0.07"
     search.fill("cat runs")
     assert page.locator(CARDS).count() == 7  # of 7, 107, … 907, those with a number that 3 does not divide
     search.fill("907")
-    assert sentences(page, ".sat-gallery") == ["a cat runs"] and remarks.all_inner_texts() == ["907.jpg · log p −9.07"]
+    assert sentences(page, ".sat-gallery") == ["a cat runs"] and remarks.all_text_contents() == ["907.jpg · log p −9.07"]
     search.fill("zebra")
     assert page.locator(CARDS).count() == 0 and page.get_by_role("status").inner_text() == "0 photos of 1,000."
     search.fill("")
