@@ -873,7 +873,9 @@ def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any
     search.fill("cat runs")
     assert page.locator(CARDS).count() == 7  # of 7, 107, … 907, those with a number that 3 does not divide
     search.fill("907")
-    assert sentences(page, ".sat-gallery") == ["a cat runs"] and remarks.all_text_contents() == ["907.jpg · log p −9.07"]
+    assert sentences(page, ".sat-gallery") == ["a cat runs"] and remarks.all_text_contents() == [
+        "907.jpg · log p −9.07"
+    ]
     search.fill("zebra")
     assert page.locator(CARDS).count() == 0 and page.get_by_role("status").inner_text() == "0 photos of 1,000."
     search.fill("")
