@@ -174,7 +174,9 @@ class Study:
         elif before != ours:
             different = [name for name in ours if before.get(name) != ours[name]]
             raise SatError(f"{self.folder} is a study with other {' and '.join(different)}: name another --output")
-        seed = self.build([]).seed + len(study.get_trials(deepcopy=False))
+        opened = study.user_attrs.get("opened", 0)  # so that two workers do not draw the same trials
+        study.set_user_attr("opened", opened + 1)
+        seed = 1000 * self.build([]).seed + opened
         study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
         return study
 
