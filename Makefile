@@ -40,7 +40,7 @@ help:
 	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
 	@echo "make proof   the longer proofs"
-	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for everyday-soft"
+	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
 	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
 	@echo "make web     build the page that captions photos in the browser, into web/dist/; needs Node"

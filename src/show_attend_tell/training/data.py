@@ -127,11 +127,8 @@ def batches(
     With ``weights``, one for each caption, a caption is there as often as its weight says (`shown`).
     """
     order = random.Random(seed)
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for index in shown(weights, order) if weights else range(len(captions)):
-        by_length[len(captions[index][1])].append(index)
     result = []
-    for _, indices in sorted(by_length.items()):
+    for indices in of_one_length(captions, shown(weights, order) if weights else range(len(captions))):
         order.shuffle(indices)
         result += [indices[i : i + size] for i in range(0, len(indices), size)]
     order.shuffle(result)
