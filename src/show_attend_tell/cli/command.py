@@ -294,3 +294,9 @@ def gave(target: str | None, text: str) -> bool:
 def write_text(file: Path, text: str) -> None:
     """Write a file whole or not at all."""
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def was_given(name: str) -> bool:
+    """Whether the user gave an option of the command that runs, by the name of its parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)

@@ -16,6 +16,7 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
+    was_given,
     with_encoder,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
@@ -54,7 +55,7 @@ def data(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.cli.train import own_start, was_given
+    from show_attend_tell.cli.train import own_start
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary

@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, note_shadowed, with_encoder
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    device_option,
+    fail,
+    note_shadowed,
+    was_given,
+    with_encoder,
+)
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -234,12 +242,6 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
     if attention is None:
         return comparator_preset(name, comparator)
     raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
-
-
-def was_given(name: str) -> bool:
-    """Whether the user gave an option of the command that runs, by the name of its parameter."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
 def own_start(dataset: Any, config: Any, encoder: str, *, say: Any, **kind: Any) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ from show_attend_tell.cli.command import (
     model_option,
     seed_option,
     split_option,
+    was_given,
     weights_option,
     write_text,
 )
@@ -76,9 +77,7 @@ Examples:
 @json_option("the figures")
 @weights_option
 @device_option
-@click.pass_context
 def pointing(
-    context: click.Context,
     photos: tuple[Path, ...],
     model: str,
     data: Path | None,
@@ -112,7 +111,7 @@ def pointing(
     if mosaic is None and (photos or html_file):
         given = f"--html {html_file}: the page shows" if html_file else f"{photos[0]}: photos are for"
         raise SatError(f"{given} mosaics, so give --mosaic, and not --data")
-    if data is not None and not _was_given(context, "model"):
+    if data is not None and not was_given("model"):
         raise SatError(f"--data {data}: add --model, with a model that was trained on scenes")
     named = [] if mosaic is None else [mosaic, *photos]
     check_targets(json_file, html_file, read=[*named, *([] if data is None else [data])])
@@ -130,7 +129,7 @@ def pointing(
         if html_file is None:
             raise SatError(f"{mosaic}: nothing is measured on photos without captions: add --html FILE for a page")
         for name, option in OF_MEASUREMENTS.items():
-            if _was_given(context, name):
+            if was_given(name):
                 raise SatError(f"{option}: nothing is measured on photos without captions: leave it out")
         if captions and len(captions) != len(files):
             raise SatError(
@@ -164,10 +163,6 @@ def pointing(
     if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
         for line in _in_mosaics(result) if dataset is not None else _in_scenes(result, data):
             click.echo(line)
-
-
-def _was_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
 
 
 def _in_fours(files: list[Path], of: Path) -> list[Path]:

@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import Teaching, cache_option, device_option, fail, note_shadowed, with_encoder
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    device_option,
+    fail,
+    note_shadowed,
+    was_given,
+    with_encoder,
+)
 
 EXAMPLES = """
 A setting's values are NAME=LOW..HIGH or NAME=ONE,OTHER. By default five settings are searched: the learning rate, both
@@ -72,7 +80,7 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.cli.train import changed, preset_of, start_and_encoder, was_given
+    from show_attend_tell.cli.train import changed, preset_of, start_and_encoder
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets.own import cut
