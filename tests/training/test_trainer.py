@@ -945,3 +945,43 @@ def test_compiled_loops_train_as_the_plain_path_does(attention: str, monkeypatch
         assert (trainer.kernels is not kernels.PLAIN) == fast
         losses[fast] = [trainer.one_batch(each)["loss"] for _ in range(3) for each in batches(data.captions, 4, 0)]
     assert len(losses[True]) > 10 and losses[True] == pytest.approx(losses[False], rel=1e-3)
+
+
+def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:
+    """Their loss is that of captions of a photo whose annotations are zero; photos and their draws stay the same."""
+    data = random_data()
+    texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
+    with_texts = dataclasses.replace(data, texts=texts)
+    config = fitted(small_config(text_weight=0.5), data)
+    trainer = Trainer(config, with_texts, device=CPU)
+    assert sorted(map(sorted, trainer.texts)) == [[0, 2], [1]]
+
+    before = trainer.generator.get_state()
+    found = trainer.likelihood_of_texts(6)
+    trainer.generator.set_state(before)
+    group = trainer.texts[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
+    chosen = torch.randint(len(group), (6,), generator=trainer.generator)
+    captions = torch.tensor([texts[group[number]] for number in chosen])
+    expected = SoftObjective(doubly_stochastic=0.0)(tell(trainer.decoder, torch.zeros(6, 1, D), captions), captions)
+    assert torch.allclose(found.total, expected.total)
+
+    trainer.generator.set_state(before)
+    both = trainer.loss_of([1, 3, 5])
+    trainer.generator.set_state(before)
+    alone = trainer.likelihood([1, 3, 5])
+    assert torch.allclose(both.total, alone.total + 0.5 * trainer.likelihood_of_texts(3).total)
+
+    start = [
+        SoftObjective(doubly_stochastic=0.0)(
+            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+        ).total.item()
+        for text in texts
+    ]
+    trainer.run(show=False)
+    end = [
+        SoftObjective(doubly_stochastic=0.0)(
+            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+        ).total.item()
+        for text in texts
+    ]
+    assert all(after < before for after, before in zip(end, start, strict=True))

@@ -79,7 +79,7 @@ def data(
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
     train = [words for example in dataset.split("train") for words in example.captions]
-    size = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
+    size: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
     vocabulary = (
         start.vocabulary.extended(train, **size)
         if start is not None

@@ -50,6 +50,13 @@ Examples:
     help="With several data folders, how often an epoch shows the captions of each; once for each folder, in order.",
 )
 @click.option(
+    "--texts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Captions without photos, one in each line of a text file, also packed by gzip: the decoder learns words and "
+    "phrases from them.",
+)
+@click.option(
     "--attention",
     type=click.Choice(["soft", "hard", "uniform"]),
     help="Kind of attention to train; uniform looks at all places alike, as a control. [default: soft]",
@@ -127,6 +134,7 @@ Examples:
 def train(
     data: tuple[Path, ...],
     weights: tuple[float, ...],
+    texts: Path | None,
     attention: str | None,
     comparator: str | None,
     output: Path,
@@ -152,6 +160,7 @@ def train(
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
     from show_attend_tell.data.datasets import join, read_dataset
+    from show_attend_tell.data.texts import read_texts
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
     from show_attend_tell.training.distributed import ranks
@@ -203,11 +212,13 @@ def train(
                 start_from=start,
                 fine_tune=fine_tune_encoder,
                 fine_tune_from=fine_tune_from,
+                texts=() if texts is None else read_texts(texts, dataset.tokeniser),
                 bits=int(bits),  # type: ignore[arg-type]
                 tensorboard=tensorboard,
                 notes={
                     "preset": preset_name,
                     **({"weights": list(weights)} if weights else {}),
+                    **({"texts": texts.name} if texts else {}),
                     **({"started_from": start_from} if start_from else {}),
                     **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
                 },

@@ -48,8 +48,12 @@ class Vocabulary:
         minimum_count: int = 1,
         size: int = 10_000,
         tokeniser: Tokeniser = ENGLISH,
+        texts: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
+
+        A word's occurrences in `texts`, captions without photos, count too; a word that no training caption has is
+        left out.
 
         `captions` are lists of words, of the training split only (the caller sees to that); words met fewer
         than `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special
@@ -61,7 +65,7 @@ class Vocabulary:
         if isinstance(tokeniser, Unigram):
             often = [piece for piece in _frequent(captions, 1) if piece in tokeniser.scores]
             return cls(dict.fromkeys([*often, *tokeniser.scores]), tokeniser)
-        frequent = _frequent(captions, minimum_count)
+        frequent = _frequent(captions, minimum_count, texts)
         if not frequent:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
@@ -70,7 +74,12 @@ class Vocabulary:
         return cls(frequent[: size - 2], tokeniser)
 
     def extended(
-        self, captions: Iterable[Sequence[str]], *, minimum_count: int = 1, size: int = 10_000
+        self,
+        captions: Iterable[Sequence[str]],
+        *,
+        minimum_count: int = 1,
+        size: int = 10_000,
+        texts: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """This vocabulary, and behind its words the frequent words of training captions that it lacks.
 
@@ -79,7 +88,7 @@ class Vocabulary:
         """
         if isinstance(self.tokeniser, Unigram):
             return self
-        new = [word for word in _frequent(captions, minimum_count) if word not in self]
+        new = [word for word in _frequent(captions, minimum_count, texts) if word not in self]
         return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokeniser)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
@@ -178,11 +187,15 @@ class Vocabulary:
             raise SatError(f"the vocabulary {path} is damaged: {error}") from error
 
 
-def _frequent(captions: Iterable[Sequence[str]], minimum_count: int) -> list[str]:
-    """The words that occur so often in captions, the most frequent first, ties in alphabetical order."""
+def _frequent(captions: Iterable[Sequence[str]], minimum_count: int, texts: Iterable[Sequence[str]] = ()) -> list[str]:
+    """The words that occur so often in captions, the most frequent first, ties in alphabetical order.
+
+    What they occur in texts counts too, if a caption has them.
+    """
     if minimum_count < 1:
         raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
     counts = Counter(word for caption in captions for word in caption)
+    counts.update(word for text in texts for word in text if word in counts)
     del counts[END_TEXT], counts[UNKNOWN_TEXT]
     frequent = [word for word, count in counts.items() if count >= minimum_count]
     return sorted(frequent, key=lambda word: (-counts[word], word))

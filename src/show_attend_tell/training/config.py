@@ -35,6 +35,7 @@ class TrainingConfig:
     mosaics: Share = 0.0  # share of captions told on four photos in one picture, see `data.mosaics`
     mosaics_end: Share | None = None  # the share moves evenly to this value over the training; None: it stays
     mosaic_pairs: Share = 0.0  # share of the mosaics that have two photos instead of four
+    text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
     crops: CountOrNone = 0  # also show so many random crops of it, each as often as the whole photo
     visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
 

@@ -33,6 +33,7 @@ class TrainingData:
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     tiled: Mapping[int, Annotations] = field(default_factory=dict)  # for mosaics: the photo in so many rows of two
     weights: Sequence[float] = ()  # how often an epoch shows each caption; empty: once
+    texts: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
     parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
     encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
     encoder_learning_rate: float = 1e-5
@@ -49,13 +50,15 @@ def prepare(
     vocabulary: Vocabulary | None = None,
     fine_tune: float | None = None,
     fine_tune_from: str | None = None,
+    texts: Sequence[Sequence[str]] = (),
     show: bool = True,
 ) -> TrainingData:
     """Vocabulary, captions and annotations for a training.
 
     ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``fine_tune`` is the
     encoder's own learning rate, None to keep it frozen. ``fine_tune_from`` is the first block that is tuned, whose
-    input is cached, None for the whole encoder. Raises `SatError` for data without train or val photos.
+    input is cached, None for the whole encoder. ``texts`` are captions without photos; those with a word that is not in
+    the vocabulary are left out. Raises `SatError` for data without train or val photos.
     """
     train, validation = dataset.split("train"), dataset.split("val")
     vocabulary = vocabulary or Vocabulary.build(
@@ -63,6 +66,7 @@ def prepare(
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
         tokeniser=dataset.tokeniser,
+        texts=texts,
     )
     source: Callable[[str, Sequence[str]], Annotations]  # of a view and splits
     tuned: nn.Module | None = None
@@ -104,6 +108,7 @@ def prepare(
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
         weights=weights,
+        texts=[vocabulary.encode(text) for text in texts if all(word in vocabulary for word in text)],
         parts=parts,
         views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},

@@ -64,6 +64,7 @@ def train(
     start_from: Checkpoint | None = None,
     fine_tune: float | None = None,
     fine_tune_from: str | None = None,
+    texts: Sequence[Sequence[str]] = (),
     bits: Bits = 32,
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
@@ -77,9 +78,10 @@ def train(
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
     ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
-    trained, None for all of it. ``bits`` are those of a stored weight. ``notes`` go on the model card. ``plan`` are
-    lines to say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where
-    several ranks train together (`ranks.together`), all of them call this with the same arguments.
+    trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
+    ``notes`` go on the model card. ``plan`` are lines to say first, about how the settings were chosen. Photos of own
+    data that cannot be read are left out. Where several ranks train together (`ranks.together`), all of them call this
+    with the same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
@@ -107,6 +109,7 @@ def train(
         start_from=start_from,
         fine_tune=fine_tune,
         fine_tune_from=fine_tune_from,
+        texts=texts,
         plan=plan,
         say=say,
         show=show,
@@ -181,6 +184,7 @@ def prepared(
     start_from: Checkpoint | None,
     fine_tune: float | None = None,
     fine_tune_from: str | None = None,
+    texts: Sequence[Sequence[str]] = (),
     plan: Sequence[str] = (),
     say: Say,
     show: bool,
@@ -190,14 +194,20 @@ def prepared(
         dataset = dataset.cut(start_from.vocabulary.tokeniser)
     for line in (*dataset.report.lines(), *plan):
         say(line)
-    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, say=say)
-    more = {"vocabulary": vocabulary, "fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "show": show}
+    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, texts, say=say)
+    more: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "fine_tune": fine_tune,
+        "fine_tune_from": fine_tune_from,
+        "texts": texts,
+        "show": show,
+    }
     try:
-        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
+        data = prepare(dataset, config, encoder, cache, **more)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
         say(f"left out: {error}")
-        data = prepare(dataset, config, encoder, cache, **more)  # type: ignore[arg-type]
+        data = prepare(dataset, config, encoder, cache, **more)
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     return Prepared(dataset, config, data)
@@ -262,12 +272,16 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
 # The start
 
 
-def vocabulary_from(start: Checkpoint, dataset: Dataset, config: TrainingConfig, *, say: Say) -> Vocabulary:
+def vocabulary_from(
+    start: Checkpoint, dataset: Dataset, config: TrainingConfig, texts: Sequence[Sequence[str]], *, say: Say
+) -> Vocabulary:
     """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
     if not config.new_words or not isinstance(start.decoder, AttentionDecoder):
         return start.vocabulary
     captions = [words for example in dataset.split("train") for words in example.captions]
-    vocabulary = start.vocabulary.extended(captions, minimum_count=config.minimum_count, size=config.vocabulary_size)
+    vocabulary = start.vocabulary.extended(
+        captions, minimum_count=config.minimum_count, size=config.vocabulary_size, texts=texts
+    )
     if new := vocabulary.words[len(start.vocabulary) :]:
         say(
             f"{count(len(new), 'new word')} seen {times(config.minimum_count)} or more: {some(new)}; they are appended "
@@ -383,6 +397,8 @@ def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: 
             say(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
         else:
             say(f"{share} to the model to start from, which keeps its vocabulary: --set new_words=true adds to it")
+    if data.texts:
+        say(f"{count(len(data.texts), 'caption')} without photos, whose words are all known")
     photos = len({name for name, _ in data.captions})
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
     say(

@@ -132,7 +132,9 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
     Nothing in it depends on the device or on the precision that the device computes in.
     """
     data = trainer.data
-    captions = json.dumps([data.vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights])
+    captions = json.dumps(
+        [data.vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.texts]
+    )
     found = {
         **trainer.config.to_dict(),
         "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],

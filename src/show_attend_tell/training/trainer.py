@@ -32,7 +32,7 @@ from show_attend_tell.training.data import (
     of_one_length,
 )
 from show_attend_tell.training.distributed import ranks
-from show_attend_tell.training.losses import Loss
+from show_attend_tell.training.losses import Loss, word_losses
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
 from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import between_batches, identity, save_state
@@ -100,6 +100,7 @@ class Trainer:
         self.rewards = (
             CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximise == "cider" else None
         )
+        self.texts = of_one_length([("", words) for words in data.texts], range(len(data.texts)))
         self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
@@ -239,7 +240,11 @@ class Trainer:
         """The loss of a mini-batch. Where several ranks share it, the mean of their losses is the loss of all of it."""
         if self.rewards is not None:
             return self.reward(indices, self.rewards)
-        return self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
+        loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
+        if not self.texts or not self.config.text_weight:
+            return loss
+        texts = self.likelihood_of_texts(len(indices))
+        return Loss(loss.total + self.config.text_weight * texts.total, loss.watch | texts.watch)
 
     def own_chance(self, *what: int) -> AbstractContextManager[None]:
         """Dropout of this rank's own, see `ranks.own_chance`."""
@@ -313,6 +318,26 @@ class Trainer:
             loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
         beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
         return Loss(part.share * loss.total, {**loss.watch, **beta})
+
+    def likelihood_of_texts(self, count: int) -> Loss:
+        """The loss of captions without photos, as many as are given and there are of one length, drawn at random.
+
+        A length is as likely as it is frequent. They are told of a photo whose annotations are zero, as unpaired text
+        is in Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
+        """
+        sizes = torch.tensor([len(group) for group in self.texts], dtype=torch.float32)
+        group = self.texts[int(torch.multinomial(sizes, 1, generator=self.generator))]
+        chosen = torch.randint(len(group), (count,), generator=self.generator).tolist()
+        part = ranks.part_of(count)
+        words = [self.data.texts[group[number]] for number in chosen[part.rows]]
+        captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
+        nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
+        with self.autocast, self.own_chance(4):
+            told = self.tell(self.decoder, nothing, captions)
+            log_p, losses = word_losses(
+                told.logits, captions, self.config.soft.label_smoothing, self.kernels.word_scores
+            )
+        return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
 
     def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
         """The annotations of a batch's rows ``mine``, each photo's of a view drawn at random."""

@@ -1,0 +1,46 @@
+"""Captions without photos are read from a text file, plain or compressed."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from show_attend_tell.data.texts import LONGEST, read_texts
+from show_attend_tell.data.tokenisers import ENGLISH
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+
+CAPTIONS = "A dog runs.\n\nTwo men, one boat\n"
+WORDS = [("a", "dog", "runs"), ("two", "men", "one", "boat")]
+
+
+def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "texts.txt", tmp_path / "texts.txt.gz"
+    plain.write_text(CAPTIONS, encoding="utf-8")
+    packed.write_bytes(gzip.compress(CAPTIONS.encode()))
+    assert read_texts(plain, ENGLISH) == read_texts(packed, ENGLISH) == WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"\n \n", "holds no captions"),
+        ("a.txt", b"a \xff dog", "UTF-8"),
+        ("a.txt", b"a dog\n" + b"x" * (LONGEST + 1), "line 2"),
+        ("a.txt.gz", b"a dog", "cannot be read"),
+        ("a.txt.gz", gzip.compress(CAPTIONS.encode())[:-9], "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_captions_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SatError, match=words):
+        read_texts(tmp_path / name, ENGLISH)
+
+
+def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it() -> None:
+    captions = [["a", "dog"], ["a", "cat"]]
+    texts = [["a", "dog", "zebra"]] * 4
+    assert Vocabulary.build(captions, minimum_count=2, texts=texts).words[2:] == ("a", "dog")
+    known = Vocabulary(["a"])
+    assert known.extended(captions, minimum_count=2, texts=texts).words[2:] == ("a", "dog")
+    assert known.extended(captions, minimum_count=2).words[2:] == ("a",)
