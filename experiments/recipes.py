@@ -18,7 +18,6 @@ are kept in results/, and what is compared comes from there.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import results
 import shipped
@@ -27,9 +26,7 @@ import tables
 from shipped import Training
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, replace
-from show_attend_tell.scoring.caption_files import Evaluation
 from show_attend_tell.scoring.comparison import METRICS, Comparison, Difference, compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
@@ -73,7 +70,6 @@ RECIPES = {
     "paper-hard": Recipe("the paper's recipe, hard attention"),
     "hard-marginal": Recipe("hard attention by the marginal at the read-out"),
 }
-SHIPPED = {"soft": "flickr8k-soft-test-alone", "hard": "flickr8k-hard-test-alone"}  # where no seed's is kept
 
 HEAD = """\
 # Other recipes
@@ -128,31 +124,13 @@ def keep(output: Path, folder: Path = results.RESULTS) -> None:
 def kept(name: str, folder: Path = results.RESULTS) -> list[str]:
     """The names of a recipe's evaluations that are kept; where no seed's is, that of the shipped model."""
     seeds = RECIPES[name].seeds if name in RECIPES else shipped.SEEDS
-    there = set(results.names(folder))
-    found = [each for seed in seeds if (each := evaluated(name, seed)) in there]
-    return found or [each for each in [SHIPPED.get(name)] if each in there]
-
-
-def evaluation(name: str, dataset: Dataset, folder: Path = results.RESULTS) -> Evaluation:
-    """An evaluation that is kept, with the references of the data."""
-    found: dict[str, Any] = results.read(name, folder)
-    if (found["data"], found["split"], found["tokens"]) != (dataset.name, "test", "split"):
-        raise SatError(f"{name} is not an evaluation of {dataset.name}'s test split on its own tokens: evaluate again")
-    return Evaluation(
-        file=Path(f"{name}.json"),
-        tokens="split",
-        captions={row["photo"]: row["caption"] for row in found["results"]},
-        references={
-            example.name: [dataset.tokeniser.text(words) for words in example.captions]
-            for example in dataset.split("test")
-        },
-    )
+    return results.kept([evaluated(name, seed) for seed in seeds], results.SHIPPED.get(name), folder)
 
 
 def compared(first: str, second: str, dataset: Dataset, folder: Path = results.RESULTS) -> Comparison:
     """The second recipe minus the first, over photos and seeds, from what is kept."""
     systems = {
-        RECIPES[name].title: [evaluation(each, dataset, folder) for each in kept(name, folder)]
+        RECIPES[name].title: [results.evaluation(each, dataset, folder) for each in kept(name, folder)]
         for name in (first, second)
     }
     return compare(systems, show=False)

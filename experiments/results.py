@@ -13,16 +13,19 @@ import argparse
 import gzip
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.checkpoint.configuration import renamed
+from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, replace
+from show_attend_tell.scoring.caption_files import Evaluation
 
 RESULTS = Path(__file__).parent / "results"
 GAZE = RESULTS / "gaze"
+SHIPPED = {"soft": "flickr8k-soft-test-alone", "hard": "flickr8k-hard-test-alone"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
     "caption": None,
@@ -99,6 +102,31 @@ def read(name: str, folder: Path = RESULTS) -> dict[str, Any]:
 def names(folder: Path = RESULTS) -> list[str]:
     """The names of the evaluations that are kept."""
     return sorted(file.name.removesuffix(".json.gz") for file in folder.glob("*.json.gz"))
+
+
+def kept(wanted: Sequence[str], instead: str | None, folder: Path = RESULTS) -> list[str]:
+    """Those of the wanted evaluations that are kept; where there is none, the one ``instead``, if it is kept."""
+    there = set(names(folder))
+    return [name for name in wanted if name in there] or [name for name in [instead] if name in there]
+
+
+def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> Evaluation:
+    """An evaluation of test that is kept, with the references of the data.
+
+    Raises `SatError` for one of another data set, split or tokens.
+    """
+    found = read(name, folder)
+    if (found["data"], found["split"], found["tokens"]) != (dataset.name, "test", "split"):
+        raise SatError(f"{name} is not an evaluation of {dataset.name}'s test split on its own tokens: evaluate again")
+    return Evaluation(
+        file=Path(f"{name}.json"),
+        tokens="split",
+        captions={row["photo"]: row["caption"] for row in found["results"]},
+        references={
+            example.name: [dataset.tokeniser.text(words) for words in example.captions]
+            for example in dataset.split("test")
+        },
+    )
 
 
 def command(evaluation: Mapping[str, Any]) -> str:

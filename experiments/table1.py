@@ -11,14 +11,12 @@ stages as soft attention. A stage whose result is there is not made again, so wh
 there.
 """
 
-import json
 import shlex
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import results
 import shipped
 import stages
@@ -26,13 +24,12 @@ import tables
 from shipped import Training
 from stages import SQUASHED, Stage
 
-from show_attend_tell.files import read_object, read_text, replace
-from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
-from show_attend_tell.scoring.comparison import Comparison, Difference, differences
-from show_attend_tell.scoring.metrics import Scores, score
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.files import read_object, replace
+from show_attend_tell.scoring.bootstrap import RESAMPLES, Array, draw, interval
+from show_attend_tell.scoring.comparison import compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
-QUARTERS = 4  # of the photos, by the length of their references
 RUN_ORDER = (
     *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "msr", "lrcn", "nic"),
     *("uniform", "plain", "soft", "hard", "nic-ensemble"),
@@ -213,31 +210,29 @@ def keep(output: Path, folder: Path = results.RESULTS) -> None:
     results.write_list(folder)
 
 
-def kept(folder: Path = results.RESULTS) -> dict[str, list[dict[str, Any]]]:
-    """The evaluations that are kept, by system."""
-    there = set(results.names(folder))
-    return {name: [results.read(each, folder) for each in evaluated(name) if each in there] for name in SYSTEMS}
+def kept(name: str, folder: Path = results.RESULTS) -> list[str]:
+    """The names of a system's evaluations that are kept; where no seed's is, that of the shipped model."""
+    return results.kept(evaluated(name), results.SHIPPED.get(name), folder)
 
 
-def write(output: Path, document: Path, folder: Path = results.RESULTS) -> None:
-    """Write the document from the evaluations that are kept, and from the models in ``output``."""
-    found = kept(folder)
+def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> None:
+    """Write the document from the evaluations that are kept; ``dataset`` has their references."""
     neighbours = "–"
-    if found["retrieval"]:
-        chosen = found["retrieval"][0]["retrieval"]
+    if kept("retrieval", folder):
+        chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
         neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'centred'}"
-    parts = [HEAD.format(neighbours=neighbours), main_table(found), runs_table(output)]
-    with_attention = [name for name in ATTENTION if found[name]]
+    parts = [HEAD.format(neighbours=neighbours), main_table(folder), runs_table(folder)]
+    with_attention = [name for name in ATTENTION if kept(name, folder)]
     for without in WITHOUT_ATTENTION:
-        if found[without] and with_attention:
-            parts.append(attention_over(output, without, with_attention))
+        if kept(without, folder) and with_attention:
+            parts.append(attention_over(dataset, without, with_attention, folder))
     parts.append(QUOTED)
     document.parent.mkdir(parents=True, exist_ok=True)
     replace(document, lambda file: file.write_text("\n".join(parts), encoding="utf-8"))
     print(f"wrote {document}")
 
 
-def main_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def main_table(folder: Path = results.RESULTS) -> str:
     """The paper's figures beside ours."""
     lines = [
         "| | ours reads | B-1 | B-2 | B-3 | B-4 | METEOR "
@@ -245,105 +240,82 @@ def main_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         "| --- | --- |" + " ---: |" * 13,
     ]
     for name, system in SYSTEMS.items():
-        ours = " | ".join(tables.mean([evaluation[metric] for evaluation in found[name]]) for metric in tables.SHOWN)
-        lines.append(f"| {system.title} | {system.reads} | {system.paper} | {ours} | {len(found[name]) or '–'} |")
+        found = [results.read(each, folder) for each in kept(name, folder)]
+        ours = " | ".join(tables.mean([evaluation[metric] for evaluation in found]) for metric in tables.SHOWN)
+        lines.append(f"| {system.title} | {system.reads} | {system.paper} | {ours} | {len(found) or '–'} |")
     return "\n".join(lines) + "\n"
 
 
-def runs_table(output: Path) -> str:
-    """How each model was trained and decodes, by its own configuration."""
+def runs_table(folder: Path = results.RESULTS) -> str:
+    """How each run was trained, and how it decodes."""
     command = f"`sat train {stages.DATA} --geometry squash --output runs/RUN` with"
-    lines = ["## The runs", "", f"| run | {command} | epochs | minutes | val B-4 p. | beam | γ |"]
-    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines = ["## The runs", "", f"| run | {command} | beam | γ | file |", "| --- | --- | ---: | ---: | --- |"]
     for name, system in SYSTEMS.items():
-        for each, seed in zip(runs(name), system.seeds, strict=False):
-            if not (output / each / "config.json").exists():
+        there = kept(name, folder)
+        for each, seed, file in zip(runs(name), system.seeds, evaluated(name), strict=False):
+            if file not in there and results.SHIPPED.get(name) in there and seed == 1:
+                file = results.SHIPPED[name]  # the shipped models are of seed 1
+            if file not in there:
                 continue
-            config, log = stages.trained(output / each), output / each / "training" / "log.jsonl"
-            training = config["training"]
-            decoding = training.get("without_reranker", config["decoding"])
-            beam, gamma = decoding["beam"], decoding["length_normalisation"]
-            validation = decoding.get("validation_bleu_4")
-            if validation is None:
-                validation = training.get("validation_bleu_4", {}).get(f"beam {beam}, γ {gamma:g}", "–")
-            minutes = "–"
-            if log.exists():
-                seconds = [json.loads(line)["seconds"] for line in read_text(log).splitlines()]
-                minutes = f"{sum(seconds) / 60:.0f}"
-            given = shlex.join(map(str, arguments(name, seed, Path("runs"))))
-            epochs = training.get("epochs", "–")
-            lines.append(f"| {each} | `{given}` | {epochs} | {minutes} | {validation} | {beam} | {gamma:g} |")
-    lines += ["", "Epochs are those of the checkpoint that was kept, and minutes those of the whole training."]
-    return "\n".join(lines) + "\n"
+            found, given = results.read(file, folder), shlex.join(map(str, arguments(name, seed, Path("runs"))))
+            lines.append(f"| {each} | `{given}` | {found['beam']} | {found['length_normalisation']:g} | {file} |")
+    return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
 
 
-def attention_over(output: Path, without: str, systems: Sequence[str]) -> str:
+def attention_over(dataset: Dataset, without: str, systems: Sequence[str], folder: Path = results.RESULTS) -> str:
     """Systems with attention against one without, on all photos and by the length of their references."""
-    names = [without, *systems]
-    evaluations = {
-        name: [read_evaluation(file) for each in evaluated(name) if (file := output / f"{each}.json").exists()]
-        for name in names
+    compared = {
+        SYSTEMS[name].title: [results.evaluation(each, dataset, folder) for each in kept(name, folder)]
+        for name in (without, *systems)
     }
-    first = evaluations[names[0]][0]
-    photos = list(first.captions)
-    scores = {name: [scores_of(each, photos) for each in given] for name, given in evaluations.items()}
-    missing = {
-        metric: str(each.corpus[f"{metric}_missing"])
-        for given in scores.values()
-        for each in given
-        for metric in ("meteor", "spice")
-        if each.corpus[metric] is None
-    }
-    counts = {name: [each.statistics for each in given] for name, given in scores.items()}
-    whole = Comparison(
-        first=SYSTEMS[without].title,
-        differences={SYSTEMS[name].title: differences(counts[without], counts[name]) for name in systems},
-        trainings={SYSTEMS[name].title: len(given) for name, given in evaluations.items()},
-        photos=len(photos),
-        tokens=first.tokens,
-        resamples=10_000,
-        seed=0,
-        missing=missing,
-    )
     lines = [
         f"## Attention against {SYSTEMS[without].title}",
         "",
         "The same features and the same stages. An interval that holds 0 shows no difference.",
         "",
-        whole.to_markdown(),
-        "By the mean length of a photo's references, a quarter of the photos in each part. The cells are",
-        "differences with their intervals:",
+        compare(compared, show=False).to_markdown(),
+        "Does attention help more where people say more? The slope of the difference of a photo's scores over",
+        "the mean length of its references, in points for each word more, with its 95 % interval over photos:",
         "",
-        "| | words | CIDEr | METEOR | BLEU-4 |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| | CIDEr | METEOR |",
+        "| --- | ---: | ---: |",
     ]
-    lengths = [statistics.fmean(len(text.split()) for text in first.references[photo]) for photo in photos]
-    order = sorted(range(len(photos)), key=lambda index: (lengths[index], photos[index]))
-    for quarter in range(QUARTERS):
-        rows = order[len(order) * quarter // QUARTERS : len(order) * (quarter + 1) // QUARTERS]
-        for name in systems:
-            by_metric = {one.metric: one for one in differences(counts[without], counts[name], photos=rows)}
-            cells = " | ".join(difference(by_metric.get(metric)) for metric in ("cider", "meteor", "bleu_4"))
-            words = f"{lengths[rows[0]]:.1f} to {lengths[rows[-1]]:.1f}"
-            lines.append(f"| {SYSTEMS[name].title} | {words} | {cells} |")
+    for name in systems:
+        cells = [slope_over_length(dataset, without, name, metric, folder) for metric in ("cider", "meteor")]
+        lines.append(f"| {SYSTEMS[name].title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def scores_of(evaluation: Evaluation, photos: list[str]) -> Scores:
-    """The scores of an evaluation's captions, in that order of the photos."""
-    captions = {photo: evaluation.captions[photo] for photo in photos}
-    return score(captions, evaluation.references, tokens=evaluation.tokens)
+def slope_over_length(dataset: Dataset, without: str, name: str, metric: str, folder: Path) -> str:
+    """The slope of a difference of photos' scores over the length of their references, in a cell."""
+    photos = dataset.split("test")
+    means = []
+    for system in (without, name):
+        found = [
+            {row["photo"]: row.get(metric) for row in results.read(each, folder)["results"]}
+            for each in kept(system, folder)
+        ]
+        if any(score is None for scores in found for score in scores.values()):
+            return "–"
+        means.append(np.mean([[scores[photo.name] for photo in photos] for scores in found], axis=0))
+    lengths = np.array([np.mean([len(words) for words in photo.captions]) for photo in photos])
+    weights = draw(np.random.default_rng(0), len(photos), len(photos), RESAMPLES)
+    low, high = interval(slope(lengths, means[1] - means[0], weights))
+    return f"{slope(lengths, means[1] - means[0], np.ones((1, len(photos))))[0]:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
-def difference(one: Difference | None) -> str:
-    """A difference with its interval, in a cell."""
-    return "–" if one is None else f"{one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f})"
+def slope(x: Array, y: Array, weights: Array) -> Array:
+    """The slopes (R,) of the lines that fit y (N,) over x (N,) best, by weights of the points (R, N)."""
+    total = weights.sum(1)
+    x_mean, y_mean = weights @ x / total, weights @ y / total
+    slopes: Array = (weights @ (x * y) / total - x_mean * y_mean) / (weights @ (x * x) / total - x_mean * x_mean)
+    return slopes
 
 
 def finish(data: Path, output: Path) -> None:
     """Keep the evaluations and write the document."""
     keep(output)
-    write(output, DOCUMENT)
+    write(read_dataset(data), DOCUMENT)
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -1,16 +1,15 @@
 """The other recipes: what they train, and how hard attention is called as good as soft attention or not."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recipes
-import results
 import stages
 from builders import shape_folder
 from documents import ROOT, blocks
+from evaluations import keep
 
 from show_attend_tell.cli.train import changed, preset_of
 from show_attend_tell.data.datasets import Dataset, read_dataset
@@ -117,18 +116,6 @@ def test_each_training_is_made_once_and_after_those_it_starts_from(
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     return read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
-
-
-def keep(dataset: Dataset, folder: Path, name: str, wrong: int) -> None:
-    """Keep an evaluation whose captions are the references' words, but for the first ``wrong`` ones."""
-    rows = [
-        {"photo": example.name, "caption": "nothing at all" if number < wrong else " ".join(example.captions[0])}
-        for number, example in enumerate(dataset.split("test"))
-    ]
-    found: dict[str, Any] = dict.fromkeys(("bleu_4", "cider", *(f"bleu_{n}_no_brevity" for n in range(1, 5))), 50.0)
-    found |= {"model": name, "data": dataset.name, "split": "test", "beam": 5, "look": "expectation", "meteor": None}
-    found |= {"length_normalisation": 0.5, "reranker_weight": 0.0, "tokens": "split", "results": rows}
-    results.keep(json.loads(json.dumps(found)), name, folder)
 
 
 def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(

@@ -4,30 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import results
 import shipped
 import stages
 import table1
+from builders import shape_folder
+from evaluations import keep
 
+from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.scoring import java as java_metrics
 
-CAPTIONS = ["a dog runs", "a boy swims in a pool", "two people walk on the beach", "a child", "the dog jumps over it"]
-
 WITHOUT = {"without_reranker": {"beam": 20, "length_normalisation": 0.75}}
-
-
-def write_evaluation(folder: Path, name: str, *, right: int, bleu: float) -> None:
-    """An evaluation of five photos whose first ``right`` captions are those that the references have."""
-    entries = [
-        {"photo": f"{n}.jpg", "caption": text if n < right else "nothing at all", "references": [text, f"{text} now"]}
-        for n, text in enumerate(CAPTIONS)
-    ]
-    found: dict[str, Any] = dict.fromkeys(("meteor", "bleu_4", "cider"), bleu)
-    found |= {f"bleu_{n}_no_brevity": bleu for n in range(1, 5)}
-    found |= {"model": name, "data": "flickr8k", "split": "test", "beam": 5, "look": "expectation"}
-    found |= {"length_normalisation": 0.5, "reranker_weight": 0.0, "tokens": "split", "results": entries}
-    (folder / f"{name}.json").write_text(json.dumps(found))
 
 
 @pytest.fixture
@@ -71,7 +59,7 @@ def test_missing_runs_are_made_cheap_first(tmp_path: Path, asked: list[str]) -> 
 
 
 def test_runs_that_are_there_are_not_made_again(tmp_path: Path, asked: list[str]) -> None:
-    write_evaluation(tmp_path, "soft-1-test-alone", right=3, bleu=20.0)
+    (tmp_path / "soft-1-test-alone.json").touch()
     for seed in (1, 2):  # trained elsewhere, or by `make models`
         (tmp_path / f"soft-{seed}").mkdir()
         config = {"training": {"validation_bleu_4": {}, **WITHOUT}}
@@ -105,18 +93,15 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
         raise java_metrics.JavaError("no Java in this test")
 
     monkeypatch.setattr(java_metrics, "java_program", absent)
-    for name, right, bleu in (("nic-1-test", 2, 20.0), ("nic-2-test", 3, 22.0), ("soft-1-test-alone", 5, 25.0)):
-        write_evaluation(tmp_path, name, right=right, bleu=bleu)
-    (tmp_path / "soft-1" / "training").mkdir(parents=True)
-    (tmp_path / "soft-1" / "training" / "log.jsonl").write_text('{"seconds": 90}\n{"seconds": 150}\n')
-    training = {"seed": 1, "epochs": 7, "validation_bleu_4": {"beam 1, γ 0": 17.5, "beam 100, γ 0.25, ω 32": 23.5}}
-    training |= {"without_reranker": {"beam": 5, "length_normalisation": 0.5, "validation_bleu_4": 19.25}}
-    config = {"decoding": {"beam": 100, "length_normalisation": 0.25}, "training": training}
-    (tmp_path / "soft-1" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    dataset = read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
     folder = tmp_path / "results"
-    table1.keep(tmp_path, folder)
-    assert results.names(folder) == ["nic-1-test", "nic-2-test", "soft-1-test-alone"]
-    table1.write(tmp_path, tmp_path / "docs" / "table1.md", folder)
+    for name, wrong, bleu in (
+        ("nic-1-test", 17, 20.0),
+        ("nic-2-test", 17, 22.0),
+        ("flickr8k-soft-test-alone", 0, 25.0),
+    ):
+        keep(dataset, folder, name, wrong, bleu)
+    table1.write(dataset, tmp_path / "docs" / "table1.md", folder)
     text = (tmp_path / "docs" / "table1.md").read_text(encoding="utf-8")
 
     main = text.split("## Attention against Google NIC, single")[0]
@@ -126,18 +111,23 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
     assert "| the map | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
     assert rows["soft-1"].startswith("| soft-1 | `--attention soft --epochs 3 --set learning_rate=5e-4 ")
     assert "--start-from runs/plain-1 " in rows["soft-1"]
-    assert rows["soft-1"].endswith("--seed 1` | 7 | 4 | 19.25 | 5 | 0.5 |")
+    assert rows["soft-1"].endswith("--seed 1` | 5 | 0.5 | flickr8k-soft-test-alone |") and "soft-2" not in rows
+    assert rows["nic-2"].endswith("| 5 | 0.5 | nic-2-test |")
     assert "| COCO | CMU/MS Research a |" in text and "| COCO | MS Research †a |" in text
     assert "METEOR is left out: no Java in this test" in text and "Hard attention (mean" not in text
-    by_length = text.split("By the mean length")[1].split("## Quoted only")[0]
-    quarters = [line for line in by_length.splitlines() if line.startswith("| Soft attention")]
-    assert len(quarters) == 4 and "2.5 to 2.5" in quarters[0] and "– |" in quarters[0]  # METEOR's cell
+    # soft attention's captions are right, and a right one has 10 of CIDEr for each word
+    assert "| Soft attention | +10.00 [+10.00, +10.00] | – |" in text
+
+    keep(dataset, folder, "soft-3-test-alone", 0)
+    assert table1.kept("soft", folder) == ["soft-3-test-alone"]  # and not the shipped model's any more
+
+
+def test_a_slope_is_that_of_the_best_line() -> None:
+    x, y = np.array([1.0, 2.0, 4.0, 7.0]), np.array([3.0, 1.0, 2.0, 8.0])
+    weights = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 1.0, 3.0]])
+    for found, weight in zip(table1.slope(x, y, weights), weights, strict=True):
+        assert found == pytest.approx(np.polyfit(x, y, 1, w=np.sqrt(weight))[0])
 
 
 def test_the_document_says_where_its_figures_come_from() -> None:
-    text = table1.DOCUMENT.read_text(encoding="utf-8")
-    found = table1.kept()
-    if any(found.values()):
-        assert table1.main_table(found) in text
-    else:
-        assert "The evaluations behind this page were not kept" in text
+    assert table1.main_table() in table1.DOCUMENT.read_text(encoding="utf-8")
