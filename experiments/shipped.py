@@ -5,7 +5,8 @@
     python experiments/shipped.py flickr8k/ runs/ --install     # also put models and evaluations into this checkout
     python experiments/shipped.py --describe                    # write the shipped models' cards anew, from results/
 
-Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
+Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos five more.
+The last two also learn from COCO's captions of other photos, a file of its folder (`TEXTS`).
 Each model of `SHIPS` is evaluated on val and test of its data, with its reranker and without it ("attention alone").
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets.
 
@@ -69,6 +70,7 @@ class Training:
     arguments: tuple[str, ...]  # of `sat train`, besides data, geometry, seed, start and output
     start: str | None = None  # the training whose model it starts from
     data: tuple[str, ...] = ("flickr8k",)
+    texts: bool = False  # whether it learns from captions without photos too
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Model:
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
 WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
+TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
 TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
     "soft": Training(
@@ -116,7 +119,7 @@ TRAININGS = {
         start="look",
         data=BOTH,
     ),
-    "everyday-soft": Training(
+    "everyday-tell": Training(
         (
             *("--attention", "soft", *WEIGHTS, "--epochs", "4", "--set", "learning_rate=5e-4"),
             *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.2"),
@@ -125,14 +128,26 @@ TRAININGS = {
         start="everyday-look",
         data=BOTH,
     ),
+    "everyday-soft": Training(
+        (
+            *("--attention", "soft", "--bits", "8", *WEIGHTS, "--epochs", "3", "--set", "learning_rate=5e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.3"),
+            *("--set", "soft.mosaic_weight=0.5", "--set", "attention_rate=2"),
+            *("--set", "soft.entropy_weight=-0.04", "--set", "minimum_count=20"),
+        ),
+        start="everyday-tell",
+        data=BOTH,
+        texts=True,
+    ),
     "everyday-hard": Training(
         (
             *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "3", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3", "--set", "mosaics=0.3", "--set", "hard.mosaic_weight=0.5"),
-            *("--set", "selected_by=cider"),
+            *("--set", "selected_by=cider", "--set", "minimum_count=20"),
         ),
         start="everyday-soft",
         data=BOTH,
+        texts=True,
     ),
 }
 SHIPS = {
@@ -144,11 +159,19 @@ SHIPS = {
 RERANKED = {model.training for model in SHIPS.values()}  # trainings whose models are evaluated in both ways
 
 
-def arguments(name: str, seed: int, folder: Path, trainings: Mapping[str, Training] = TRAININGS) -> list[object]:
+def arguments(
+    name: str,
+    seed: int,
+    folder: Path,
+    trainings: Mapping[str, Training] = TRAININGS,
+    *,
+    coco: Path = Path("coco"),
+) -> list[object]:
     """What `sat train` is given for a training, besides data, geometry and output; ``folder`` holds the models."""
     chosen = trainings[name]
     start = [] if chosen.start is None else ["--start-from", folder / f"{chosen.start}-{seed}"]
-    return [*chosen.arguments, *start, "--seed", seed]
+    texts = ["--texts", coco / TEXTS] if chosen.texts else []
+    return [*chosen.arguments, *texts, *start, "--seed", seed]
 
 
 def commands(name: str, seed: int) -> list[str]:
@@ -176,7 +199,8 @@ def model_stages(
                 continue
             trained_as = output / f"{name}-{seed}"
             data = [folders[each] for each in chosen.data]
-            found.append(training(data, trained_as, *arguments(name, seed, output), *extra))
+            given = arguments(name, seed, output, coco=folders.get("coco", Path("coco")))
+            found.append(training(data, trained_as, *given, *extra))
             if name in ships:
                 found += evaluations(ships[name], folders, trained_as)
     return found

@@ -98,7 +98,8 @@ How to read the table:
 - The first five figures are the paper's, the others ours. If a system was trained with several
   seeds, ours are the mean ± the standard deviation.
 - † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
-  Flickr8k rows, or not run.
+  Flickr8k rows, or not run. The [lab notes](lab-notes.md#table-1-the-first-runs) have first runs of
+  all systems, whose captions were not kept.
 
 What differs from the paper:
 

@@ -1,6 +1,7 @@
 """`make models` makes what ships, from data to files, and goes on where it was interrupted."""
 
 import dataclasses
+import gzip
 import json
 import signal
 from collections import Counter
@@ -138,6 +139,7 @@ NEW = {
     "maximise": "likelihood",
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none
+    "text_weight": 1.0,  # where there were no texts
 }
 
 
@@ -156,9 +158,10 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), own=False)
     )
     data = [shape_folder(tmp_path / each) for each in shipped.SHIPS[name].data]
-    for start in ("plain-1", "soft-1", "everyday-look-1", "everyday-soft-1"):  # to start from
+    for start in ("plain-1", "soft-1", "everyday-look-1", "everyday-tell-1", "everyday-soft-1"):  # to start from
         (tmp_path / start).symlink_to(SHIPPED / "flickr8k-soft")
-    given = shipped.arguments(training, config["training"]["seed"], tmp_path)
+    (data[-1] / shipped.TEXTS).write_bytes(gzip.compress(b"a red circle\n"))
+    given = shipped.arguments(training, config["training"]["seed"], tmp_path, coco=data[-1])
     stages.sat("train", *data, *given, *stages.SQUASHED, "--output", tmp_path / "new")
     found = flat({**plain(asked["config"]), "decoder": asked["config"].decoder.to_dict()})
     sizes = {"decoder.vocabulary_size", "decoder.annotation_size"}  # which come from the data
