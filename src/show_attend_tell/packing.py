@@ -122,6 +122,39 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
         raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
 
 
+def load_state(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file of weights that a user names; raises `SatError` when it is not a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise SatError(f"{path}: not a readable .safetensors file ({error})") from None
+
+
+def fitting(
+    state: Arrays, shapes: Mapping[str, tuple[int, ...]], source: str, network: str
+) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights of a network, of arrays that are plain or in 8 bits.
+
+    ``source`` and ``network`` are names for messages. Raises `SatError` unless the arrays have the names and ``shapes``
+    of the network's weights.
+    """
+    try:
+        found = unpacked(state)
+    except SatError as error:
+        raise SatError(f"{source}: {error}") from None
+    if missing := sorted(shapes.keys() - found.keys()):
+        raise SatError(f"{source}: not the weights of {network}, lacks {', '.join(missing)}")
+    if extra := sorted(found.keys() - shapes.keys()):
+        raise SatError(f"{source}: not the weights of {network}, has besides {', '.join(extra)}")
+    for name, shape in shapes.items():
+        if found[name].shape != shape:
+            raise SatError(f"{source}: {name} has shape {found[name].shape}, {network}'s is {shape}")
+    return found
+
+
 def weights_digest(weights: Arrays) -> str:
     """Return the SHA-256 of named weights, in hexadecimal.
 

@@ -20,6 +20,7 @@ from show_attend_tell.checkpoint.find import find_model, shipped_models
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"
@@ -122,6 +123,19 @@ def test_models_may_share_the_tuned_weights_of_their_encoder(encoder: Encoder, t
     for name in ("soft", "hard"):
         found = Checkpoint.load(tmp_path / name).tuned_encoder
         assert found is not None and tuned.tuned_encoder is not None and same(found, tuned.tuned_encoder)
+
+
+def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder: Encoder, tmp_path: Path) -> None:
+    model = small_checkpoint(encoder)
+    weights = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1))
+    rounded = unpack_8bit(pack_8bit({"eight": weights}))
+    model.tuned_encoder = {**rounded, "sixteen": weights.half().float(), "whole": weights, "bias": torch.rand(7)}
+    model.save(tmp_path / "model")
+    stored = load_file(tmp_path / "model" / "encoder.safetensors")
+    types = {"eight": torch.int8, "sixteen": torch.float16, "whole": torch.float32, "bias": torch.float32}
+    assert {name: value.dtype for name, value in stored.items() if name != "eight.scale"} == types
+    found = Checkpoint.load(tmp_path / "model").tuned_encoder
+    assert found is not None and same(found, model.tuned_encoder)
 
 
 def test_a_model_of_an_earlier_version_has_the_tuned_weights_of_its_folder(encoder: Encoder, saved: Path) -> None:

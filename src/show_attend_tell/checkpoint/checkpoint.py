@@ -6,7 +6,7 @@
 | model.safetensors | the decoder's weights, in 32, 16 or 8 bits each |
 | vocabulary.json | the words in the order of their ids |
 | README.md | the card: what the model is, what it was trained on, what it scores |
-| encoder.safetensors | the encoder's weights that were fine-tuned, blocks of it in 8 bits; only when some were |
+| encoder.safetensors | weights of the encoder: blocks that were fine-tuned, in 8 bits, or all of EfficientNet-Lite2 |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
 | doubt.safetensors | the scale of doubt; only when val had photos enough to make one |
 
@@ -50,7 +50,7 @@ from show_attend_tell.files import replace
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import SCALE, pack_8bit, unpack_8bit
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
@@ -197,13 +197,20 @@ def different(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
 
 
 def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights as they are stored: in 8 bits each if they were rounded so, which loses nothing; else as they are."""
+    """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
     whole = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     if name := not_finite(whole):
         raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
     packed = pack_8bit(whole)
     again = unpack_8bit(packed)
-    return packed if all(torch.equal(again[name], value) for name, value in whole.items()) else whole
+    stored: dict[str, Tensor] = {}
+    for name, value in whole.items():
+        if torch.equal(again[name], value):
+            stored |= {part: packed[part] for part in (name, name + SCALE) if part in packed}
+        else:
+            half = value.half()
+            stored[name] = half if torch.equal(half.float(), value) else value
+    return stored
 
 
 def check_vacant(folder: Path) -> None:

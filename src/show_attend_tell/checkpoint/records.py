@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.settings import Amount, Count, LookName, settings
 from show_attend_tell.errors import SatError
+from show_attend_tell.vision import efficientnet
 
 
 class Encodes(Protocol):
@@ -121,7 +122,8 @@ class EncoderRecord:
                 f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
                 "give the weights of the authors' VGG-19 as --encoder-weights FILE"
             )
-        encoder = load_encoder(self.name, weights=weights, geometry=self.preprocessing.geometry)
+        whole = tuned if weights is None and self.name == efficientnet.NAME else None  # the folder has all weights
+        encoder = load_encoder(self.name, weights=whole or weights, geometry=self.preprocessing.geometry)
         if tuned is not None:
             try:
                 encoder.adopt(tuned)

@@ -218,8 +218,9 @@ device_option = _options(
 weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
-    help="VGG-19 weights: a safetensors file in torchvision's layout, or the word torchvision to download its own. "
-    "[default: the shipped weights]",
+    help="Weights of the encoder. For vgg19, a safetensors file in torchvision's layout, or the word torchvision to "
+    "download its own; for efficientnet-lite2, the encoder.safetensors of a model. [default: the shipped weights; for "
+    "efficientnet-lite2, those of the extra lite]",
 )
 cache_option = click.option(
     "--cache",
@@ -231,8 +232,8 @@ with_encoder = _options(
         "--encoder",
         default="vgg19",
         show_default=True,
-        help="Encoder: vgg19, a vision model of Hugging Face transformers, or small (for generated scenes; it must be "
-        "fine-tuned).",
+        help="Encoder: vgg19, efficientnet-lite2, a vision model of Hugging Face transformers, or small (for generated "
+        "scenes; it must be fine-tuned).",
     ),
     weights_option,
     click.option(

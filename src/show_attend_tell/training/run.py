@@ -130,7 +130,11 @@ def train(
             output=output,
             trainer=trainer,
             encoder=encoder,
-            tuned={*data.tuned_names, *(start_from.tuned_encoder or () if start_from is not None else ())},
+            tuned={
+                *data.tuned_names,
+                *(start_from.tuned_encoder or () if start_from is not None else ()),
+                *(encoder.body.state_dict() if encoder.stored else ()),
+            },
             notes={
                 "data": dataset.name,
                 **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),

