@@ -148,6 +148,7 @@ def gaze_command(found: Mapping[str, Any]) -> str:
     return (
         f"sat analyse gaze --model {found['model']} --data {found['data']}/ --split {found['split']} "
         f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
+        f"--encoded {found['captions_by_way']['grey']} "
         f"--beam {found['beam']} --look {found['look']} --length-normalisation {found['length_normalisation']:g} "
         f"--reranker-weight {found['reranker_weight']:g} --seed {found['seed']}"
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 import results
 
+from show_attend_tell.analysis.gaze.captions import CONTROLS_ALL_ALONG
 from show_attend_tell.analysis.gaze.controls import CONTROLS
 from show_attend_tell.analysis.gaze.occlusion import VARIANTS
 from show_attend_tell.analysis.gaze.table import SHOWN as CLASSES
@@ -100,6 +101,42 @@ def gaze(name: str, folder: Path = results.GAZE) -> str:
     return "\n".join(lines) + "\n"
 
 
+GAZES = ("flickr8k-soft", "flickr8k-hard", "everyday-soft")
+
+
+def free_captions(folder: Path = results.GAZE) -> str:
+    """CIDEr of captions that models make with another map at every word, and its difference to their own captions'."""
+    found = {name: results.read(name, folder)["captions_made"] for name in GAZES}
+    found = {name: made for name, made in found.items() if made is not None}
+    heads = [f"{name}, {made['photos']} photos" for name, made in found.items()]
+    lines = [f"| CIDEr of captions made with | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(found)]
+    lines.append(
+        f"| the own α | {' | '.join('{:.1f}'.format(made['own']['cider']['score']) for made in found.values())} |"
+    )
+    for control in CONTROLS_ALL_ALONG:
+        cells = []
+        for made in found.values():
+            each = made[control]["cider"]
+            cells.append("{score:.1f} ({difference:+.1f} [{low:+.1f}, {high:+.1f}])".format(**each).replace("-", "−"))
+        lines.append(f"| {CONTROLS[control].replace('alpha', 'α')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def greyed(folder: Path = results.GAZE) -> str:
+    """What greying places in the photo costs words, in nats, for the models of which it was measured."""
+    lines = [f"| greyed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
+    lines.append("| --- |" + " ---: |" * len(VARIANTS))
+    for name in GAZES:
+        found = results.read(name, folder)
+        for kind, title in (("noun", "nouns"), ("all", "all words")):
+            if kind in (classes := found["occlusion"]["grey"]):
+                falls = [classes[kind][variant] for variant in VARIANTS]
+                cells = " | ".join(f"{each['mean']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in falls)
+                photos = found["captions_by_way"]["grey"]
+                lines.append(f"| {name}, {title} of {photos} photos | {cells.replace('-', '−')} |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "scores": scores,
     "evaluations": evaluations,
@@ -107,6 +144,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "gaze_soft": partial(gaze, "flickr8k-soft"),
     "gaze_hard": partial(gaze, "flickr8k-hard"),
     "gaze_everyday": partial(gaze, "everyday-soft"),
+    "free_captions": free_captions,
+    "greyed": greyed,
 }
 
 
