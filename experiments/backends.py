@@ -1,15 +1,24 @@
 """Whether ONNX Runtime's captions are PyTorch's, photo by photo, and how long each takes.
 
-    python experiments/backends.py flickr8k/ --model flickr8k-soft --split test --lines backends.jsonl
+    python experiments/backends.py flickr8k/ --model flickr8k-soft --model flickr8k-hard --lines backends.jsonl
 
-Both compute in float32, from the photo's file. A line of the file is one photo: both captions, their log p, the largest
-difference of α, and the seconds of each. A second call goes on where the first one stopped. At the end it prints how
-many captions are equal, and those that are not.
+Both compute in float32, from the photo's file, with each model's usual settings. Each back end encodes a photo once for
+all models, so the models must have the same encoder.
+
+A line of the file is what one model says of one photo: both captions; their log p; each caption's score by which it was
+chosen, by either back end; the largest difference of α; and the seconds of the processor. An interrupted call goes on
+where it stopped, when it is called again. At the end it prints how many captions are equal, the scores of either back
+end, and the captions that differ.
+
+With --int8, the two that are compared are ONNX Runtime in float32 and ONNX Runtime with an encoder in int8.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,65 +26,164 @@ from typing import Any
 import numpy as np
 import torch
 
-from show_attend_tell.captioner import Caption, Captioner
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.model.search import FastBeamSearch
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.device import as_array
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.search import FastBeamSearch, Hypothesis
+from show_attend_tell.model.search.hypotheses import score as score_of
+from show_attend_tell.scoring.metrics import score
+
+Line = dict[str, Any]
+SECONDS = "encoding", "search"  # medians, of the processor
+FIGURES = "bleu_1", "bleu_4", "meteor", "rouge_l", "cider"
 
 
-def both(name: str) -> tuple[Captioner, Captioner]:
-    """A model on PyTorch, in float32, and on ONNX Runtime."""
-    usual, light = (Captioner.from_pretrained(name, device="cpu", backend=backend) for backend in ("torch", "onnx"))
-    annotate = usual.encoder.annotate
-    usual.encoder.annotate = lambda pixels: annotate(pixels, precision="float32")  # type: ignore[assignment,misc,method-assign]
-    usual.beam_search = FastBeamSearch()
-    return usual, light
+@dataclass(frozen=True)
+class Pair:
+    """A model in two ways, and how each of them encodes pixels."""
+
+    name: str
+    captioners: tuple[Captioner, Captioner]
+    encode: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+    @classmethod
+    def of_backends(cls, name: str) -> "Pair":
+        """The model of that name or folder on PyTorch, in float32, and on ONNX Runtime."""
+        usual, light = (Captioner.from_pretrained(name, device="cpu", backend=backend) for backend in ("torch", "onnx"))
+        usual.beam_search = FastBeamSearch()
+        return cls(name, (usual, light), (partial(usual.encoder.annotate, precision="float32"), light.encoder.annotate))
+
+    @classmethod
+    def of_precisions(cls, name: str) -> "Pair":
+        """The model on ONNX Runtime, with an encoder in float32 and with one in int8."""
+        whole, short = (
+            Captioner.from_pretrained(name, backend="onnx", precision=precision) for precision in ("auto", "int8")
+        )
+        return cls(name, (whole, short), (whole.encoder.annotate, short.encoder.annotate))
+
+    def encoded(self, photo: Path) -> list[tuple[Any, float]]:
+        """The annotations of a photo in both ways, and the seconds that they took."""
+        pixels = self.captioners[1].encoder.preprocessing.pixels(open_photo(photo))[None]
+        return [timed(partial(encode, pixels)) for encode in self.encode]
+
+    def compared(self, photo: Path, encoded: list[tuple[Any, float]]) -> Line:
+        """The line of this model and one photo."""
+        found, seconds = [], []
+        for captioner, (annotations, _) in zip(self.captioners, encoded, strict=True):
+            search = partial(captioner.search, annotations, captioner.checkpoint.decoding, seeds=[0])
+            (hypotheses,), took = timed(search)
+            found.append(hypotheses)
+            seconds.append(took)
+        usual, light = (hypotheses[0] for hypotheses in found)
+        captions = [self.captioners[0].checkpoint.vocabulary.text(best.words) for best in (usual, light)]
+        line: Line = {"model": self.name, "photo": photo.name, "captions": captions}
+        line["log_p"] = [usual.log_probability, light.log_probability]
+        if usual.words == light.words:
+            line["scores"] = [self._score(usual), self._score(light)]
+            if usual.alpha is not None:
+                line["alpha"] = float(np.abs(as_array(usual.alpha) - as_array(light.alpha)).max(initial=0.0))
+        else:
+            line["scores"] = [[self._found(hypotheses, best) for hypotheses in found] for best in (usual, light)]
+        line["seconds"] = {"encoding": [took for _, took in encoded], "search": seconds}
+        return line
+
+    def _score(self, hypothesis: Hypothesis) -> float:
+        decoding = self.captioners[0].checkpoint.decoding
+        return score_of(hypothesis, decoding.length_normalisation, decoding.reranker_weight)
+
+    def _found(self, hypotheses: Iterable[Hypothesis], wanted: Hypothesis) -> float | None:
+        """The score that a back end gives those words, or None where its beam does not have them."""
+        return next((self._score(each) for each in hypotheses if each.words == wanted.words), None)
 
 
-def compared(photo: Path, captioners: tuple[Captioner, Captioner], **options: Any) -> dict[str, Any]:
-    """The line of one photo."""
-    made: list[Caption] = []
-    seconds = []
-    for captioner in captioners:
-        begun = time.perf_counter()
-        made.append(captioner(photo, **options))
-        seconds.append(time.perf_counter() - begun)
-    usual, light = made
-    line: dict[str, Any] = {"photo": photo.name, "seconds": seconds}
-    line |= {"captions": [str(usual), str(light)], "log_p": [usual.log_probability, light.log_probability]}
-    line["agreement"] = [usual.agreement, light.agreement]
-    if str(usual) == str(light) and usual.attention is not None and light.attention is not None:
-        line["alpha"] = float(np.abs(usual.attention - light.attention).max())
-    return line
+def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
+    """What a function gives, and the seconds of the processor that it took."""
+    begun = time.process_time()
+    found = compute()
+    return found, time.process_time() - begun
+
+
+def compare(pairs: list[Pair], photos: Iterable[Path], file: Path) -> list[Line]:
+    """The lines of those models and photos. Those that the file does not have are computed and added to it.
+
+    Raises `SatError` for models with different encoders.
+    """
+    if any(pair.captioners[0].checkpoint.encoder != pairs[0].captioners[0].checkpoint.encoder for pair in pairs):
+        raise SatError(f"{', '.join(pair.name for pair in pairs)} have different encoders: compare them one by one")
+    known = {(line["model"], line["photo"]): line for line in read(file)}
+    wanted = []
+    with file.open("a") as opened:
+        for photo in photos:
+            wanted += [(pair.name, photo.name) for pair in pairs]
+            missing = [pair for pair in pairs if (pair.name, photo.name) not in known]
+            encoded = pairs[0].encoded(photo) if missing else []
+            for pair in missing:
+                line = known[pair.name, photo.name] = pair.compared(photo, encoded)
+                print(json.dumps(line, ensure_ascii=False), file=opened, flush=True)
+    return [known[each] for each in wanted]
+
+
+def read(file: Path) -> list[Line]:
+    """The whole lines of a file; an interrupted call may have left half a line at its end, which is cut off."""
+    if not file.exists():
+        return []
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        file.write_bytes(whole)
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def summary(lines: list[Line], names: tuple[str, str], references: Mapping[str, Any]) -> str:
+    """What the lines of one model say, with the scores of both ways and the captions that differ."""
+    equal = [line for line in lines if line["captions"][0] == line["captions"][1]]
+
+    def farthest(values: Callable[[Line], float]) -> float:
+        return max(map(values, equal), default=0.0)
+
+    told = [
+        f"{lines[0]['model']}: {len(equal)} of {len(lines)} captions are equal",
+        f"  log p differs by at most {farthest(lambda line: abs(line['log_p'][0] - line['log_p'][1])):.2g}, "
+        f"the score by {farthest(lambda line: abs(line['scores'][0] - line['scores'][1])):.2g}, "
+        f"α by {farthest(lambda line: line.get('alpha', 0.0)):.2g}",
+    ]
+    for number, name in enumerate(names):
+        captions = {line["photo"]: line["captions"][number] for line in lines}
+        corpus = score(captions, {photo: references[photo] for photo in captions}).corpus
+        seconds = [f"{part} {median(line['seconds'][part][number] for line in lines):.3f} s" for part in SECONDS]
+        figures = [f"{figure} {corpus[figure]:.2f}" for figure in FIGURES]
+        told.append(f"  {name}: {', '.join(seconds)}; {', '.join(figures)}")
+    for line in lines:
+        if line not in equal:
+            told.append(f"  {line['photo']}")
+            told += [f"    {caption}: {by}" for caption, by in zip(line["captions"], line["scores"], strict=True)]
+    return "\n".join(told)
 
 
 def main() -> None:
     """Compare, write and print."""
     parser = argparse.ArgumentParser(description="Compare the captions of both back ends.")
     parser.add_argument("data", type=Path, help="Data folder.")
-    parser.add_argument("--model", default="flickr8k-soft", help="Model.")
+    parser.add_argument("--model", action="append", required=True, help="Model; may be given several times.")
     parser.add_argument("--split", default="test", help="Part of the data.")
     parser.add_argument("--photos", type=int, help="Number of photos, the first ones.")
-    parser.add_argument("--beam", type=int, help="Beam width. [default: the model's]")
     parser.add_argument("--lines", type=Path, default=Path("backends.jsonl"), help="File of the comparisons.")
+    parser.add_argument("--int8", action="store_true", help="Compare float32 with int8, both on ONNX Runtime.")
     chosen = parser.parse_args()
     torch.set_grad_enabled(False)
-    photos = [Path(example.photo) for example in read_dataset(chosen.data).split(chosen.split)][: chosen.photos]
-    known = [json.loads(line) for line in chosen.lines.read_text().splitlines()] if chosen.lines.exists() else []
-    captioners = both(chosen.model)
-    with chosen.lines.open("a") as file:
-        for photo in photos[len(known) :]:
-            known.append(compared(photo, captioners, beam=chosen.beam))
-            print(json.dumps(known[-1], ensure_ascii=False), file=file, flush=True)
-    others = [line for line in known if line["captions"][0] != line["captions"][1]]
-    print(f"{len(known) - len(others)} of {len(known)} captions are equal")
-    equal = [line for line in known if line not in others]
-    apart = max((abs(line["log_p"][0] - line["log_p"][1]) for line in equal), default=0.0)
-    alpha = max((line.get("alpha", 0.0) for line in equal), default=0.0)
-    print(f"their log p differ by at most {apart:.2g}, α by at most {alpha:.2g}")
-    usual, light = (median(line["seconds"][number] for line in known) for number in (0, 1))
-    print(f"median seconds a photo: PyTorch {usual:.3f}, ONNX Runtime {light:.3f}")
-    for line in others:
-        print(json.dumps(line, ensure_ascii=False))
+    dataset = read_dataset(chosen.data)
+    photos = [Path(example.photo) for example in dataset.split(chosen.split)][: chosen.photos]
+    load = Pair.of_precisions if chosen.int8 else Pair.of_backends
+    lines = compare([load(name) for name in chosen.model], photos, chosen.lines)
+    names = ("float32", "int8") if chosen.int8 else ("PyTorch", "ONNX Runtime")
+    references = {
+        example.name: [dataset.tokeniser.text(words) for words in example.captions]
+        for example in dataset.split(chosen.split)
+    }
+    for name in chosen.model:
+        print(summary([line for line in lines if line["model"] == name], names, references))
 
 
 if __name__ == "__main__":

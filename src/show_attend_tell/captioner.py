@@ -247,13 +247,15 @@ class Captioner:
         device: "str | torch.device" = "auto",
         encoder_weights: str | os.PathLike[str] | None = None,
         backend: str = "auto",
+        precision: str = "auto",
     ) -> "Captioner":
         """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
 
         ``backend`` is "torch", "onnx", or "auto", which is PyTorch where it is installed. ONNX Runtime computes in
-        float32 on the processor. Several models are an ensemble, which averages their probabilities and decodes as the
-        first model does; it needs PyTorch. Raises `SatError` for a model that is not there, is damaged, or was trained
-        on another encoder's weights, and for models that cannot be an ensemble.
+        float32 on the processor, and with ``precision`` "int8" it encodes photos in 8 bits, faster and less exactly.
+        Several models are an ensemble, which averages their probabilities and decodes as the first model does; it needs
+        PyTorch. Raises `SatError` for a model that is not there, is damaged, or was trained on another encoder's
+        weights, for models that cannot be an ensemble, and for a precision that the model or the back end lacks.
         """
         if not names_or_paths:
             raise SatError("there is no model to load: give a name, a folder or a hub id")
@@ -261,6 +263,10 @@ class Captioner:
             path_of(path)
         weights = None if encoder_weights is None else os.fsdecode(encoder_weights)
         onnx = pick_backend(backend) == "onnx"
+        if precision not in ("auto", "int8"):
+            raise SatError(f"precision {precision!r}: choose auto or int8")
+        if precision == "int8" and not onnx:
+            raise SatError("precision 'int8' is for ONNX Runtime: choose backend onnx too")
         folders = [find_model(os.fspath(name)) for name in names_or_paths]
         names = [model_name(folder) for folder in folders]
         name = " + ".join(names)
@@ -270,7 +276,10 @@ class Captioner:
             if len(folders) > 1:
                 raise needs_torch("an ensemble")
             light = OnnxCheckpoint.load(folders[0])
-            return cls(cast("Checkpoint", light), cast("Encoder", light.load_encoder(name, weights)), name=name)
+            encoder = light.load_encoder(name, weights)
+            if precision == "int8":
+                encoder.use_int8()
+            return cls(cast("Checkpoint", light), cast("Encoder", encoder), name=name)
         from show_attend_tell.checkpoint.checkpoint import Checkpoint, join
 
         checkpoints = [Checkpoint.load(folder) for folder in folders]

@@ -149,6 +149,7 @@ def caption(
     column: str | None,
     encoder_weights: str | None,
     backend: str,
+    precision: str,
     device: str,
 ) -> None:
     """Caption photos: files, folders or globs.
@@ -179,6 +180,8 @@ def caption(
                 "--output makes a table of captions: leave out --json, --html, --picture, --beside, --sample, "
                 "--several and the photo -"
             )
+        if backend == "onnx" or precision != "auto":
+            raise SatError("--output computes with PyTorch: leave out --backend onnx and --precision")
         from show_attend_tell.cli.shards.works import Captioning
 
         work = Captioning(
@@ -203,7 +206,9 @@ def caption(
         check_pictures([picture / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     captioners = [
-        Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights, backend=backend)
+        Captioner.from_pretrained(
+            name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
+        )
         for name in (model, *beside)
     ]
     streams = []

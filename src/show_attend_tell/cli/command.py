@@ -196,12 +196,21 @@ def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | N
         threads.use_threads(number)  # before the command imports PyTorch
 
 
-backend_option = click.option(
-    "--backend",
-    type=click.Choice(["auto", "torch", "onnx"]),
-    default="auto",
-    show_default=True,
-    help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is torch where it is installed.",
+backend_option = _options(
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "torch", "onnx"]),
+        default="auto",
+        show_default=True,
+        help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is torch where it is installed.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["auto", "int8"]),
+        default="auto",
+        show_default=True,
+        help="With onnx: int8 encodes photos in 8 bits, faster and less exactly; auto is float32.",
+    ),
 )
 device_option = _options(
     click.option(

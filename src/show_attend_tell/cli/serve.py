@@ -51,6 +51,7 @@ def serve(
     token: str | None,
     encoder_weights: str | None,
     backend: str,
+    precision: str,
     device: str,
 ) -> None:
     """Serve captions over HTTP, with a web app.
@@ -74,7 +75,9 @@ def serve(
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT)
         captioners = [
-            Captioner.from_pretrained(name, device=device, encoder_weights=encoder_weights, backend=backend)
+            Captioner.from_pretrained(
+                name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
+            )
             for name in chosen
         ]
         server = Server(make_app(captioners, token=token))
