@@ -1,0 +1,75 @@
+"""How many of the rare nouns that people say of a photo a model says too.
+
+    python experiments/rare_nouns.py flickr8k/ coco/ --evaluations soft-val.json soft-coco-val.json
+
+A noun is rare if fewer than `RARE` training photos of all data folders have it in a caption. It counts for a photo if
+two or more of the photo's captions have it. Its recall is the share of these pairs of a photo and a noun that the
+model's captions say, with a 95 % interval over photos. The evaluations are those that `sat evaluate --json` wrote, of
+photos of these folders. Singular and plural are one noun.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
+from show_attend_tell.data.datasets import Example, read_dataset
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import list_of_objects, read_object
+from show_attend_tell.scoring.bootstrap import Bootstrap
+
+RARE = 20  # training photos
+SAID = 2  # captions of a photo
+
+
+def nouns(words: Sequence[str]) -> set[str]:
+    """The nouns of a caption, in the singular."""
+    return {form for word in words if part_of_speech(word) == "noun" and (form := singular(word))}
+
+
+def named(example: Example, captions: int) -> set[str]:
+    """The nouns that so many of a photo's captions have."""
+    counts = Counter(noun for words in example.captions for noun in nouns(words))
+    return {noun for noun, count in counts.items() if count >= captions}
+
+
+def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str]) -> tuple[int, dict[str, float]]:
+    """How many pairs of a photo and a rare noun there are, and which share of them the captions say."""
+    where, said = [], []
+    rows = list_of_objects(evaluation, "results", "the evaluation")
+    for number, row in enumerate(rows):
+        told = nouns(str(row["caption"]).split())
+        for noun in named(photos[str(row["photo"])], SAID) & rare:
+            where.append(number)
+            said.append(noun in told)
+    if not where:
+        raise SatError("no photo of the evaluation has a rare noun: give another evaluation")
+    return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).to_dict()
+
+
+def main() -> None:
+    """Print the recall of each evaluation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="+", help="folders that the models were trained on")
+    parser.add_argument("--evaluations", type=Path, nargs="+", required=True, help="files of sat evaluate --json")
+    given = parser.parse_args()
+    try:
+        examples = [example for folder in given.data for example in read_dataset(folder).examples]
+        counts = Counter(noun for example in examples if example.split == "train" for noun in named(example, 1))
+        rare = {noun for noun, count in counts.items() if count < RARE}
+        photos = {example.name: example for example in examples}
+        print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
+        for file in given.evaluations:
+            pairs, share = recall(read_object(file, "results"), photos, rare)
+            print(f"{file.stem}: {pairs} pairs, recall {{mean:.3f}} [{{low:.3f}}, {{high:.3f}}]".format(**share))
+    except SatError as error:
+        sys.exit(f"rare_nouns: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""The recall of rare nouns counts what two people said of a photo and the model said too."""
+
+from pathlib import Path
+
+import pytest
+import rare_nouns
+
+from show_attend_tell.data.datasets import Example
+from show_attend_tell.errors import SatError
+
+
+def example(name: str, *captions: str) -> Example:
+    return Example(name, Path(name), "test", tuple(tuple(text.split()) for text in captions), captions)
+
+
+def test_recall_is_over_nouns_that_two_captions_have() -> None:
+    photos = {
+        "a.jpg": example("a.jpg", "a zebra and a dog", "two zebras", "an elephant"),
+        "b.jpg": example("b.jpg", "an elephant", "the elephant stands", "a zebra"),
+        "c.jpg": example("c.jpg", "a dog", "a dog runs"),
+    }
+    said = {"a.jpg": "three zebras", "b.jpg": "a dog", "c.jpg": "a dog"}
+    evaluation = {"results": [{"photo": name, "caption": caption} for name, caption in said.items()]}
+    pairs, share = rare_nouns.recall(evaluation, photos, {"zebra", "elephant"})
+    assert (pairs, share["mean"]) == (2, 0.5)
+    with pytest.raises(SatError, match="no photo of the evaluation has a rare noun"):
+        rare_nouns.recall(evaluation, photos, {"giraffe"})
