@@ -17,6 +17,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.show import pictures
 from show_attend_tell.show.pictures import Exhibit, Style, animation, attention_map, letters, save, strip
 from show_attend_tell.show.pictures import sheet as sheet_module
+from show_attend_tell.show.pictures.exhibit import Panels
 from show_attend_tell.show.pictures.letters import Face, font
 from show_attend_tell.show.pictures.sheet import Sheet, lay_out
 from show_attend_tell.show.pictures.style import MARK
@@ -167,6 +168,17 @@ def test_the_numbers_are_those_of_the_caption() -> None:
         *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
     ]
     assert "peak α 1.000" in told(lay_out([exhibit(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
+
+
+def test_a_word_that_hardly_relied_on_looking_does_not_set_the_scale() -> None:
+    """It may be as bright as the others, and the others stay as bright as without it."""
+    wide = (one_place(1, 2) + FLAT) / 2
+    alone = Panels(exhibit(["dog"], [wide], gate=np.array([0.8])), Style(), area=90_000, widest=600)
+    both = exhibit(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.3, 0.8]))
+    panels = Panels(both, Style(), area=90_000, widest=600)
+    assert panels.white == alone.white and panels.strength(0).max() == panels.strength(1).max() == 1
+    relied = exhibit(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.4, 0.8]))
+    assert Panels(relied, Style(), area=90_000, widest=600).white > alone.white
 
 
 def legend(shown: Exhibit, style: Style) -> str:

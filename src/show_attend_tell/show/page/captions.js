@@ -15,6 +15,7 @@
 
   const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
   const FLAT = 4; // the brightest is at least this many times the average, so that a flat map looks flat
+  const RELIED = 0.5; // the brightest is the strongest look of words whose β is at least this share of the largest
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const PACE = 900; // milliseconds that a word stays when a mosaic is played
@@ -285,7 +286,9 @@
     function strengths() {
       if (!smoothed) {
         smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns));
-        white = smoothed.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * even);
+        const least = gate ? RELIED * Math.max(...gate) : 0;
+        const relied = smoothed.filter((_, index) => !gate || gate[index] >= least);
+        white = relied.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * even);
       }
       const full = view.stretch ? Math.max(peakOf(smoothed[current]), 1e-12) : white;
       return smoothed[current].map((value) => Math.min(1, value / full));

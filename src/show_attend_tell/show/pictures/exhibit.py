@@ -20,6 +20,10 @@ from show_attend_tell.show.pictures.style import Style
 # flat is grey and not white.
 FLAT = 4.0
 
+# It stands for the strongest look of the words that relied on looking: those whose β is at least this share of the
+# caption's largest. A word that stared at one place and hardly read it would make all others dark.
+RELIED = 0.5
+
 FRAME = 1.5  # pixels between a place and the middle of the line that frames it
 
 
@@ -76,7 +80,9 @@ class Panels:
         self.photo = self.photo_at(self.size)
         self.seen = self._scaled(exhibit.seen)
         peaks = [float(attention_map(alpha, self.size, self.seen).max()) for alpha in exhibit.attention]
-        self.white = max([FLAT * exhibit.even, *peaks])  # the smoothed α that is brightest, without per_word_scale
+        relied = [True] * len(peaks) if exhibit.gate is None else exhibit.gate >= RELIED * max(exhibit.gate, default=0)
+        strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
+        self.white = max([FLAT * exhibit.even, *strongest])  # the smoothed α that is brightest, without per_word_scale
         self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
 
     def photo_at(self, size: tuple[int, int]) -> Image.Image:
@@ -95,12 +101,12 @@ class Panels:
 
     def strength(self, step: int) -> NDArray[np.float64]:
         """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
-        return attention_map(self.exhibit.attention[step], self.size, self.seen) / self.scales[step]
+        return np.minimum(attention_map(self.exhibit.attention[step], self.size, self.seen) / self.scales[step], 1)
 
     def strength_seen(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
         """`strength` of the part that the encoder saw, at another ``size`` (W, H)."""
         whole = (0.0, 0.0, float(size[0]), float(size[1]))
-        return attention_map(self.exhibit.attention[step], size, whole) / self.scales[step]
+        return np.minimum(attention_map(self.exhibit.attention[step], size, whole) / self.scales[step], 1)
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the place that a hard model looked at for a word, in pixels of the panel and within it."""
