@@ -6,8 +6,8 @@ Two things are measured of a photo. The first is the squared Mahalanobis distanc
 the training photos, (x − μ)ᵀ C⁻¹ (x − μ): far away, the photo shows what the training did not. Before the mean is
 taken, each annotation is made to have mean 0 and variance 1 over its channels. The second is log p / C, the mean
 log-probability of its caption's C words, end token included. Of the known photos, both have a mean and a spread, so
-both can be put on one scale, and their sum says how strange the photo is. Doubt is the share of known photos that are
-less strange: 0.95 means that only one known photo in twenty is as strange as this one.
+both can be put on one scale. Their sum, in which log p / C counts half, says how strange the photo is. Doubt is the
+share of known photos that are less strange: 0.95 means that only one known photo in twenty is as strange as this one.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from show_attend_tell.rerank.arrays import STEPS
 
 SHRINKAGE = 1e-3  # of the covariance towards even variances, as a share of their mean
 LEAST = 100  # known photos; from fewer, shares say too little
+LIKELIHOOD = 0.5  # what a spread of log p / C counts, where a spread of the distance counts 1
 
 
 class Doubt:
@@ -85,7 +86,7 @@ class Doubt:
         covariance += SHRINKAGE * even * torch.eye(len(mean), dtype=torch.float64)
         whitening = torch.linalg.inv(torch.linalg.cholesky(covariance)).half().float()
         away = distances(known, mean.float(), whitening).log()
-        typical = torch.stack([away.mean(), away.std(), likelihoods.mean(), likelihoods.std()])
+        typical = torch.stack([away.mean(), away.std(), likelihoods.mean(), likelihoods.std() / LIKELIHOOD])
         typical[1::2] = typical[1::2].clamp_min(1e-6)
         strange = strangeness(away.exp(), likelihoods, typical)
         quantiles = strange.quantile(torch.linspace(0, 1, STEPS + 1))
@@ -108,5 +109,5 @@ def distances(summaries: Tensor, mean: Tensor, whitening: Tensor) -> Tensor:
 
 
 def strangeness(distances: Tensor, likelihoods: Tensor, typical: Tensor) -> Tensor:
-    """Both measures (B,) on one scale, in spreads of known photos: ``typical`` has the means and spreads of each."""
+    """Both measures (B,) on one scale: ``typical`` has the mean of each and what counts 1 of it, see `Doubt.fit`."""
     return (distances.log() - typical[0]) / typical[1] - (likelihoods - typical[2]) / typical[3]
