@@ -143,6 +143,8 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
     }
     del found["visual_ngrams"]  # they are fitted after the training, and have no part in it
     del found["new_words"]  # the captions hold them
+    if not data.texts:
+        del found["text_weight"]
     return found
 
 
