@@ -94,6 +94,8 @@ def train(
     else:
         say, show = silent, False
     check_settings(config, encoder, tensorboard=tensorboard)
+    if texts and config.maximise == "cider":
+        raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
     if config.sharpening != 1 and (start_from is None or not isinstance(start_from.decoder, AttentionDecoder)):
         raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
     if start_from is not None:
@@ -212,6 +214,9 @@ def prepared(
         dataset = without(dataset, error)
         say(f"left out: {error}")
         data = prepare(dataset, config, encoder, cache, **more)
+    if texts:
+        left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
+        say(f"{count(len(data.texts), 'caption')} without photos, and {left_out}")
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     return Prepared(dataset, config, data)
@@ -401,8 +406,6 @@ def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: 
             say(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
         else:
             say(f"{share} to the model to start from, which keeps its vocabulary: --set new_words=true adds to it")
-    if data.texts:
-        say(f"{count(len(data.texts), 'caption')} without photos, whose words are all known")
     photos = len({name for name, _ in data.captions})
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
     say(
