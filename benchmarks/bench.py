@@ -138,15 +138,15 @@ def training_steps(rates: Rates, seconds: float) -> list[Row]:
     actions = {baseline: action}
     # the tutorial's products are in float32: its floor says how far from its own best it is
     floors = {baseline: step_floor(Rates(rates.fp32, rates.fp32, rates.sigma, rates.copy), weights, 1)}
-    for kind in ("soft", "hard"):
+    objectives: dict[str, SoftObjective | HardObjective] = {
+        "soft": SoftObjective(label_smoothing=0.1),
+        "hard, one path a caption": HardObjective(samples=1),  # the paper's: a coin chooses the path
+        "hard, two paths": HardObjective(samples=1, coin="both", baseline="expected"),  # the preset's
+    }
+    for kind, objective in objectives.items():
         for path in ("plain path", "fast path"):
             if path == "fast path" and not kernels.can_compile():
                 continue
-            objective = (
-                SoftObjective(label_smoothing=0.1)
-                if kind == "soft"
-                else HardObjective(samples=1, coin="both", baseline="expected")
-            )
             name = f"training step, {kind}, {path}"
             actions[name], weights = package_step(objective, path == "fast path")
             floors[name] = step_floor(rates, weights, objective.paths)

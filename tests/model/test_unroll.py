@@ -1,5 +1,6 @@
 """The recurrence over a whole caption at once is the one that the decoder's step has, gradients too."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -127,14 +128,34 @@ def test_compiled_kernels_are_the_plain_ones() -> None:
     def drawn(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator) + 0.5
 
-    keys, query, slope = drawn(2, 5, 16), drawn(2, 3, 16), drawn(2, 3, 5)
+    keys, query, slope, weight = drawn(2, 5, 16), drawn(2, 3, 16), drawn(2, 3, 5), drawn(16)
+    memory, gates = drawn(2, 3, 4), drawn(2, 3, 16)
     cases: dict[str, tuple[Any, ...]] = {
+        "normalise": (drawn(2, 5, 16), drawn(2, 1, 16), torch.float32),
         "exponentials": (drawn(2, 5, 16),),
-        "energies": (keys, query, drawn(16)),
+        "look": (keys, query, weight),
+        "look_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
         "query_sums": (keys.mT.contiguous(), query, slope),
-        "key_sums": (keys, query, slope),
+        "key_sums": (keys, query, slope, weight),
+        "advance": (gates, drawn(2, 3, 16), drawn(2, 3, 16), memory),
+        "advance_slopes": (drawn(2, 3, 4), drawn(2, 3, 4), gates, memory, drawn(2, 3, 4)),
+        "word_scores": (drawn(6, 9), torch.tensor([0, 3, 8, 8, 1, 2])),
     }
+    assert set(cases) == set(kernels.Kernels._fields)
     made = kernels.compiled()
     for name, arguments in cases.items():
         expected = getattr(kernels.PLAIN, name)(*arguments)
         torch.testing.assert_close(getattr(made, name)(*arguments), expected, msg=name)
+
+
+def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives() -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits, words = 3 * torch.randn(6, 9, generator=generator), torch.tensor([0, 3, 8, 8, 1, 2])
+    by_hand = functools.partial(kernels.in_two_loops, sums=kernels.word_sums, slopes=kernels.word_slopes)
+    found = []
+    for scores in (kernels.word_scores, by_hand):
+        leaf = logits.clone().requires_grad_()
+        picked, mean = scores(leaf, words)
+        (picked * torch.arange(6.0) + mean.square()).sum().backward()
+        found.append((picked, mean, leaf.grad))
+    torch.testing.assert_close(found[1], found[0])

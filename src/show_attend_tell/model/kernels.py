@@ -39,9 +39,22 @@ def exponentials(keys: Tensor) -> Tensor:
     return torch.exp((-2 * wide(keys)).clamp(-LARGEST, LARGEST)).to(keys.dtype)
 
 
-def energies(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
-    """Σ_a w_a σ_a, (B, P, L), of exp(−2k) (B, L, A), exp(−2q) (B, P, A) and w (A,)."""
-    return (weight / (1 + keys[:, None] * query[:, :, None])).sum(-1)
+def look(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(−2q) (B, P, A) and α (B, P, L), of exp(−2k) (B, L, A), q (B, P, A) and w (A,), in the type of w.
+
+    α is the softmax over the places of Σ_a w_a σ_a.
+    """
+    query = torch.exp((-2 * query.to(weight.dtype)).clamp(-LARGEST, LARGEST))
+    return query, torch.softmax((weight / (1 + keys[:, None] * query[:, :, None])).sum(-1), dim=-1)
+
+
+def look_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
+    """The gradient of the energies (B, P, L) from those of ẑ = Σ_l α_l a_l (B, P, D) and of α (B, P, L).
+
+    The annotations are (B, L, D); the gradient of α is what comes to it beside ẑ.
+    """
+    d_alpha = d_alpha + (context[:, :, None].to(alpha.dtype) * annotations[:, None]).sum(-1)
+    return alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
 
 
 def query_sums(keys: Tensor, query: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,17 +64,67 @@ def query_sums(keys: Tensor, query: Tensor, slope: Tensor) -> tuple[Tensor, Tens
     return weighted.sum(-1), (weighted * sigma).sum(-1)
 
 
-def key_sums(keys: Tensor, queries: Tensor, slopes: Tensor) -> Tensor:
-    """Σ_q s_ql (σ_qla − σ_qla²), (B, L, A), of exp(−2k) (B, L, A), all exp(−2q) (B, Q, A) and s (B, Q, L)."""
+def key_sums(keys: Tensor, queries: Tensor, slopes: Tensor, weight: Tensor) -> Tensor:
+    """w_a Σ_q s_ql (σ_qla − σ_qla²), (B, L, A), of exp(−2k) (B, L, A), all exp(−2q) (B, Q, A), s (B, Q, L) and w (A,).
+
+    It has the type of the keys.
+    """
     sigma = 1 / (1 + keys[:, None] * queries[:, :, None])
-    return (slopes[..., None] * (sigma - sigma * sigma)).sum(1)
+    return (weight * (slopes[..., None] * (sigma - sigma * sigma)).sum(1)).to(keys.dtype)
+
+
+def advance(words: Tensor, hidden: Tensor, context: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The LSTM's activations i, f, o and g (B, P, 4n), its memory c_t and its state h_t (B, P, n).
+
+    The gates are the sum of what the word, h_{t−1} and ẑ_t give to them, (B, P, 4n) each. All is in the type of c_{t−1}
+    (B, P, n).
+    """
+    gates = words.to(memory.dtype) + hidden.to(memory.dtype) + context.to(memory.dtype)
+    n = memory.shape[-1]
+    i, f, o = torch.sigmoid(gates[..., : 3 * n]).chunk(3, dim=-1)
+    g = torch.tanh(gates[..., 3 * n :])
+    memory = f * memory + i * g
+    return torch.cat([i, f, o, g], dim=-1), memory, o * torch.tanh(memory)
+
+
+def advance_slopes(
+    d_hidden: Tensor, d_memory: Tensor, activations: Tensor, before: Tensor, after: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the gates (B, P, 4n) and of c_{t−1} (B, P, n), from those of h_t and c_t (B, P, n).
+
+    ``activations`` are what `advance` gave, ``before`` is c_{t−1} and ``after`` c_t.
+    """
+    i, f, o, g = activations.chunk(4, dim=-1)
+    tanh_c = torch.tanh(after)
+    d_c = d_memory + d_hidden * o * (1 - tanh_c * tanh_c)
+    d_gates = [
+        d_c * g * i * (1 - i),
+        d_c * before * f * (1 - f),
+        d_hidden * tanh_c * o * (1 - o),
+        d_c * i * (1 - g * g),
+    ]
+    return torch.cat(d_gates, dim=-1), d_c * f
 
 
 def word_scores(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
     """log p of the words (N,), and the mean of log p over the vocabulary (N,), of logits (N, K)."""
+    picked, mean, _ = word_sums(logits, words)
+    return picked, mean
+
+
+def word_sums(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What `word_scores` gives, and log Σ exp(logit), (N,) each."""
     total = wide(logits).logsumexp(-1)
     picked = wide(logits.gather(-1, words[:, None]).squeeze(-1))
-    return picked - total, wide(logits).mean(-1) - total
+    return picked - total, wide(logits).mean(-1) - total, total
+
+
+def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> Tensor:
+    """even − share · exp(logit − total), the gradient of the logits (N, K) of words that are not the true one.
+
+    ``total`` (N,) is the third result of `word_sums`. It has the type of the logits.
+    """
+    return (even[:, None] - share[:, None] * torch.exp(wide(logits) - total[:, None])).to(logits.dtype)
 
 
 class Kernels(NamedTuple):
@@ -69,13 +132,16 @@ class Kernels(NamedTuple):
 
     normalise: Normalise
     exponentials: Callable[[Tensor], Tensor]
-    energies: Callable[[Tensor, Tensor, Tensor], Tensor]
+    look: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    look_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     query_sums: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    key_sums: Callable[[Tensor, Tensor, Tensor], Tensor]
+    key_sums: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    advance: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+    advance_slopes: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     word_scores: WordScores
 
 
-PLAIN = Kernels(normalise, exponentials, energies, query_sums, key_sums, word_scores)
+PLAIN = Kernels(normalise, exponentials, look, look_slopes, query_sums, key_sums, advance, advance_slopes, word_scores)
 
 
 def can_compile() -> bool:
@@ -90,4 +156,32 @@ def compiled() -> Kernels:
     Each is compiled when it is first called, and again once for sizes that vary; that takes seconds.
     """
     made: list[Any] = [torch.compile(function) for function in PLAIN]
-    return Kernels(*made)
+    sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
+    return Kernels(*made)._replace(word_scores=functools.partial(in_two_loops, sums=sums, slopes=slopes))
+
+
+def in_two_loops(
+    logits: Tensor, words: Tensor, sums: Callable[..., tuple[Tensor, ...]], slopes: Callable[..., Tensor]
+) -> tuple[Tensor, Tensor]:
+    """`word_scores` by `word_sums`, and its backward pass by `word_slopes`; the one that PyTorch derives is slower."""
+    scores: tuple[Tensor, Tensor] = _WordScores.apply(logits, words, sums, slopes)  # type: ignore[no-untyped-call]
+    return scores
+
+
+class _WordScores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, words: Tensor, sums: Any, slopes: Any) -> tuple[Tensor, Tensor]:
+        picked, mean, total = sums(logits.detach(), words)
+        ctx.save_for_backward(logits, words, total)
+        ctx.slopes = slopes
+        return picked, mean
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_picked: Tensor, d_mean: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, words, total = ctx.saved_tensors
+        even, share = d_mean / logits.shape[-1], d_picked + d_mean
+        d_logits = ctx.slopes(logits, total, even, share)
+        true = word_slopes(wide(logits.gather(-1, words[:, None])), total, even, share).squeeze(-1) + d_picked
+        d_logits[torch.arange(len(words), device=words.device), words] = true.to(d_logits.dtype)
+        return d_logits, None, None, None

@@ -23,7 +23,7 @@ from torch import Tensor
 from show_attend_tell.model.attention import AtPlaces, Look, Mixed
 from show_attend_tell.model.decoder import AttentionDecoder, Output
 from show_attend_tell.model.interface import EXPECTATION, Told, previous_words, read_out_likely
-from show_attend_tell.model.kernels import LARGEST, PLAIN, Kernels
+from show_attend_tell.model.kernels import PLAIN, Kernels
 
 
 class Weights(NamedTuple):
@@ -113,10 +113,9 @@ class _Unroll(torch.autograd.Function):
         if uniforms is not None:
             places = torch.empty((B, P, T), dtype=torch.long, device=words.device)
         for t in range(T):
-            before[:, :, t] = h
-            product = (before[:, :, t] @ from_hidden.T).to(state)
-            queries[:, :, t] = torch.exp((-2 * product[..., 4 * n : 4 * n + A]).clamp(-LARGEST, LARGEST))
-            alpha = torch.softmax(kernels.energies(exp_keys, queries[:, :, t], twice), dim=-1)
+            before[:, :, t] = h = h.to(dtype)
+            product = h @ from_hidden.T
+            queries[:, :, t], alpha = kernels.look(exp_keys, product[..., 4 * n : 4 * n + A], twice)
             alphas[:, :, t] = alpha
             context = alpha.to(dtype) @ annotations
             if places is not None and expect is not None:
@@ -127,21 +126,16 @@ class _Unroll(torch.autograd.Function):
                 context = torch.where(expect[..., None], context, drawn)
             looked[:, :, t] = context
             if gate_bias is not None:
-                beta = torch.sigmoid(product[..., -1:] + gate_bias.to(state))
+                beta = torch.sigmoid(product[..., -1:].to(state) + gate_bias.to(state))
                 betas[:, :, t] = beta[..., 0]
                 context = beta.to(dtype) * context
             contexts[:, :, t] = context
-            gates = words[:, :, t].to(state) + product[..., : 4 * n] + (context @ from_context.T).to(state)
-            act = activations[:, :, t]
-            torch.sigmoid(gates[..., : 3 * n], out=act[..., : 3 * n])
-            torch.tanh(gates[..., 3 * n :], out=act[..., 3 * n :])
-            i, f, o, g = act.chunk(4, dim=-1)
-            c = f * c + i * g
+            from_context_t = context @ from_context.T
+            activations[:, :, t], c, h = kernels.advance(words[:, :, t], product[..., : 4 * n], from_context_t, c)
             memories[:, :, t + 1] = c
-            h = o * torch.tanh(c)
             hiddens[:, :, t] = h
         ctx.save_for_backward(
-            annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
+            annotations, from_hidden, from_context, energy, gate_bias, expect, places,
             exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
         )  # fmt: skip
         ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
@@ -152,10 +146,10 @@ class _Unroll(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_hiddens: Tensor, d_contexts: Tensor, d_alphas: Tensor, d_betas: Tensor, _: Any) -> Any:
         (
-            annotations, keys, from_hidden, from_context, energy, gate_bias, expect, places,
+            annotations, from_hidden, from_context, energy, gate_bias, expect, places,
             exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
         ) = ctx.saved_tensors  # fmt: skip
-        B, P, T, L, D, n, A, W = ctx.sizes
+        kernels, (B, P, T, L, D, n, A, W) = ctx.kernels, ctx.sizes
         dtype, state = from_hidden.dtype, memories.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
         twice = 2 * energy.to(state)
@@ -166,20 +160,9 @@ class _Unroll(torch.autograd.Function):
         d_h = torch.zeros_like(memories[:, :, 0])
         d_c = torch.zeros_like(d_h)
         for t in reversed(range(T)):
-            d_h = d_h + d_hiddens[:, :, t]
-            i, f, o, g = activations[:, :, t].chunk(4, dim=-1)
-            tanh_c = torch.tanh(memories[:, :, t + 1])
-            d_c = d_c + d_h * o * (1 - tanh_c * tanh_c)
-            d_gates = torch.cat(
-                [
-                    d_c * g * i * (1 - i),
-                    d_c * memories[:, :, t] * f * (1 - f),
-                    d_h * tanh_c * o * (1 - o),
-                    d_c * i * (1 - g * g),
-                ],
-                dim=-1,
+            d_gates, d_c = kernels.advance_slopes(
+                d_h + d_hiddens[:, :, t], d_c, activations[:, :, t], memories[:, :, t], memories[:, :, t + 1]
             )
-            d_c = d_c * f
             d_product = products[:, :, t]
             d_product[..., : 4 * n] = d_gates
             d_context = d_contexts[:, :, t] + d_product[..., : 4 * n] @ from_context  # ẑ (B, P, D)
@@ -190,16 +173,13 @@ class _Unroll(torch.autograd.Function):
                 d_context = d_context * beta.to(dtype)
             d_looked[:, :, t] = d_context
             through = d_context if expect is None else d_context * expect[..., None]
-            alpha = alphas[:, :, t]
-            d_alpha = d_alphas[:, :, t] + (through @ annotations.mT).to(state)
-            slope = alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
+            slope = kernels.look_slopes(through, annotations, alphas[:, :, t], d_alphas[:, :, t])
             slopes[:, :, t] = slope
-            once, squared = ctx.kernels.query_sums(keys_last, queries[:, :, t], slope)
+            once, squared = kernels.query_sums(keys_last, queries[:, :, t], slope)
             d_product[..., 4 * n : 4 * n + A] = 2 * twice * (once - squared)
             d_energy += 2 * once.sum((0, 1))
             d_h = (d_product @ from_hidden).to(state)
-        d_keys = ctx.kernels.key_sums(exp_keys, queries.flatten(1, 2), slopes.flatten(1, 2))
-        d_keys = (2 * twice * d_keys).to(keys.dtype)
+        d_keys = kernels.key_sums(exp_keys, queries.flatten(1, 2), slopes.flatten(1, 2), 2 * twice)
         flat, rows = products.flatten(0, 2), slice(0, 4 * n)
         d_from_hidden = flat.T @ before.flatten(0, 2)
         d_from_context = flat[:, rows].T @ contexts.flatten(0, 2)

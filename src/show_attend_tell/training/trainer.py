@@ -107,7 +107,8 @@ class Trainer:
         self.best_epoch = 0
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
-        self.tell: Callable[..., Told] = tell if self.kernels is kernels.PLAIN else UnrolledTell(self.kernels)
+        unrolled = self.kernels is not kernels.PLAIN and isinstance(self.decoder, AttentionDecoder)
+        self.tell: Callable[..., Told] = UnrolledTell(self.kernels) if unrolled else tell
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
 
@@ -115,8 +116,7 @@ class Trainer:
         """Whether compiled loops, which take up to a minute to compile, save more than that."""
         captions = 1 if self.rewards is None else self.config.self_critical.samples  # told of each of a batch
         long = self.config.epochs * self.batches_an_epoch * captions >= LONG_TRAINING
-        here = self.device.type == "cpu" and kernels.can_compile()
-        return long and here and isinstance(self.decoder, AttentionDecoder)
+        return long and self.device.type == "cpu" and kernels.can_compile()
 
     def progress(self) -> float:
         """The share of the training that is done, 0 to 1. It stays 1 where an ended training got more epochs."""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.settings import Count, ShareBelowOne, settings
 from show_attend_tell.model.configs import Config
+from show_attend_tell.model.decoder import Dropout
 from show_attend_tell.model.interface import Decoder, check_annotations
 
 
@@ -60,9 +61,9 @@ class Comparator(Decoder):
         self.config: Any = config
         self.vocabulary_size = config.vocabulary_size
         self.embedding = nn.Embedding(config.vocabulary_size + 1, config.embedding_size)
-        self.dropout = nn.Dropout(config.dropout)
-        self.annotation_dropout = nn.Dropout(config.annotation_dropout)
-        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.dropout = Dropout(config.dropout)
+        self.annotation_dropout = Dropout(config.annotation_dropout)
+        self.embedding_dropout = Dropout(config.embedding_dropout)
 
     def initialise(self) -> None:
         """Draw weights like the attention decoder's: uniformly from ±1/√(inputs), words from a Gaussian of 0.05."""

@@ -49,10 +49,15 @@ class Lrcn(Comparator):
         nothing = zeros(photo, paths, self.config.hidden_size)
         return State((photo,), (nothing, nothing))
 
+    def embed(self, words: Tensor) -> Tensor:
+        """The words' share of the gates (..., 4n)."""
+        gates: Tensor = self.gates_from_word(super().embed(words))
+        return gates
+
     def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
         (photo,) = state.source
         hidden, memory = state.memory
-        gates = self.gates_from_word(embedded) + photo + self.gates_from_hidden(hidden)
+        gates = embedded + photo + self.gates_from_hidden(hidden)
         i, f, o, g = wide(gates).chunk(4, dim=-1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)

@@ -27,6 +27,7 @@ from show_attend_tell.data.settings import Amount, Count, Share, ShareBelowOne, 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import Look
 from show_attend_tell.model.configs import Config
+from show_attend_tell.model.decoder import Dropout
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
 from show_attend_tell.model.precision import wide
 from show_attend_tell.model.search.hypotheses import Hypothesis
@@ -85,7 +86,7 @@ class Msr(Decoder):
         super().__init__()
         self.config: Any = config
         self.vocabulary_size = K = config.vocabulary_size
-        self.annotation_dropout = nn.Dropout(config.annotation_dropout)
+        self.annotation_dropout = Dropout(config.annotation_dropout)
         self.first = Vocabulary.UNKNOWN + 1  # the first word with a detector
         self.detectors = nn.Linear(config.annotation_size, min(config.detected, K - self.first))
         self.word = nn.Parameter(torch.zeros(2, K))  # outside of V_t, and in it

@@ -49,11 +49,17 @@ class Nic(Comparator):
         """m and c after one step over the photo, from zero; nothing is said after that step."""
         photo = self.photo_as_word(self.mean_annotation(annotations))  # x_{−1} (B, 1, m)
         nothing = zeros(photo, paths, self.config.hidden_size)
-        return self.step(photo.expand(-1, paths, -1), State((), (nothing, nothing))).state
+        gates = self.gates_from_input(photo).expand(-1, paths, -1)
+        return self.step(gates, State((), (nothing, nothing))).state
+
+    def embed(self, words: Tensor) -> Tensor:
+        """The words' share of the gates (..., 4n): W_x x_t + b."""
+        gates: Tensor = self.gates_from_input(super().embed(words))
+        return gates
 
     def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
         hidden, memory = state.memory
-        gates = self.gates_from_input(embedded) + self.gates_from_hidden(hidden)
+        gates = embedded + self.gates_from_hidden(hidden)
         i, f, o, g = wide(gates).chunk(4, dim=-1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * memory
