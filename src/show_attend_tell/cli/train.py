@@ -292,7 +292,7 @@ def start_and_encoder(
     """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import find_model
-    from show_attend_tell.vision.efficientnet import NAME
+    from show_attend_tell.checkpoint.records import start_weights
     from show_attend_tell.vision.encoder import load_encoder
 
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
@@ -301,8 +301,8 @@ def start_and_encoder(
         geometry = start.encoder.preprocessing.geometry
     if encoder == "small" and fine_tune is None and tuned is None:
         raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
-    whole = tuned if weights is None and start is not None and encoder == start.encoder.name == NAME else None
-    network = load_encoder(encoder, weights=whole or weights, geometry=geometry)
+    stored = tuned if start is not None and start.encoder.name == encoder else None
+    network = load_encoder(encoder, weights=start_weights(encoder, weights, stored), geometry=geometry)
     if start is not None and tuned is not None and start.encoder.name == network.name:
         network.adopt(tuned)
     return start, network
