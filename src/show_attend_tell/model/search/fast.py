@@ -10,7 +10,7 @@ With it a search finds the captions that it finds with the plain walker, and tak
 - Paths that continue the same path differ in their last word only. Without that word they are one *history*, which
   looks at the photo once.
 - What a word adds to the gates and to the deep output is computed once in the life of a `FastBeamSearch`.
-- σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)), as in `unroll`, in blocks that stay in the processor's cache.
+- σ(2(k + q)) = exp(2k) / (exp(2k) + exp(−2q)), history by history, in the processor's cache.
 - There is no log-softmax of (P, K), and the best continuations are sought among W words instead of K.
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
 - With a wide beam, the products on h and the words' logits are computed in bfloat16 where the processor has it. The
@@ -36,7 +36,6 @@ from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis
 from show_attend_tell.model.search.plain import array, beam_search
 from show_attend_tell.model.search.walker import Continuations, Glimpse, Numbers, Scores, distinct
 
-BLOCK = 1 << 17  # values of σ computed at once: half a megabyte in float32
 WIDE = 50  # beams from which on what is made for wide beams pays
 SPARE = 12  # words more than the beam that may be chosen, since bfloat16 orders them nearly as float32 does
 
@@ -45,7 +44,7 @@ class Photos(NamedTuple):
     """What stays the same for all paths of a photo."""
 
     seen: Tensor  # what α weighs: a (B, L, D), or the products of a with the weights of ẑ (B, L, 4n + m)
-    keys: Tensor  # exp(−2 W_a a) (B, L, A)
+    keys: Tensor  # exp(2 W_a a) (B, L, A)
 
 
 class Histories(NamedTuple):
@@ -196,7 +195,7 @@ def start(weights: Weights, annotations: Tensor) -> tuple[Photos, Tensor, Tensor
     """What stays the same for the paths of each photo, and h_0 and c_0 (B, 1, n)."""
     (annotations, keys), (hidden, memory) = weights.decoder.start(annotations)
     seen = linear(annotations, weights.from_context) if weights.wide else annotations
-    return Photos(seen, torch.exp((-2 * keys).clamp_(-LARGEST, LARGEST))), hidden, memory
+    return Photos(seen, torch.exp((2 * keys).clamp_(-LARGEST, LARGEST))), hidden, memory
 
 
 def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Tensor, look: Look) -> Histories:
@@ -218,18 +217,18 @@ def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Ten
 
 
 def energies(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
-    """`kernels.energies`, in blocks of values that stay in a processor's cache."""
-    (B, Q, A), L = query.shape, keys.shape[1]
-    paths = min(Q, max(1, BLOCK // (L * A)))
-    photos = max(1, BLOCK // (paths * L * A))
-    one, found = torch.ones_like(weight[0]), keys.new_empty(B, Q, L)
-    buffer = keys.new_empty(min(B, photos), paths, L, A)
-    for b in range(0, B, photos):
-        for q in range(0, Q, paths):
-            some = query[b : b + photos, q : q + paths, None]
-            block = buffer[: some.shape[0], : some.shape[1]]
-            torch.addcmul(one, keys[b : b + photos, None], some, out=block).reciprocal_()
-            found[b : b + photos, q : q + paths] = block @ weight
+    """Σ_a w_a σ_a, (B, Q, L), of exp(2k) (B, L, A), exp(−2q) (B, Q, A) and w (A,).
+
+    The values of one history at a time stay in the processor's cache. NumPy takes less time for so short operations
+    than PyTorch, whose threads would wait for each other after each.
+    """
+    found = keys.new_empty(*query.shape[:2], keys.shape[1])
+    values, weights = array(keys[0]).copy(), array(weight)
+    for of_photo, queries, results in zip(array(keys), array(query), array(found), strict=True):
+        for each, result in zip(queries, results, strict=True):
+            np.add(of_photo, each, out=values)
+            np.divide(of_photo, values, out=values)
+            np.dot(values, weights, out=result)
     return found
 
 
