@@ -302,7 +302,8 @@ def slope_over_length(dataset: Dataset, without: str, name: str, metric: str, fo
     lengths = np.array([np.mean([len(words) for words in photo.captions]) for photo in photos])
     weights = draw(np.random.default_rng(0), len(photos), len(photos), RESAMPLES)
     low, high = interval(slope(lengths, means[1] - means[0], weights))
-    return f"{slope(lengths, means[1] - means[0], np.ones((1, len(photos))))[0]:+.2f} [{low:+.2f}, {high:+.2f}]"
+    middle = slope(lengths, means[1] - means[0], np.ones((1, len(photos))))[0]
+    return f"{middle:+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−")
 
 
 def slope(x: Array, y: Array, weights: Array) -> Array:

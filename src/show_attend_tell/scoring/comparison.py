@@ -178,7 +178,7 @@ class Comparison:
         for name, found in self.differences.items():
             rows = [f"| | {self._title(self.first)} | {self._title(name)} | difference | 95 % interval |"]
             rows += ["| --- | ---: | ---: | ---: | ---: |"]
-            rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one))} |" for one in found]
+            rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one)).replace('-', '−')} |" for one in found]
             parts.append("\n".join(rows))
         notes = [textwrap.fill(note, 100, break_on_hyphens=False) for note in self.notes()]
         return "\n\n".join([*parts, *notes]) + "\n"
