@@ -94,29 +94,30 @@ class _Unroll(torch.autograd.Function):
         given: Tensor | None,
         kernels: Kernels,
     ) -> tuple[Tensor | None, ...]:
-        keys = keys.detach()  # `torch.compile` warns of a tensor whose gradient is not its own
+        # what is compiled gets tensors of its own, since it is compiled anew for other strides and offsets, and for
+        # tensors that need a gradient
+        words, keys = words.detach(), keys.detach()
         (B, W, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
         P = max(W, *(1 if part is None else part.shape[1] for part in (uniforms, given)))  # W is 1 or P
         L, D = annotations.shape[1:]
         dtype, state = from_hidden.dtype, memory.dtype
         exp_keys = kernels.exponentials(keys)
         twice = 2 * energy.to(state)
-        h, c = (part[:, None].expand(-1, P, -1) for part in (hidden, memory))
+        h, c = (part.detach()[:, None].expand(-1, P, -1).contiguous() for part in (hidden, memory))
         new = annotations.new_empty
         hiddens, contexts = new(B, P, T, n), new(B, P, T, D)
         before, looked = new(B, P, T, n), new(B, P, T, D)
-        alphas, betas = new(B, P, T, L, dtype=state), new(B, P, T, dtype=state)
-        queries = new(B, P, T, A, dtype=state)
-        memories, activations = new(B, P, T + 1, n, dtype=state), new(B, P, T, 4 * n, dtype=state)
-        memories[:, :, 0] = c
+        betas = new(B, P, T, dtype=state)
+        alphas, queries, activations, memories = [], [], [], [c]
         places = None if given is None else given.clone()
         if uniforms is not None:
             places = torch.empty((B, P, T), dtype=torch.long, device=words.device)
         for t in range(T):
             before[:, :, t] = h = h.to(dtype)
             product = h @ from_hidden.T
-            queries[:, :, t], alpha = kernels.look(exp_keys, product[..., 4 * n : 4 * n + A], twice)
-            alphas[:, :, t] = alpha
+            query, alpha = kernels.look(exp_keys, product[..., 4 * n : 4 * n + A], twice)
+            queries.append(query)
+            alphas.append(alpha)
             context = alpha.to(dtype) @ annotations
             if places is not None and expect is not None:
                 if uniforms is not None:
@@ -130,39 +131,41 @@ class _Unroll(torch.autograd.Function):
                 betas[:, :, t] = beta[..., 0]
                 context = beta.to(dtype) * context
             contexts[:, :, t] = context
-            from_context_t = context @ from_context.T
-            activations[:, :, t], c, h = kernels.advance(words[:, :, t], product[..., : 4 * n], from_context_t, c)
-            memories[:, :, t + 1] = c
+            word, context = words[:, :, t].clone(), context @ from_context.T
+            activation, c, h = kernels.advance(word, product[..., : 4 * n], context, c)
+            activations.append(activation)
+            memories.append(c)
             hiddens[:, :, t] = h
         ctx.save_for_backward(
             annotations, from_hidden, from_context, energy, gate_bias, expect, places,
-            exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
+            exp_keys, before, looked, contexts, betas,
         )  # fmt: skip
+        ctx.steps = alphas, queries, activations, memories
         ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
         ctx.mark_non_differentiable(*([places] if places is not None else []))
-        return hiddens, contexts, alphas, betas, places
+        return hiddens, contexts, torch.stack(alphas, dim=2), betas, places
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_hiddens: Tensor, d_contexts: Tensor, d_alphas: Tensor, d_betas: Tensor, _: Any) -> Any:
         (
             annotations, from_hidden, from_context, energy, gate_bias, expect, places,
-            exp_keys, before, looked, contexts, alphas, betas, queries, memories, activations,
+            exp_keys, before, looked, contexts, betas,
         ) = ctx.saved_tensors  # fmt: skip
+        alphas, queries, activations, memories = ctx.steps
         kernels, (B, P, T, L, D, n, A, W) = ctx.kernels, ctx.sizes
-        dtype, state = from_hidden.dtype, memories.dtype
+        dtype, state = from_hidden.dtype, betas.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
-        twice = 2 * energy.to(state)
+        twice = 2 * energy.detach().to(state)
         products = before.new_empty(B, P, T, from_hidden.shape[0])  # gradients of the product on h
-        slopes = memories.new_empty(B, P, T, L)
+        slopes = memories[0].new_empty(B, P, T, L)
         d_looked = before.new_empty(B, P, T, D)
         d_energy = torch.zeros_like(twice)
-        d_h = torch.zeros_like(memories[:, :, 0])
+        d_h = torch.zeros_like(memories[0])
         d_c = torch.zeros_like(d_h)
         for t in reversed(range(T)):
-            d_gates, d_c = kernels.advance_slopes(
-                d_h + d_hiddens[:, :, t], d_c, activations[:, :, t], memories[:, :, t], memories[:, :, t + 1]
-            )
+            d_h = d_h + d_hiddens[:, :, t]
+            d_gates, d_c = kernels.advance_slopes(d_h, d_c, activations[t], memories[t], memories[t + 1])
             d_product = products[:, :, t]
             d_product[..., : 4 * n] = d_gates
             d_context = d_contexts[:, :, t] + d_product[..., : 4 * n] @ from_context  # ẑ (B, P, D)
@@ -173,23 +176,22 @@ class _Unroll(torch.autograd.Function):
                 d_context = d_context * beta.to(dtype)
             d_looked[:, :, t] = d_context
             through = d_context if expect is None else d_context * expect[..., None]
-            slope = kernels.look_slopes(through, annotations, alphas[:, :, t], d_alphas[:, :, t])
+            slope = kernels.look_slopes(through, annotations.detach(), alphas[t], d_alphas[:, :, t].clone())
             slopes[:, :, t] = slope
-            once, squared = kernels.query_sums(keys_last, queries[:, :, t], slope)
+            once, squared = kernels.query_sums(keys_last, queries[t], slope)
             d_product[..., 4 * n : 4 * n + A] = 2 * twice * (once - squared)
             d_energy += 2 * once.sum((0, 1))
             d_h = (d_product @ from_hidden).to(state)
-        d_keys = kernels.key_sums(exp_keys, queries.flatten(1, 2), slopes.flatten(1, 2), 2 * twice)
+        d_keys = kernels.key_sums(exp_keys, torch.stack(queries, 2).flatten(1, 2), slopes.flatten(1, 2), 2 * twice)
         flat, rows = products.flatten(0, 2), slice(0, 4 * n)
         d_from_hidden = flat.T @ before.flatten(0, 2)
         d_from_context = flat[:, rows].T @ contexts.flatten(0, 2)
         d_annotations = None
         if ctx.needs_input_grad[1]:
-            weights = (
-                alphas
-                if places is None
-                else torch.where(expect[:, :, None, None], alphas, torch.nn.functional.one_hot(places, L).to(state))
-            )
+            weights = torch.stack(alphas, dim=2)
+            if places is not None:
+                drawn = torch.nn.functional.one_hot(places, L).to(state)
+                weights = torch.where(expect[:, :, None, None], weights, drawn)
             d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_looked.flatten(1, 2)
         d_bias = None if gate_bias is None else products[..., -1].to(state).sum().reshape(1).to(gate_bias.dtype)
         d_words = products[..., rows] if W == P else products[..., rows].sum(1, keepdim=True)
