@@ -40,5 +40,6 @@ def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
 @needs_models
 def test_the_default_model_says_what_the_credits_say() -> None:
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
-    captions = Captioner.from_pretrained("everyday-soft")(PHOTOS)
+    # in float32, which says the same on every processor; in bfloat16 the otter is "a brown dog" on some
+    captions = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTOS)
     assert {photo.name: str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)} == told
