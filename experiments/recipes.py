@@ -90,8 +90,8 @@ difference, over photos and seeds, excludes {margins}.
 
 
 def evaluated(name: str, seed: int) -> str:
-    """The name of a run's evaluation, of attention alone."""
-    return f"{name}-{seed}-test{'-alone' if name in shipped.RERANKED else ''}"
+    """The name of a run's evaluation."""
+    return f"{name}-{seed}-test"
 
 
 def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list[stages.Stage]:
@@ -106,8 +106,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
             given = shipped.arguments(each, seed, output, TRAININGS)
             found.append(stages.training([data], output / f"{each}-{seed}", *given))
         model = output / f"{name}-{seed}"
-        options = (lambda model=model: stages.alone(model)) if name in shipped.RERANKED else tuple
-        found.append(stages.evaluation(data, [model], output / f"{evaluated(name, seed)}.json", "test", options))
+        found.append(stages.evaluation(data, [model], output / f"{evaluated(name, seed)}.json", "test"))
     return found
 
 

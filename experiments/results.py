@@ -25,7 +25,7 @@ from show_attend_tell.scoring.caption_files import Evaluation
 
 RESULTS = Path(__file__).parent / "results"
 GAZE = RESULTS / "gaze"
-SHIPPED = {"soft": "flickr8k-soft-test-alone", "hard": "flickr8k-hard-test-alone"}  # where no seed's is kept
+SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
     "caption": None,

@@ -5,16 +5,17 @@
     python experiments/shipped.py flickr8k/ runs/ --install     # also put models and evaluations into this checkout
     python experiments/shipped.py --describe                    # write the shipped models' cards anew, from results/
 
-Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos five more.
+Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
 `everyday-soft` also learns from COCO's captions of other photos, a file of its folder (`TEXTS`).
-Each model of `SHIPS` is evaluated on val and test of its data, with its reranker and without it ("attention alone").
+Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("attention
+alone").
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets.
 
 | in runs/ | what it holds |
 | --- | --- |
 | soft-1/, ... | the model of a training |
-| soft-1-test.json, soft-1-test-alone.json, ... | its evaluations, with the reranker and without it |
-| everyday-soft-1-coco-test.json, ... | those of the everyday model, on each data set |
+| soft-1-test.json, ... | its evaluations |
+| everyday-soft-1-coco-test.json, everyday-soft-1-coco-test-alone.json, ... | those of an everyday model |
 | models/ | what ships: the models, and the visual n-grams of those of the same data |
 | results/ | the evaluations as this project keeps them (`results.py`) |
 """
@@ -51,11 +52,12 @@ NGRAMS_CARD = """\
 # Visual n-grams of {data}, the reranker of {models}
 
 For a photo, visual n-grams predict the share of its captions that have each of {count:,} words,
-pairs and triples of words. They read the conv5_4 map of the shipped VGG-19.
+pairs and triples of words. They read the {channels} channels of EfficientNet-Lite2's map that vary
+most.
 `show_attend_tell/rerank/visual_ngrams.py` explains how.
 
 - **Fitted** on photos and captions of {fitted},
-  squashed to 224×224, by ridge regression in closed form, and cut to {directions} directions.
+  squashed to 448×448, by ridge regression in closed form, and cut to {directions} directions.
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
 - **SHA-256**, by which the models know them:
@@ -79,6 +81,7 @@ class Model:
 
     training: str  # the training that makes it
     best: str = "bleu_4"  # the score on val by which a seed is chosen, the mean over the data sets
+    reranked: bool = False  # whether it has a reranker
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -91,7 +94,9 @@ class Model:
         for data in self.data:
             of = f"{data}-" if len(self.data) > 1 else ""
             for split in SPLITS:
-                found |= {f"{of}{split}": (data, split, False), f"{of}{split}-alone": (data, split, True)}
+                found[f"{of}{split}"] = (data, split, False)
+                if self.reranked:
+                    found[f"{of}{split}-alone"] = (data, split, True)
         return found
 
 
@@ -103,59 +108,46 @@ TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
     "soft": Training(
         (
-            *("--attention", "soft", "--epochs", "3"),
+            *("--attention", "soft", "--epochs", "3", "--set", "visual_ngrams=false"),
             *("--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3"),
         ),
         start="plain",
     ),
-    "hard": Training(("--attention", "hard"), start="soft"),
-    "look": Training(("--attention", "soft", "--preset", "mosaics"), start="soft"),
-    "everyday-look": Training(
+    "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
+    "everyday-plain": Training(
         (
-            *("--attention", "soft", "--preset", "mosaics", *WEIGHTS, "--epochs", "2", "--set", "learning_rate=7e-4"),
-            *("--set", "flipped=true", "--set", "mosaics=0.5", "--set", "attention_rate=6"),
-            *("--set", "soft.entropy_weight=-0.04"),
+            *("--attention", "soft", "--encoder", "efficientnet-lite2", *WEIGHTS),
+            *("--set", "visual_ngrams=false", "--set", "selected_by=cider"),
         ),
-        start="look",
-        data=BOTH,
-    ),
-    "everyday-tell": Training(
-        (
-            *("--attention", "soft", *WEIGHTS, "--epochs", "4", "--set", "learning_rate=5e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.2"),
-            *("--set", "attention_rate=0", "--set", "sharpening=1.5"),
-        ),
-        start="everyday-look",
         data=BOTH,
     ),
     "everyday-soft": Training(
         (
-            *("--attention", "soft", "--bits", "8", *WEIGHTS, "--epochs", "3", "--set", "learning_rate=5e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.3"),
-            *("--set", "soft.mosaic_weight=0.5", "--set", "attention_rate=2"),
-            *("--set", "soft.entropy_weight=-0.04", "--set", "minimum_count=20"),
+            *("--attention", "soft", "--bits", "8", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.6"),
+            *("--set", "mosaics_end=0.2", "--set", "soft.mosaic_weight=0.7", "--set", "attention_rate=8"),
+            *("--set", "soft.entropy_weight=-0.03", "--set", "entropy_weight_end=-0.05", "--set", "minimum_count=20"),
         ),
-        start="everyday-tell",
+        start="everyday-plain",
         data=BOTH,
         texts=True,
     ),
     "everyday-hard": Training(
         (
-            *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "3", "--set", "crops=0"),
+            *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "2", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3", "--set", "mosaics=0.3", "--set", "hard.mosaic_weight=0.5"),
             *("--set", "selected_by=cider"),
         ),
-        start="everyday-tell",
+        start="everyday-soft",
         data=BOTH,
     ),
 }
 SHIPS = {
     "flickr8k-soft": Model("soft"),
     "flickr8k-hard": Model("hard"),
-    "everyday-soft": Model("everyday-soft", best="cider"),
-    "everyday-hard": Model("everyday-hard", best="cider"),
+    "everyday-soft": Model("everyday-soft", best="cider", reranked=True),
+    "everyday-hard": Model("everyday-hard", best="cider", reranked=True),
 }
-RERANKED = {model.training for model in SHIPS.values()}  # trainings whose models are evaluated in both ways
 
 
 def arguments(
@@ -226,15 +218,11 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
     """Choose the seeds that ship, make what ships, and evaluate the hard one by the expectation too."""
     models = output / "models"
 
-    def expected(suffix: str) -> Stage:
-        file = output / f"flickr8k-hard-test{suffix}-expectation.json"
-        model = models / "flickr8k-hard"
+    def options() -> list[object]:
+        return ["--look", "expectation"]
 
-        def options() -> list[object]:
-            return [*(alone(model) if suffix else ()), "--look", "expectation"]
-
-        return evaluation(folders["flickr8k"], [model], file, "test", options)
-
+    hard = models / "flickr8k-hard"
+    file = output / "flickr8k-hard-test-expectation.json"
     return [
         *(
             Stage(
@@ -244,8 +232,7 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
             )
             for name, model in made(folders).items()
         ),
-        expected(""),
-        expected("-alone"),
+        evaluation(folders["flickr8k"], [hard], file, "test", options),
     ]
 
 
@@ -304,6 +291,7 @@ def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
         models=" and ".join(f"`{name}`" for name in models),
         fitted=" and ".join(split for _, split in splits),
         count=len(ngrams.numbers),
+        channels=len(ngrams.channels),
         directions=len(ngrams.offset),
         digest=ngrams.digest,
     )
@@ -313,11 +301,10 @@ def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
 def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping[str, Any]]) -> Checkpoint:
     """A checkpoint with what its card and configuration say when it ships.
 
-    ``evaluated`` are its evaluations, "test" and "test-alone" say. It decodes as on val with the reranker.
+    ``evaluated`` are its evaluations, "test" and "test-alone" say. It decodes as on val.
     """
     noted, model = checkpoint.training, SHIPS[name]
     val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
-    val_alone = next(found for ending, found in evaluated.items() if ending.endswith("val-alone"))
     used = {key: val[key] for key in ("beam", "look", "length_normalisation", "reranker_weight")}
     best = f"validation_{model.best}"
     checkpoint.training = {
@@ -326,12 +313,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
         "preset": noted["preset"],
         **{f"stage_{number}": line for number, line in enumerate(commands(model.training, noted["seed"]), start=1)},
         **{key: noted[key] for key in ("seed", "epochs", "settings", best)},
-        "without_reranker": noted["without_reranker"]
-        if len(model.data) > 1
-        else {
-            **{key: val_alone[key] for key in ("beam", "length_normalisation")},
-            best: round(val_alone[model.best], 2),
-        },
+        **({"without_reranker": noted["without_reranker"]} if model.reranked else {}),
     }
     checkpoint.decoding = checkpoint.decoding.but(**used)
     checkpoint.scores = {title: figures(evaluated[ending]) for title, ending in titles(model).items()}
@@ -378,7 +360,7 @@ def describe() -> None:
     for name, model in SHIPS.items():
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
         described(Checkpoint.load(SHIPPED / name), name, evaluated).describe(SHIPPED / name)
-    for folder in {SHIPPED / shared_ngrams(name) for name in SHIPS}:
+    for folder in {SHIPPED / shared_ngrams(name) for name, model in SHIPS.items() if model.reranked}:
         describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), folder)
 
 

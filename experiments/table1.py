@@ -170,8 +170,8 @@ def runs(name: str) -> list[str]:
 
 
 def evaluated(name: str) -> list[str]:
-    """The names of a system's evaluations: without a reranker, which no system here has."""
-    return [f"{each}-test{'-alone' if name in shipped.RERANKED else ''}" for each in runs(name)]
+    """The names of a system's evaluations."""
+    return [f"{each}-test" for each in runs(name)]
 
 
 def arguments(name: str, seed: int, output: Path) -> list[object]:
@@ -197,8 +197,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
         if first is not None and first not in SYSTEMS:  # which is not evaluated
             found.append(stages.training([data], output / f"{first}-{seed}", *arguments(first, seed, output)))
         found.append(stages.training([data], model, *arguments(name, seed, output)))
-        options = (lambda model=model: stages.alone(model)) if name in shipped.RERANKED else tuple
-        found.append(stages.evaluation(data, [model], file, "test", options))
+        found.append(stages.evaluation(data, [model], file, "test"))
     return found
 
 

@@ -41,14 +41,13 @@ BLOCK = re.compile(r"(<!-- table (\w+), by experiments/tables\.py -->\n).*?(<!--
 
 
 def scores(folder: Path = results.RESULTS) -> str:
-    """The README's table: the shipped models on test beside the paper's, attention alone first."""
+    """The README's table: the shipped models on test beside the paper's."""
     lines = [f"| Flickr8k test | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
     for kind, paper in PAPER.items():
-        for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
-            lines.append(row(f"`flickr8k-{kind}`, {how}", [f"flickr8k-{kind}-test{suffix}"], folder))
-            seeds = [f"{kind}-{seed}-test{suffix}" for seed in SEEDS]
-            if set(seeds) <= set(results.names(folder)):
-                lines.append(row(f"the same, {len(SEEDS)} seeds, mean ± standard deviation", seeds, folder))
+        lines.append(row(f"`flickr8k-{kind}`", [f"flickr8k-{kind}-test"], folder))
+        seeds = [f"{kind}-{seed}-test" for seed in SEEDS]
+        if set(seeds) <= set(results.names(folder)):
+            lines.append(row(f"the same, {len(SEEDS)} seeds, mean ± standard deviation", seeds, folder))
         lines.append(f"| the paper's {kind} attention | {paper} |")
     return "\n".join(lines) + "\n"
 
@@ -61,7 +60,7 @@ def everyday(folder: Path = results.RESULTS) -> str:
             for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
                 title = f"{name}, `everyday-{kind}`, {how}"
                 lines.append(row(title, [f"everyday-{kind}-{data}-test{suffix}"], folder))
-        lines.append(row(f"{name}, `flickr8k-soft` with its reranker", [f"flickr8k-soft{of_other}-test"], folder))
+        lines.append(row(f"{name}, `flickr8k-soft`", [f"flickr8k-soft{of_other}-test"], folder))
     return "\n".join(lines) + "\n"
 
 

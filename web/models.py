@@ -28,7 +28,7 @@ from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, own_and_shared
 from show_attend_tell.data.tokenisers import joined
 from show_attend_tell.device.onnx import Graph, PackedWeights
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import read_arrays
+from show_attend_tell.packing import read_arrays, unpacked
 from show_attend_tell.rerank.arrays import ArrayNgrams
 from show_attend_tell.vision.onnx import OnnxEncoder
 
@@ -86,7 +86,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")
     arrays = stored(checkpoint.decoder.graphs(decoding.look))
     if checkpoint.doubt is not None:
-        arrays |= {f"doubt.{part}": array for part, array in read_arrays(folder / DOUBT).items()}
+        arrays |= {f"doubt.{part}": array for part, array in unpacked(read_arrays(folder / DOUBT)).items()}
     ngrams = None
     if checkpoint.reranker is not None:
         candidates = (read_arrays(file) for file in own_and_shared(folder, NGRAMS, "ngrams"))

@@ -131,14 +131,14 @@ def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(
     keep(dataset, folder, "soft-as-hard-1-test", 2)
     assert "as good" not in recipes.document(dataset, folder)  # there is no hard one
     for seed in (1, 2):
-        keep(dataset, folder, f"hard-{seed}-test-alone", 2)
+        keep(dataset, folder, f"hard-{seed}-test", 2)
     same = recipes.document(dataset, folder)
     assert "- BLEU-4 +0.00 [+0.00, +0.00]: the interval excludes a difference of 1." in same
     assert "So hard attention is as good as soft attention here." in same
-    keep(dataset, folder, "hard-2-test-alone", 9)
+    keep(dataset, folder, "hard-2-test", 9)
     other = recipes.document(dataset, folder)
     assert "the interval does not exclude a difference of 3." in other and "So it is not shown" in other
     assert "| hard attention, by its likeliest places | 50.0 ± 0.0 |" in other and "mean of 2" in other
-    keep(dataset, folder, "flickr8k-hard-test-alone", 2)
-    assert recipes.kept("hard", folder) == ["hard-1-test-alone", "hard-2-test-alone"]
+    keep(dataset, folder, "flickr8k-hard-test", 2)
+    assert recipes.kept("hard", folder) == ["hard-1-test", "hard-2-test"]
     assert recipes.kept("soft", folder) == []

@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from small_encoder import published_names
 
 from show_attend_tell.vision import efficientnet
 
@@ -10,9 +11,9 @@ def published(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     """Random weights under the names of the published file, with a batch norm after each convolution."""
     random = np.random.default_rng(seed)
     state: dict[str, NDArray[np.float32]] = {}
-    for block in efficientnet.BLOCKS:
+    for block in efficientnet.BLOCKS[:-1]:
         for each in block.convolutions:
-            convolution, norm = each.published
+            convolution, norm = published_names(each.name)
             inputs = each.shape[1] * each.kernel**2
             state[f"{convolution}.weight"] = random.normal(0, (2 / inputs) ** 0.5, each.shape).astype(np.float32)
             for part, low, high in (

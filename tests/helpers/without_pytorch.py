@@ -10,10 +10,10 @@ from typing import Any
 from show_attend_tell import Captioner, Sampling
 
 WAYS: dict[str, list[dict[str, Any]]] = {
-    "everyday-soft": [{}, {"beam": 3, "reranker_weight": 0.0}],  # with doubt
+    "everyday-soft": [{}, {"beam": 100}, {"beam": 3, "reranker_weight": 0.0}],  # with doubt and the reranker
     "everyday-hard": [{"beam": 3}, {"beam": 2, "reranker_weight": 0.0}],  # in 8 bits
     "flickr8k-soft": [
-        {},  # a beam of 100 with the reranker
+        {},
         {"sampling": Sampling(captions=3, temperature=0.8, top_p=0.9), "seed": 4},
     ],
     "flickr8k-hard": [

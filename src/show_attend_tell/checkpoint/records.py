@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.settings import Amount, Count, LookName, settings
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import efficientnet
 
 
 class Encodes(Protocol):
@@ -122,8 +121,7 @@ class EncoderRecord:
                 f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "
                 "give the weights of the authors' VGG-19 as --encoder-weights FILE"
             )
-        first = start_weights(self.name, weights, tuned)
-        encoder = load_encoder(self.name, weights=first, geometry=self.preprocessing.geometry)
+        encoder = load_encoder(self.name, weights=weights, geometry=self.preprocessing.geometry)
         if tuned is not None:
             try:
                 encoder.adopt(tuned)
@@ -131,14 +129,3 @@ class EncoderRecord:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.name}: {error}") from error
         encoder.preprocessing = self.preprocessing
         return encoder
-
-
-def start_weights(
-    encoder: str, given: str | Path | None, tuned: Mapping[str, Any] | None
-) -> str | Path | Mapping[str, Any] | None:
-    """The weights that an encoder is loaded with, before it adopts those of a model that were ``tuned``.
-
-    They are those that a user has ``given``, or None for the encoder's own. EfficientNet-Lite2 has no weights in this
-    package: a model's folder has all of them, tuned or not.
-    """
-    return tuned if given is None and encoder == efficientnet.NAME else given

@@ -227,32 +227,39 @@ device_option = _options(
 weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
-    help="Weights of the encoder. For vgg19, a safetensors file in torchvision's layout, or the word torchvision to "
-    "download its own; for efficientnet-lite2, the encoder.safetensors of a model. [default: the shipped weights; for "
-    "efficientnet-lite2, those of the extra lite]",
+    help="Weights of the encoder, for vgg19 and efficientnet-lite2: a safetensors file with the names of the shipped "
+    "one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
 )
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache]",
 )
-with_encoder = _options(
-    click.option(
-        "--encoder",
-        default="vgg19",
-        show_default=True,
-        help="Encoder: vgg19, efficientnet-lite2, a vision model of Hugging Face transformers, or small (for generated "
-        "scenes; it must be fine-tuned).",
-    ),
-    weights_option,
-    click.option(
-        "--geometry",
-        type=click.Choice(["crop", "squash"]),
-        default="crop",
-        show_default=True,
-        help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo).",
-    ),
-)
+PAPERS_ENCODER = "vgg19"
+
+
+def _with_encoder(default: str | None, otherwise: str) -> Callable[[F], F]:
+    """The options of commands that encode photos. ``otherwise`` says which encoder it is where none is named."""
+    return _options(
+        click.option(
+            "--encoder",
+            default=default,
+            help="Encoder: vgg19, efficientnet-lite2, a vision model of Hugging Face transformers, or small (for "
+            f"generated scenes; it must be fine-tuned). [default: {otherwise}]",
+        ),
+        weights_option,
+        click.option(
+            "--geometry",
+            type=click.Choice(["crop", "squash"]),
+            default="crop",
+            show_default=True,
+            help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo).",
+        ),
+    )
+
+
+with_encoder = _with_encoder(PAPERS_ENCODER, PAPERS_ENCODER)
+with_encoder_of_start = _with_encoder(None, f"that of the model to start from, otherwise {PAPERS_ENCODER}")
 
 
 DATA_FILES = (  # what a data folder is read from

@@ -18,6 +18,7 @@ from show_attend_tell.cli.command import (
     json_option,
     was_given,
     with_encoder,
+    with_encoder_of_start,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
 from show_attend_tell.errors import SatError
@@ -35,13 +36,13 @@ SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has 
 
 @click.command(cls=Teaching, examples=DATA_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@with_encoder
+@with_encoder_of_start
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")
 @device_option
 def data(
     data: Path,
-    encoder: str,
+    encoder: str | None,
     encoder_weights: str | None,
     geometry: Any,
     restval: bool,

@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
+    PAPERS_ENCODER,
     Teaching,
     cache_option,
     device_option,
     fail,
     note_shadowed,
     was_given,
-    with_encoder,
+    with_encoder_of_start,
 )
 from show_attend_tell.errors import SatError
 
@@ -106,7 +107,7 @@ Examples:
     is_flag=True,
     help="Continuation of the interrupted training in --output, or its start where there is none yet.",
 )
-@with_encoder
+@with_encoder_of_start
 @click.option(
     "--fine-tune-encoder",
     type=click.FloatRange(0, min_open=True),
@@ -144,7 +145,7 @@ def train(
     changes: tuple[str, ...],
     start_from: str | None,
     resume: bool,
-    encoder: str,
+    encoder: str | None,
     encoder_weights: str | None,
     geometry: Any,
     fine_tune_encoder: float | None,
@@ -255,7 +256,7 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
     raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
 
 
-def own_start(dataset: Any, config: Any, encoder: str, *, say: Any, **kind: Any) -> tuple[Any, Any]:
+def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
     """The default model, if own data is one to start from it with, and the encoder; says which and why."""
     from show_attend_tell.training.presets.own import SMALL, START, why_afresh
     from show_attend_tell.training.run import check_start
@@ -279,7 +280,7 @@ def own_start(dataset: Any, config: Any, encoder: str, *, say: Any, **kind: Any)
 
 def start_and_encoder(
     start_from: str | None,
-    encoder: str,
+    encoder: str | None,
     *,
     weights: str | None,
     geometry: Any,
@@ -288,11 +289,11 @@ def start_and_encoder(
 ) -> tuple[Any, Any]:
     """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
 
-    With ``default_geometry``, photos are seen as the model to start from sees them, if there is one.
+    An ``encoder`` of None is that of the model to start from, or the paper's. With ``default_geometry``, photos are
+    seen as the model to start from sees them, if there is one.
     """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.find import find_model
-    from show_attend_tell.checkpoint.records import start_weights
     from show_attend_tell.vision.encoder import load_encoder
 
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
@@ -301,8 +302,8 @@ def start_and_encoder(
         geometry = start.encoder.preprocessing.geometry
     if encoder == "small" and fine_tune is None and tuned is None:
         raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
-    stored = tuned if start is not None and start.encoder.name == encoder else None
-    network = load_encoder(encoder, weights=start_weights(encoder, weights, stored), geometry=geometry)
+    encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
+    network = load_encoder(encoder, weights=weights, geometry=geometry)
     if start is not None and tuned is not None and start.encoder.name == network.name:
         network.adopt(tuned)
     return start, network

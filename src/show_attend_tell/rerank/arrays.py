@@ -97,6 +97,7 @@ class ArrayDoubt:
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         """Take the arrays that `Doubt` stored. Raises `SatError` for arrays that are missing or damaged."""
+        arrays = unpacked(arrays)
         try:
             self.mean, self.whitening, self.typical, self.quantiles = (
                 arrays[name].astype(np.float32) for name in ("mean", "whitening", "typical", "quantiles")

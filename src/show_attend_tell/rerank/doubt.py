@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
+from show_attend_tell.packing import pack_8bit, unpack_8bit
 from show_attend_tell.rerank.arrays import STEPS
 
 SHRINKAGE = 1e-3  # of the covariance towards even variances, as a share of their mean
@@ -26,26 +27,30 @@ LIKELIHOOD = 0.5  # what a spread of log p / C counts, where a spread of the dis
 
 
 class Doubt:
-    """The photos that a model knows, and how strange another one is."""
+    """The photos that a model knows, and how strange another one is.
+
+    ``tensors`` has them as a file holds them: ``whitening`` in 8 bits a weight.
+    """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         """Take ``mean`` (D,), ``whitening`` (D, D), ``typical`` (4,) and ``quantiles`` (`STEPS` + 1,), see `fit`.
 
-        Raises `SatError` for tensors that are missing, not finite, or do not fit each other.
+        They may be packed in 8 bits a weight. Raises `SatError` for tensors that are missing, not finite, or do not fit
+        each other.
         """
+        self.tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        values = unpack_8bit(self.tensors)
         try:
-            self.tensors = {
-                name: tensors[name].cpu().contiguous() for name in ("mean", "whitening", "typical", "quantiles")
-            }
-            (size,) = self.tensors["mean"].shape
+            (size,) = values["mean"].shape
+            parts = {name: values[name] for name in ("mean", "whitening", "typical", "quantiles")}
         except (KeyError, ValueError) as error:
             raise SatError(f"these tensors are not a scale of doubt ({error!r})") from error
         shapes = {"mean": (size,), "whitening": (size, size), "typical": (4,), "quantiles": (STEPS + 1,)}
         for name, shape in shapes.items():
-            value = self.tensors[name]
+            value = parts[name]
             if tuple(value.shape) != shape or not value.is_floating_point() or not value.isfinite().all():
                 raise SatError(f"the {name} of the scale of doubt are damaged: {tuple(value.shape)} {value.dtype}")
-        self.mean, self.whitening, self.typical, self.quantiles = (value.float() for value in self.tensors.values())
+        self.mean, self.whitening, self.typical, self.quantiles = (value.float() for value in parts.values())
 
     def __call__(self, annotations: Tensor, likelihoods: Tensor) -> Tensor:
         """The doubt (B,), 0 to 1, of photos with annotations (B, L, D) whose captions have so high a log p / C (B,).
@@ -84,13 +89,14 @@ class Doubt:
         covariance = centred.mT @ centred / len(train)
         even = covariance.diagonal().mean().clamp_min(1e-12)
         covariance += SHRINKAGE * even * torch.eye(len(mean), dtype=torch.float64)
-        whitening = torch.linalg.inv(torch.linalg.cholesky(covariance)).half().float()
+        packed = pack_8bit({"whitening": torch.linalg.inv(torch.linalg.cholesky(covariance))})
+        whitening = unpack_8bit(packed)["whitening"]
         away = distances(known, mean.float(), whitening).log()
         typical = torch.stack([away.mean(), away.std(), likelihoods.mean(), likelihoods.std() / LIKELIHOOD])
         typical[1::2] = typical[1::2].clamp_min(1e-6)
         strange = strangeness(away.exp(), likelihoods, typical)
         quantiles = strange.quantile(torch.linspace(0, 1, STEPS + 1))
-        return Doubt({"mean": mean.float(), "whitening": whitening.half(), "typical": typical, "quantiles": quantiles})
+        return Doubt({"mean": mean.float(), **packed, "typical": typical, "quantiles": quantiles})
 
 
 def summary(annotations: Tensor) -> Tensor:

@@ -30,9 +30,9 @@ from show_attend_tell.rerank.arrays import digest
 from show_attend_tell.vision.sources import Annotations
 
 LEAST = 10  # training captions that an n-gram is in
-MOST = 10_000  # n-grams: the most frequent, where there are more
-DIRECTIONS = 128
-CHANNELS = 512  # the channels that vary most, where an encoder has more
+MOST = 6_000  # n-grams: the most frequent, where there are more
+DIRECTIONS = 64
+CHANNELS = 256  # the channels that vary most, where an encoder has more
 PHOTOS = 10_000  # training photos, evenly chosen where there are more: the N × N system must fit into memory
 RIDGE = 0.6  # of the mean squared length of the centred second moments
 TOGETHER = 32  # photos whose second moments are made at once

@@ -135,7 +135,6 @@ def train(
             tuned={
                 *data.tuned_names,
                 *(start_from.tuned_encoder or () if start_from is not None else ()),
-                *(encoder.body.state_dict() if encoder.stored else ()),
             },
             notes={
                 "data": dataset.name,

@@ -29,7 +29,7 @@ BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 TOLD_TOGETHER = 32  # captions of val whose words' probabilities are computed at once
-AGREEMENTS = (0.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
+AGREEMENTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
 RARITY = 0.75  # with visual n-grams: about the least with which the captions of 1,000 photos have 300 different words
 
 TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most

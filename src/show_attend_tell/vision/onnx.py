@@ -173,7 +173,7 @@ class OnnxVGG19(OnnxEncoder):
 
 
 class OnnxEfficientNet(OnnxEncoder):
-    """EfficientNet-Lite2 up to the head."""
+    """EfficientNet-Lite2 up to the head, and its projection."""
 
     name, annotation_size, step = efficientnet.NAME, efficientnet.ANNOTATION_SIZE, efficientnet.STEP
 
@@ -208,8 +208,6 @@ def load_encoder(
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
     if name == efficientnet.NAME:
-        if weights is None:
-            raise needs_torch(f"reading the weights of the package {efficientnet.PACKAGE}")
         return OnnxEfficientNet(efficientnet.read(weights), efficientnet.preprocessing(geometry))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")

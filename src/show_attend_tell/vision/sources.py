@@ -9,8 +9,9 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.vision.backbones import Precision
 from show_attend_tell.vision.blocks import LastBlocks
-from show_attend_tell.vision.encoder import Encoder, Precision
+from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, folder_name
 from show_attend_tell.vision.reading import photo_readers
 

@@ -12,7 +12,7 @@ from show_attend_tell.cli.command import (
     fail,
     note_shadowed,
     was_given,
-    with_encoder,
+    with_encoder_of_start,
 )
 
 EXAMPLES = """
@@ -56,7 +56,7 @@ DEFAULT = (
 )  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Value of a setting in all trials.")
 @click.option("--start-from", metavar="MODEL", callback=note_shadowed, help="Model that each trial starts from.")
-@with_encoder
+@with_encoder_of_start
 @cache_option
 @device_option
 def tune(
@@ -69,7 +69,7 @@ def tune(
     attention: str,
     changes: tuple[str, ...],
     start_from: str | None,
-    encoder: str,
+    encoder: str | None,
     encoder_weights: str | None,
     geometry: Any,
     cache: Path | None,
