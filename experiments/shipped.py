@@ -218,11 +218,7 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
     """Choose the seeds that ship, make what ships, and evaluate the hard one by the expectation too."""
     models = output / "models"
 
-    def options() -> list[object]:
-        return ["--look", "expectation"]
-
-    hard = models / "flickr8k-hard"
-    file = output / "flickr8k-hard-test-expectation.json"
+    hard, file = models / "flickr8k-hard", output / "flickr8k-hard-test-expectation.json"
     return [
         *(
             Stage(
@@ -232,7 +228,7 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
             )
             for name, model in made(folders).items()
         ),
-        evaluation(folders["flickr8k"], [hard], file, "test", options),
+        evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--look", "expectation"]),
     ]
 
 
