@@ -30,7 +30,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
-from show_attend_tell.packing import as_array, pack_8bit, unpack_8bit
+from show_attend_tell.packing import as_array, pack, unpack
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.encoder import Encoder
@@ -85,7 +85,7 @@ def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     large = {name: weight for name, weight in weights.items() if weight.numel() >= LARGE}
     small = {name: weight for name, weight in weights.items() if name not in large}
     rounded = {name: weight.half() if weight.ndim > 1 else weight for name, weight in small.items()}
-    return {name: weight.contiguous() for name, weight in (pack_8bit(large) | rounded).items()}
+    return {name: weight.contiguous() for name, weight in (pack(large) | rounded).items()}
 
 
 def installed() -> dict[str, NDArray[Any]]:
@@ -144,7 +144,7 @@ def main(given: Sequence[str] | None = None) -> None:
     try:
         stored = packed(folded(installed()))
         photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
-        stored |= packed(projection(head_maps(unpack_8bit(stored), photos), efficientnet.ANNOTATION_SIZE))
+        stored |= packed(projection(head_maps(unpack(stored), photos), efficientnet.ANNOTATION_SIZE))
         replace(options.output, lambda file: save_file(stored, file))
     except SatError as error:
         sys.exit(f"small_encoder: {error}")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import pack_4bit, pack_8bit, unpack_4bit, unpack_8bit
+from show_attend_tell.packing import pack, pack_4bit, unpack, unpack_4bit
 
 
 def example() -> dict[str, torch.Tensor]:
@@ -22,12 +22,12 @@ def example() -> dict[str, torch.Tensor]:
 
 def test_each_weight_is_within_half_a_step_of_its_row() -> None:
     state = example()
-    packed = pack_8bit(state)
+    packed = pack(state)
     assert packed["layer.weight"].dtype == torch.int8 and packed["layer.weight.scale"].shape == (11,)
     assert packed["table"].dtype == torch.int8 and packed["table.scale"].dtype == torch.float32
     assert "layer.bias.scale" not in packed and packed["steps"].dtype == torch.int64
 
-    unpacked = unpack_8bit(packed)
+    unpacked = unpack(packed)
     assert unpacked.keys() == state.keys()
     assert torch.equal(unpacked["layer.bias"], state["layer.bias"])
     error = (unpacked["layer.weight"] - state["layer.weight"]).abs().amax((1, 2))
@@ -40,8 +40,8 @@ def test_packing_again_gives_the_same_bytes() -> None:
     magnitudes = torch.logspace(-42, 38, 4001, dtype=torch.float64).float()[:, None]  # subnormal to nearly infinite
     state = {**example(), "wide": torch.randn(4001, 5, generator=generator).clamp(-3, 3) * magnitudes}
     state["wide"] = state["wide"].clamp(-3e38, 3e38)
-    once = pack_8bit(state)
-    twice = pack_8bit(unpack_8bit(once))
+    once = pack(state)
+    twice = pack(unpack(once))
     assert once.keys() == twice.keys()
     for name in once:
         assert once[name].dtype == twice[name].dtype and torch.equal(once[name], twice[name]), name
@@ -56,15 +56,15 @@ def test_packing_again_gives_the_same_bytes() -> None:
 )
 def test_packing_refuses(state: dict[str, torch.Tensor], message: str) -> None:
     with pytest.raises(SatError, match=message):
-        pack_8bit(state)
+        pack(state)
 
 
 def test_unpacking_refuses_missing_and_misshapen_scales() -> None:
-    packed = pack_8bit({"w": torch.ones(5, 3)})
+    packed = pack({"w": torch.ones(5, 3)})
     with pytest.raises(SatError, match=r"w\.scale is missing"):
-        unpack_8bit({"w": packed["w"]})
+        unpack({"w": packed["w"]})
     with pytest.raises(SatError, match=r"w\.scale: \(3,\) scales do not fit weights of \(5, 3\)"):
-        unpack_8bit({**packed, "w.scale": torch.ones(3)})
+        unpack({**packed, "w.scale": torch.ones(3)})
 
 
 @pytest.mark.parametrize("columns", [1, 6, 7])
@@ -96,6 +96,27 @@ def test_in_4_bits_a_few_large_weights_are_cut_off() -> None:
 def test_4_bits_lie_as_they_did_when_models_were_shipped() -> None:
     packed, scale = pack_4bit(torch.tensor([[7.0, -7.0, 3.0]]))
     assert packed.tolist() == [[0x1F, 0x8B]] and scale.tolist() == [1.0]
+
+
+def test_of_a_state_large_matrices_have_4_bits_and_the_rest_8() -> None:
+    generator = torch.Generator().manual_seed(9)
+    magnitudes = torch.logspace(-40, 30, 1024, dtype=torch.float64).float()[:, None]
+    state = {
+        **example(),
+        "large": torch.randn(1024, 64, generator=generator) * magnitudes,
+        "odd": torch.randn(1024, 65, generator=generator),
+        "deep": torch.randn(64, 32, 32, generator=generator),
+    }
+    once = pack(state, bits=4)
+    assert {name for name, value in once.items() if value.dtype == torch.uint8} == {"large"}
+    assert {name for name in ("layer.weight", "table", "odd", "deep") if once[name].dtype != torch.int8} == set()
+    assert once["large"].shape == (1024, 32) and once["large.scale"].shape == (1024,)
+    unpacked = unpack(once)
+    assert torch.equal(unpacked["large"], unpack_4bit(once["large"], once["large.scale"]))
+    assert torch.equal(unpacked["odd"], unpack(pack(state))["odd"])
+    twice = pack(unpacked, bits=4)
+    for name in once:
+        assert once[name].dtype == twice[name].dtype and torch.equal(once[name], twice[name]), name
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

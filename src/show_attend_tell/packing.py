@@ -5,14 +5,14 @@ is half its row's scale. A row is a slice of the first dimension: an output chan
 output of a linear map, a word of an embedding.
 
 In 4 bits, two weights to a byte, there are 15 values instead of 255. So the largest weights of a row are cut off where
-this makes the error of the whole row smallest. Only the directions of `visual_ngrams` have 4 bits: they are used in
-sums over very many weights, in which the errors average out.
+this makes the error of the whole row smallest. That is for large matrices, which are used in sums over many weights: in
+these the errors average out.
 """
 
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 SCALE = ".scale"
 CUTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)  # of a row's largest weight, where 4 bits may end
+LARGE = 65_536  # weights from which on a matrix may have 4 bits
 
 
-def pack_8bit(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+def pack(state: "Mapping[str, Tensor]", bits: Literal[8, 4] = 8) -> "dict[str, Tensor]":
     """Round every floating tensor of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
-    Floating tensors of fewer dimensions (biases) become float32; integers and booleans stay as they are.
-    Packing what `unpack_8bit` returned gives the same bytes again. Raises `SatError` for a weight that is not
+    With 4 ``bits``, matrices of `LARGE` weights or more, in rows of an even number, are rounded to these instead
+    (`pack_4bit`). Floating tensors of fewer than two dimensions (biases) become float32; integers and booleans stay as
+    they are. Packing what `unpack` returned gives the same bytes again. Raises `SatError` for a weight that is not
     finite, and for a tensor that has the name of another tensor's scales.
     """
     import torch
@@ -50,6 +52,9 @@ def pack_8bit(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
             continue
         if name + SCALE in state:
             raise SatError(f"{name}{SCALE}: this name is needed for the scales of {name}; rename the tensor")
+        if bits == 4 and tensor.ndim == 2 and tensor.shape[1] % 2 == 0 and tensor.numel() >= LARGE:
+            packed[name], packed[name + SCALE] = pack_4bit(tensor)
+            continue
         # Idempotent because (s · 127) / 127 == s for every s = m / 127 in float32, which was checked for all
         # 2²³ mantissas m. That fails among subnormal numbers, so a row as small as that counts as zero.
         scale = tensor.flatten(1).abs().amax(1) / 127  # (rows,)
@@ -59,8 +64,8 @@ def pack_8bit(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     return packed
 
 
-def unpack_8bit(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return the float32 weights that `pack_8bit` stored, as tensors; see `unpacked`."""
+def unpack(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return the float32 weights that `pack` stored, as tensors; see `unpacked`."""
     import torch
 
     arrays = {name: as_array(tensor) for name, tensor in packed.items()}
@@ -68,12 +73,16 @@ def unpack_8bit(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
 
 
 def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
-    """Return the float32 weights that `pack_8bit` stored; floating arrays never packed become float32 too.
+    """Return the float32 weights that `pack` stored; floating arrays never packed become float32 too.
 
-    Raises `SatError` for an int8 array without its scales, or with scales of the wrong shape.
+    Bytes (uint8) with scales are weights in 4 bits. Raises `SatError` for an int8 array without its scales, and for
+    scales of the wrong shape.
     """
     state = {}
     for name, array in packed.items():
+        if array.dtype == np.uint8 and name + SCALE in packed:
+            state[name] = unpacked_4bit(array, packed[name + SCALE])
+            continue
         if array.dtype == np.int8:
             scale = packed.get(name + SCALE)
             if scale is None:
@@ -82,7 +91,7 @@ def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
                 raise SatError(f"{name}{SCALE}: {scale.shape} scales do not fit weights of {array.shape}")
             state[name] = array.astype(np.float32)
             state[name] *= scale.astype(np.float32).reshape(-1, *[1] * (array.ndim - 1))
-        elif not (name.endswith(SCALE) and _is_int8(packed.get(name.removesuffix(SCALE)))):
+        elif not (name.endswith(SCALE) and _has_scales(packed.get(name.removesuffix(SCALE)))):
             floating = np.issubdtype(array.dtype, np.floating)
             state[name] = array.astype(np.float32, copy=False) if floating else array
     return state
@@ -186,7 +195,9 @@ def pack_4bit(weights: "Tensor") -> "tuple[Tensor, Tensor]":
     values = torch.full_like(weights, 8, dtype=torch.uint8)
     scale, least = torch.ones_like(largest), torch.full_like(largest, float("inf"))
     for cut in CUTS:
-        step = (largest * (cut / 7)).clamp_min(torch.finfo(torch.float32).tiny)
+        # (s · 7) / 7 == s for every s = m / 7 in float32, as for 127 above, so packing again changes nothing
+        step = largest * cut / 7
+        step = torch.where(step < torch.finfo(torch.float32).tiny, torch.ones_like(step), step)
         rounded = (weights / step[:, None]).round().clamp(-7, 7)
         error = (rounded * step[:, None] - weights).square().sum(1)
         better = error < least
@@ -206,5 +217,5 @@ def _per_row(scale: "Tensor", tensor: "Tensor") -> "Tensor":
     return scale.view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
 
 
-def _is_int8(array: NDArray[Any] | None) -> bool:
-    return array is not None and array.dtype == np.int8
+def _has_scales(array: NDArray[Any] | None) -> bool:
+    return array is not None and array.dtype in (np.int8, np.uint8)

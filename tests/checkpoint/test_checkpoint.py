@@ -20,7 +20,7 @@ from show_attend_tell.checkpoint.find import find_model, shipped_models
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import pack, unpack
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"
@@ -128,7 +128,7 @@ def test_models_may_share_the_tuned_weights_of_their_encoder(encoder: Encoder, t
 def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder: Encoder, tmp_path: Path) -> None:
     model = small_checkpoint(encoder)
     weights = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1))
-    rounded = unpack_8bit(pack_8bit({"eight": weights}))
+    rounded = unpack(pack({"eight": weights}))
     model.tuned_encoder = {**rounded, "sixteen": weights.half().float(), "whole": weights, "bias": torch.rand(7)}
     model.save(tmp_path / "model")
     stored = load_file(tmp_path / "model" / "encoder.safetensors")
@@ -473,8 +473,8 @@ def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encod
 
 
 def test_other_bits_are_refused(encoder: Encoder, tmp_path: Path) -> None:
-    with pytest.raises(SatError, match="4 bits a weight: choose 32, 16 or 8"):
-        small_checkpoint(encoder).save(tmp_path / "model", bits=4)  # type: ignore[arg-type]
+    with pytest.raises(SatError, match="5 bits a weight: choose 32, 16, 8 or 4"):
+        small_checkpoint(encoder).save(tmp_path / "model", bits=5)  # type: ignore[arg-type]
     assert not (tmp_path / "model").exists()
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import as_array, pack_8bit, unpack_8bit, weights_digest
+from show_attend_tell.packing import as_array, pack, unpack, weights_digest
 from show_attend_tell.vision import efficientnet, onnx
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.blocks import cut
@@ -95,7 +95,7 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
 
 def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
     save_file(folded, tmp_path / "plain.safetensors")
-    save_file(pack_8bit(folded), tmp_path / "packed.safetensors")
+    save_file(pack(folded), tmp_path / "packed.safetensors")
     plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", geometry="squash")
     packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", geometry="squash")
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
@@ -134,7 +134,7 @@ def test_the_installed_weights_are_folded_and_rounded(
         small_encoder.installed()
 
     monkeypatch.setattr(small_encoder, "FILE_SHA256", hashlib.sha256(content.getvalue()).hexdigest())
-    found = unpack_8bit(small_encoder.packed(small_encoder.folded(small_encoder.installed())))
+    found = unpack(small_encoder.packed(small_encoder.folded(small_encoder.installed())))
     assert found.keys() == {name for name in folded if not name.startswith("projection")}
     for name, value in found.items():
         largest = folded[name].abs().max()

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import pack, unpack
 from show_attend_tell.vision import encoder as encoder_module
 from show_attend_tell.vision import vgg as vgg_module
 from show_attend_tell.vision.backbones import VGG19
@@ -53,7 +53,7 @@ def tiny(body: nn.Module, size: int = 6) -> Encoder:
 
 
 def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
-    weights = unpack_8bit(shipped)
+    weights = unpack(shipped)
     names = {f"features.{i}.{kind}" for i in CONVOLUTIONS for kind in ("weight", "bias")}
     assert names == weights.keys() == VGG19().state_dict().keys()
     assert len(VGG19().features) == 36  # the last is index 35, the ReLU of conv5_4
@@ -74,16 +74,16 @@ def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tens
 
 
 def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
-    again = pack_8bit(unpack_8bit(shipped))
+    again = pack(unpack(shipped))
     assert again.keys() == shipped.keys() and all(torch.equal(again[name], shipped[name]) for name in again)
-    assert vgg.digest == weights_digest(unpack_8bit(shipped))
+    assert vgg.digest == weights_digest(unpack(shipped))
     assert vgg.digest in (vgg_module.SHIPPED.parent / "README.md").read_text()
 
 
 def test_plain_file_and_published_file_give_the_same_encoder(
     vgg: Encoder, shipped: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = unpack_8bit(shipped)
+    plain = unpack(shipped)
     published = {**plain, "classifier.0.weight": torch.ones(2, 3), "classifier.0.bias": torch.ones(2)}
     safetensors.torch.save_file(published, tmp_path / "plain.safetensors")
     assert load_encoder(weights=tmp_path / "plain.safetensors").digest == vgg.digest

@@ -24,14 +24,23 @@ CHANCE = np.random.default_rng(11)
 EIGHT = CHANCE.integers(-127, 128, (13, 7)).astype(np.float32)
 EIGHT[:, 3] = 127
 EIGHT *= CHANCE.random((13, 1), dtype=np.float32) / np.float32(127)
+FOUR = CHANCE.integers(-7, 8, (13, 7)).astype(np.float32)
+FOUR[:, 3] = 7
+FOUR *= CHANCE.random((13, 1), dtype=np.float32) / np.float32(7)
 SIXTEEN = CHANCE.standard_normal((13, 7)).astype(np.float16).astype(np.float32)
 WHOLE = CHANCE.standard_normal((13, 7)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
     ("weight", "stored"),
-    [(EIGHT, 13 * 7 + 13 * 4), (SIXTEEN, 2 * 13 * 7), (WHOLE, 4 * 13 * 7), (-2 * EIGHT, 13 * 7 + 13 * 4)],
-    ids=["8 bits", "16 bits", "32 bits", "8 bits, turned round"],
+    [
+        (EIGHT, 13 * 7 + 13 * 4),
+        (FOUR, 13 * 7 + 13 * 4),  # a byte each; compressed, they take half of it
+        (SIXTEEN, 2 * 13 * 7),
+        (WHOLE, 4 * 13 * 7),
+        (-2 * EIGHT, 13 * 7 + 13 * 4),
+    ],
+    ids=["8 bits", "4 bits", "16 bits", "32 bits", "8 bits, turned round"],
 )
 def test_weights_are_stored_in_the_fewest_bits_that_keep_them(
     weight: NDArray[np.float32], stored: int, tmp_path: Path

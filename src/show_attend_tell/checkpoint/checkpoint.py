@@ -3,7 +3,7 @@
 | file | what it holds |
 | --- | --- |
 | config.json | decoder (kind and sizes), encoder (name, SHA-256, preprocessing), decoding, training, scores |
-| model.safetensors | the decoder's weights, in 32, 16 or 8 bits each |
+| model.safetensors | the decoder's weights, in 32, 16, 8 or 4 bits each |
 | vocabulary.json | the words in the order of their ids |
 | README.md | the card: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | weights of the encoder: blocks that were fine-tuned, in 8 bits, or all of EfficientNet-Lite2 |
@@ -50,12 +50,12 @@ from show_attend_tell.files import replace
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.packing import SCALE, pack_8bit, unpack_8bit
+from show_attend_tell.packing import SCALE, pack, unpack
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
-Bits = Literal[32, 16, 8]
+Bits = Literal[32, 16, 8, 4]
 
 
 @dataclass(kw_only=True)
@@ -75,18 +75,18 @@ class Checkpoint:
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder; make it if it is not there.
 
-        ``bits`` is the size of a weight; 8 bits have one scale per row (see `packing`). Raises `SatError` for other
-        bits, for an ensemble, for weights that are not finite or too large for so many bits, and for a folder with
-        files that are not a model's (`check_vacant`).
+        ``bits`` is the size of a weight; 8 and 4 bits have a scale for each row (see `packing`). Raises `SatError` for
+        other bits, for an ensemble, for weights that are not finite or too large for so many bits, and for a folder
+        with files that are not a model's (`check_vacant`).
         """
         folder = named(folder)
         if bits not in get_args(Bits):
-            raise SatError(f"{bits} bits a weight: choose 32, 16 or 8")
+            raise SatError(f"{bits} bits a weight: choose 32, 16, 8 or 4")
         self.configuration()  # which an ensemble refuses
         check_vacant(folder)
         weights = {name: value.detach().cpu().contiguous() for name, value in self.decoder.state_dict().items()}
-        if bits == 8:
-            weights = pack_8bit(weights)
+        if bits == 8 or bits == 4:
+            weights = pack(weights, bits)
         elif bits == 16:
             weights = {name: value.half() if value.dim() > 1 else value for name, value in weights.items()}
         if name := not_finite(weights):
@@ -154,7 +154,7 @@ class Checkpoint:
         except (TypeError, RuntimeError) as error:  # sizes that are not whole numbers, or are absurd
             raise SatError(f"{folder / 'config.json'} is damaged: its decoder cannot be made ({error})") from error
         vocabulary = config.read_vocabulary(folder)
-        weights = unpack_8bit(read_weights(folder / "model.safetensors"))
+        weights = unpack(read_weights(folder / "model.safetensors"))
         if difference := different(weights, shell.state_dict()):
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {difference}")
         decoder = build(config.decoder)
@@ -201,8 +201,8 @@ def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     whole = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     if name := not_finite(whole):
         raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
-    packed = pack_8bit(whole)
-    again = unpack_8bit(packed)
+    packed = pack(whole)
+    again = unpack(packed)
     stored: dict[str, Tensor] = {}
     for name, value in whole.items():
         if torch.equal(again[name], value):

@@ -121,7 +121,7 @@ Examples:
 )
 @click.option(
     "--bits",
-    type=click.Choice(["32", "16", "8"]),
+    type=click.Choice(["32", "16", "8", "4"]),
     default="16",
     show_default=True,
     help="Bits per stored weight.",

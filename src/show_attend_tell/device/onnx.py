@@ -140,15 +140,20 @@ class PackedWeights:
 
 
 def in_8bit(array: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]] | None:
-    """Weights as `packing.pack_8bit` has them, or None where 8 bits would not give exactly these weights."""
+    """Weights that were in 8 or 4 bits as whole numbers with a scale for each row, see `packing.pack`.
+
+    None where 8 bits would not give exactly these weights.
+    """
     if array.dtype != np.float32 or array.ndim < 2:
         return None
     rows = array.reshape(len(array), -1)
-    scale = np.abs(rows).max(axis=1) / np.float32(127)
-    scale[scale == 0] = 1
-    values = (rows / scale[:, None]).round().astype(np.int8)
-    exact = np.array_equal(values * scale[:, None], rows)
-    return (values.reshape(array.shape), scale) if exact else None
+    for largest in (127, 7):
+        scale = np.abs(rows).max(axis=1) / np.float32(largest)
+        scale[scale == 0] = 1
+        values = (rows / scale[:, None]).round().astype(np.int8)
+        if np.array_equal(values * scale[:, None], rows):
+            return values.reshape(array.shape), scale
+    return None
 
 
 def in_16bit(array: NDArray[Any]) -> NDArray[Any]:

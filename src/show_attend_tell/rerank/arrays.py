@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
-from show_attend_tell.packing import SCALE, unpacked, unpacked_4bit
+from show_attend_tell.packing import unpacked
 from show_attend_tell.rerank.agreement import SELDOM, Agreement, Ngram
 
 STEPS = 200  # steps of the scale of doubt
@@ -34,12 +34,11 @@ class ArrayNgrams(Agreement):
                 arrays[name] for name in ("channels", "offset", "shares", "prior", "length", "ngrams")
             )
             (C,), (R,), (G,) = self.channels.shape, self.offset.shape, self.prior.shape
-            directions = arrays["directions"]
-            if directions.dtype == np.uint8:
-                directions = unpacked_4bit(directions, arrays["directions" + SCALE])[:, : C * (C + 1) // 2]
-            self.directions = directions
+            directions, M = arrays["directions"], C * (C + 1) // 2
+            in_pairs = packed["directions"].dtype == np.uint8  # two to a byte
+            self.directions = directions[:, :M] if in_pairs else directions
             shapes = directions.shape, self.shares.shape, self.length.shape, len(ngrams)
-            if shapes != ((R, C * (C + 1) // 2), (G, R), (), G) or not (C and R and G):
+            if shapes != ((R, M), (G, R), (), G) or not (C and R and G):
                 raise ValueError(f"shapes {shapes}")
         except (KeyError, ValueError) as error:
             raise SatError(f"these tensors are not visual n-grams ({error!r})") from error
@@ -105,7 +104,7 @@ class ArrayDoubt:
             (size,) = self.mean.shape
         except (KeyError, ValueError) as error:
             raise SatError(f"these tensors are not a scale of doubt ({error!r})") from error
-        shapes = {"whitening": (size, size), "typical": (4,), "quantiles": (STEPS + 1,)}
+        shapes = {"whitening": (*self.whitening.shape[:1], size), "typical": (4,), "quantiles": (STEPS + 1,)}
         for name in ("mean", *shapes):
             value = getattr(self, name)
             if value.shape != shapes.get(name, (size,)) or not np.isfinite(value).all():

@@ -1,10 +1,12 @@
 """How much a caption should be doubted: how unlike the training photos its photo is, and how unlikely it is itself.
 
-B photos · L places · D size of an annotation · N training photos · M known photos, of val, that were not trained on.
+B photos · L places · D size of an annotation · R ≤ D directions · N training photos · M known photos, of val, that were
+not trained on.
 
 Two things are measured of a photo. The first is the squared Mahalanobis distance of its mean annotation from those of
-the training photos, (x − μ)ᵀ C⁻¹ (x − μ): far away, the photo shows what the training did not. Before the mean is
-taken, each annotation is made to have mean 0 and variance 1 over its channels. The second is log p / C, the mean
+the training photos, Σ_r ((x − μ)·v_r)² / λ_r, over the R directions v_r along which training photos differ most, with
+the variances λ_r: far away, the photo shows what the training did not. Before the mean is taken, each annotation is
+made to have mean 0 and variance 1 over its channels. The second is log p / C, the mean
 log-probability of its caption's C words, end token included. Of the known photos, both have a mean and a spread, so
 both can be put on one scale. Their sum, in which log p / C counts half, says how strange the photo is. Doubt is the
 share of known photos that are less strange: 0.95 means that only one known photo in twenty is as strange as this one.
@@ -18,10 +20,11 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.arrays import STEPS
 
 SHRINKAGE = 1e-3  # of the covariance towards even variances, as a share of their mean
+DIRECTIONS = 256  # at most
 LEAST = 100  # known photos; from fewer, shares say too little
 LIKELIHOOD = 0.5  # what a spread of log p / C counts, where a spread of the distance counts 1
 
@@ -33,19 +36,20 @@ class Doubt:
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take ``mean`` (D,), ``whitening`` (D, D), ``typical`` (4,) and ``quantiles`` (`STEPS` + 1,), see `fit`.
+        """Take ``mean`` (D,), ``whitening`` (R, D), ``typical`` (4,) and ``quantiles`` (`STEPS` + 1,), see `fit`.
 
         They may be packed in 8 bits a weight. Raises `SatError` for tensors that are missing, not finite, or do not fit
         each other.
         """
         self.tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        values = unpack_8bit(self.tensors)
+        values = unpack(self.tensors)
         try:
             (size,) = values["mean"].shape
             parts = {name: values[name] for name in ("mean", "whitening", "typical", "quantiles")}
         except (KeyError, ValueError) as error:
             raise SatError(f"these tensors are not a scale of doubt ({error!r})") from error
-        shapes = {"mean": (size,), "whitening": (size, size), "typical": (4,), "quantiles": (STEPS + 1,)}
+        whitening = (*parts["whitening"].shape[:1], size)
+        shapes = {"mean": (size,), "whitening": whitening, "typical": (4,), "quantiles": (STEPS + 1,)}
         for name, shape in shapes.items():
             value = parts[name]
             if tuple(value.shape) != shape or not value.is_floating_point() or not value.isfinite().all():
@@ -89,8 +93,9 @@ class Doubt:
         covariance = centred.mT @ centred / len(train)
         even = covariance.diagonal().mean().clamp_min(1e-12)
         covariance += SHRINKAGE * even * torch.eye(len(mean), dtype=torch.float64)
-        packed = pack_8bit({"whitening": torch.linalg.inv(torch.linalg.cholesky(covariance))})
-        whitening = unpack_8bit(packed)["whitening"]
+        variances, directions = torch.linalg.eigh(covariance)  # the smallest variance first
+        packed = pack({"whitening": (directions / variances.sqrt()).mT[-DIRECTIONS:]})
+        whitening = unpack(packed)["whitening"]
         away = distances(known, mean.float(), whitening).log()
         typical = torch.stack([away.mean(), away.std(), likelihoods.mean(), likelihoods.std() / LIKELIHOOD])
         typical[1::2] = typical[1::2].clamp_min(1e-6)

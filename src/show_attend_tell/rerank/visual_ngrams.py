@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import SCALE, pack_4bit, pack_8bit, unpack_4bit, unpack_8bit
+from show_attend_tell.packing import SCALE, pack, pack_4bit, unpack, unpack_4bit
 from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Agreement, Ngram, counted, said
 from show_attend_tell.rerank.arrays import digest
 from show_attend_tell.vision.sources import Annotations
@@ -68,12 +68,12 @@ class VisualNgrams(Agreement, nn.Module):
                 for name, tensor in self.packed.items()
             }
         )
-        tensors = unpack_8bit(packed)
+        tensors = unpack(packed)
         try:
             (C,) = tensors["channels"].shape
-            if tensors["directions"].dtype == torch.uint8:
-                directions, M = unpack_4bit(tensors["directions"], tensors["directions" + SCALE]), C * (C + 1) // 2
-                tensors["directions"] = directions[:, :M] if directions.shape[1] == M + M % 2 else directions
+            M = C * (C + 1) // 2
+            if packed["directions"].dtype == torch.uint8 and tensors["directions"].shape[1] == M + M % 2:
+                tensors["directions"] = tensors["directions"][:, :M]  # two to a byte
             for name in VisualNgrams.__annotations__:
                 self.register_buffer(name, tensors[name])
             (R, _), (G, _) = self.directions.shape, self.shares.shape
@@ -81,7 +81,7 @@ class VisualNgrams(Agreement, nn.Module):
             raise SatError(f"these tensors are not visual n-grams ({error!r})") from error
         expected = {
             "channels": ((C,), torch.int64),
-            "directions": ((R, C * (C + 1) // 2), torch.float32),
+            "directions": ((R, M), torch.float32),
             "offset": ((R,), torch.float32),
             "shares": ((G, R), torch.float32),
             "prior": ((G,), torch.float32),
@@ -170,7 +170,7 @@ class VisualNgrams(Agreement, nn.Module):
             "ngrams": torch.tensor([[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known]).int(),
             "length": torch.tensor(sum(map(len, map(said, every))) / len(every)),
         }
-        return VisualNgrams({"directions": packed, "directions" + SCALE: scale, **pack_8bit(small)}).to(home)
+        return VisualNgrams({"directions": packed, "directions" + SCALE: scale, **pack(small)}).to(home)
 
 
 def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from show_attend_tell.files import alone, check_writable, count, replace, some, 
 from show_attend_tell.model.configs import Config, DecoderConfig
 from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, check_window, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
-from show_attend_tell.packing import pack_8bit, unpack_8bit
+from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
@@ -447,7 +447,7 @@ class Reports:
         weights = {name: value.detach().cpu() for name, value in self.encoder.body.state_dict().items()}
         tuned = {name: weights[name] for name in sorted(self.tuned)}
         if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
-            tuned = unpack_8bit(pack_8bit(tuned))
+            tuned = unpack(pack(tuned))
         return Checkpoint(
             decoder=self.trainer.average,
             vocabulary=self.trainer.data.vocabulary,

@@ -144,7 +144,7 @@ export function secondMoments(annotations: Annotations, channels: Numbers): Floa
 /** The scale of doubt of a file. */
 export class ArrayDoubt {
   private readonly mean: Numbers; // (D,)
-  private readonly whitening: Numbers; // (D, D)
+  private readonly whitening: Numbers; // (R, D)
   private readonly typical: Numbers; // (4,)
   private readonly quantiles: Numbers; // (STEPS + 1,)
 
@@ -161,7 +161,7 @@ export class ArrayDoubt {
     const away = this.mean.map((value) => -value) as Float32Array;
     for (let at = 0; at < normal.length; at++) away[at % size] += normal[at] / (normal.length / size);
     let distance = 0;
-    for (let row = 0; row < size; row++) {
+    for (let row = 0; row * size < this.whitening.length; row++) {
       let sum = 0;
       for (let column = 0; column < size; column++) sum += this.whitening[row * size + column] * away[column];
       distance += sum ** 2;
