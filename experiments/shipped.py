@@ -123,10 +123,11 @@ TRAININGS = {
     ),
     "everyday-soft": Training(
         (
-            *("--attention", "soft", "--bits", "8", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
+            *("--attention", "soft", "--bits", "4", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
             *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.6"),
             *("--set", "mosaics_end=0.2", "--set", "soft.mosaic_weight=0.7", "--set", "attention_rate=8"),
             *("--set", "soft.entropy_weight=-0.03", "--set", "entropy_weight_end=-0.05", "--set", "minimum_count=20"),
+            *("--set", "sharpening=2"),
         ),
         start="everyday-plain",
         data=BOTH,

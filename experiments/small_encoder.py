@@ -119,14 +119,14 @@ def projection(maps: Iterable[Tensor], size: int) -> dict[str, Tensor]:
 
 def head_maps(weights: Mapping[str, Tensor], photos: Sequence[Path]) -> Iterator[Tensor]:
     """The head's maps (B, L, 1280) of photos, with the weights up to the head, in batches."""
-    body = EfficientNetLite2(efficientnet.BLOCKS[:-1])
+    body = EfficientNetLite2(efficientnet.blocks(efficientnet.WHOLE))
     body.load_state_dict(weights)
     preprocessing = efficientnet.preprocessing("squash")
     places = preprocessing.size // efficientnet.STEP
     encoder = Encoder(
         body,
-        name=efficientnet.NAME,
-        annotation_size=efficientnet.HEAD,
+        name=efficientnet.WHOLE,
+        annotation_size=efficientnet.SIZES[efficientnet.WHOLE],
         grid=(places, places),
         preprocessing=preprocessing,
     )
@@ -144,7 +144,7 @@ def main(given: Sequence[str] | None = None) -> None:
     try:
         stored = packed(folded(installed()))
         photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
-        stored |= packed(projection(head_maps(unpack(stored), photos), efficientnet.ANNOTATION_SIZE))
+        stored |= packed(projection(head_maps(unpack(stored), photos), efficientnet.SIZES[efficientnet.PROJECTED]))
         replace(options.output, lambda file: save_file(stored, file))
     except SatError as error:
         sys.exit(f"small_encoder: {error}")

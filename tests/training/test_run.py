@@ -374,15 +374,18 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dat
     assert torch.allclose(model.decoder.attention.energy, soft.decoder.attention.energy, atol=1e-6)
 
 
-def test_sharpening_multiplies_the_energies_of_the_model_to_start_from(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
-    still = {"epochs": 1, "learning_rate": 1e-12}
-    model, _ = run(dataset, small_config(**still, sharpening=3.0), tmp_path / "sharp", start_from=soft)
-    before, after = soft.decoder.state_dict(), model.decoder.state_dict()
-    torch.testing.assert_close(after.pop("attention.energy"), 3 * before.pop("attention.energy"))
-    torch.testing.assert_close(after, before)
-    with pytest.raises(SatError, match="sharpening is 3, and there is no α to start from"):
-        run(dataset, small_config(sharpening=3.0), tmp_path / "other")
+def test_sharpening_multiplies_the_energies_once_after_the_last_epoch(dataset: Dataset, tmp_path: Path) -> None:
+    model, _ = run(dataset, small_config(epochs=1), tmp_path / "wide")
+    config = small_config(epochs=1, sharpening=3.0)
+    sharp, _ = run(dataset, config, tmp_path / "sharp")
+    again, _ = run(dataset, config, tmp_path / "sharp", resume=True)  # it had ended
+    before = model.decoder.state_dict()
+    energy = before.pop("attention.energy")
+    for after in (sharp.decoder.state_dict(), again.decoder.state_dict()):
+        torch.testing.assert_close(after.pop("attention.energy"), 3 * energy)
+        torch.testing.assert_close(after, before)
+    with pytest.raises(SatError, match="sharpening is 3, and this decoder has no α"):
+        run(dataset, replace(comparator_preset("flickr8k", "nic"), sharpening=3.0), tmp_path / "other")
 
 
 def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset, tmp_path: Path) -> None:

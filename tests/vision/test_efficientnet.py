@@ -85,7 +85,9 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
     body.load_state_dict(folded)
     preprocessing = Preprocessing(size=64)
     encoder = Encoder(body, name="lite", annotation_size=512, grid=(2, 2), preprocessing=preprocessing)
-    light = onnx.OnnxEfficientNet({name: as_array(value) for name, value in folded.items()}, preprocessing)
+    light = onnx.OnnxEfficientNet(
+        "efficientnet-lite2", {name: as_array(value) for name, value in folded.items()}, preprocessing
+    )
     assert light.digest == encoder.digest == weights_digest({name: as_array(value) for name, value in folded.items()})
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
     pixels = noise(3, 64)
@@ -102,6 +104,15 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2", (14, 14), 512)
     assert plain.precision == "float32"  # also where bfloat16 is faster
     assert plain.preprocessing == Preprocessing(448, "squash", (127 / 255,) * 3, (128 / 255,) * 3)
+    whole = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", geometry="squash")
+    assert (whole.name, whole.grid, whole.annotation_size) == ("efficientnet-lite2-1280", (14, 14), 1280)
+    light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", geometry="squash")
+    assert light.digest == whole.digest != plain.digest and light.annotation_size == 1280
+    pixels = noise(1, 448)
+    map_of_all = whole.annotate(pixels)
+    weight, bias = (folded[f"projection.{part}"] for part in ("weight", "bias"))
+    torch.testing.assert_close(map_of_all @ weight[:, :, 0, 0].mT + bias, plain.annotate(pixels), atol=1e-3, rtol=1e-3)
+    np.testing.assert_allclose(light.annotate(pixels.numpy()), map_of_all.numpy(), atol=0.01)
     for encoder, file in ((plain, "plain"), (packed, "packed")):
         light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", geometry="squash")
         assert light.digest == encoder.digest and light.preprocessing == encoder.preprocessing
@@ -158,9 +169,12 @@ def test_the_projection_has_the_main_directions_of_all_places() -> None:
 
 
 def test_the_shipped_weights_are_in_few_bits() -> None:
+    card = (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
+    for name in efficientnet.NAMES:
+        encoder = load_encoder(name, geometry="squash")
+        assert encoder.digest == onnx.load_encoder(name, geometry="squash").digest
+        assert f"`{encoder.digest}`" in card
     encoder = load_encoder("efficientnet-lite2", geometry="squash")
-    assert encoder.digest == onnx.load_encoder("efficientnet-lite2", geometry="squash").digest
-    assert encoder.digest in (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
     assert efficientnet.SHIPPED.stat().st_size < 6.2e6
     weight = encoder.body.get_parameter("projection.weight")[:, :, 0, 0]
     assert (weight @ weight.mT - torch.eye(512)).abs().max() < 0.02  # directions, to the precision of 8 bits

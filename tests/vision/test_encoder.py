@@ -374,7 +374,9 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
     (tmp_path / "mean" / "preprocessor_config.json").write_text("{")
     refused(name, r"its preprocessor_config\.json is damaged")
 
-    with pytest.raises(SatError, match="only vgg19 and efficientnet-lite2 take a file of weights"):
+    with pytest.raises(
+        SatError, match="only vgg19, efficientnet-lite2, efficientnet-lite2-1280 take a file of weights"
+    ):
         load_encoder(name, weights="w.safetensors")
 
 
@@ -419,7 +421,9 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     assert first.digest == second.digest and first.frozen
     assert second.preprocessing == Preprocessing(64, "squash")
     assert first(noise(2, 64)).shape == (2, 64, 64)
-    with pytest.raises(SatError, match="only vgg19 and efficientnet-lite2 take a file of weights"):
+    with pytest.raises(
+        SatError, match="only vgg19, efficientnet-lite2, efficientnet-lite2-1280 take a file of weights"
+    ):
         load_encoder("small", weights="w.safetensors")
 
 

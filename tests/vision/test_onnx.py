@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import small_checkpoint
 from commands import refused, sat
 from numpy.typing import NDArray
 
+import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.onnx as onnx_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
@@ -89,11 +91,15 @@ def test_constants_keep_their_small_types() -> None:
     ]
 
 
-def test_the_command_and_python_caption_in_int8(short: OnnxEncoder, pixels: NDArray[np.float32]) -> None:
-    captioner = Captioner.from_pretrained("flickr8k-soft", backend="onnx", precision="int8")
+def test_the_command_and_python_caption_in_int8(
+    short: OnnxEncoder, pixels: NDArray[np.float32], tmp_path: Path
+) -> None:
+    model = str(tmp_path / "model")
+    small_checkpoint(encoder_module.load_encoder("vgg19", geometry="squash"), annotation_size=512).save(model)
+    captioner = Captioner.from_pretrained(model, backend="onnx", precision="int8")
     np.testing.assert_array_equal(captioner.encoder.annotate(pixels), short.annotate(pixels))  # type: ignore[arg-type]
     caption = captioner(PHOTO, beam=3)
-    printed = sat("caption", PHOTO, "--model", "flickr8k-soft", "--backend", "onnx", "--precision", "int8", "--beam", 3)
+    printed = sat("caption", PHOTO, "--model", model, "--backend", "onnx", "--precision", "int8", "--beam", 3)
     assert str(caption) in printed.stdout
 
 

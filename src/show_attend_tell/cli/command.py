@@ -227,8 +227,8 @@ device_option = _options(
 weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
-    help="Weights of the encoder, for vgg19 and efficientnet-lite2: a safetensors file with the names of the shipped "
-    "one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
+    help="Weights of the encoder, for vgg19 and efficientnet-lite2 (also -1280): a safetensors file with the names of "
+    "the shipped one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
 )
 cache_option = click.option(
     "--cache",
@@ -244,8 +244,9 @@ def _with_encoder(default: str | None, otherwise: str) -> Callable[[F], F]:
         click.option(
             "--encoder",
             default=default,
-            help="Encoder: vgg19, efficientnet-lite2, a vision model of Hugging Face transformers, or small (for "
-            f"generated scenes; it must be fine-tuned). [default: {otherwise}]",
+            help="Encoder: vgg19, efficientnet-lite2 (512 values a place), efficientnet-lite2-1280 (all values), a "
+            "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
+            f"[default: {otherwise}]",
         ),
         weights_option,
         click.option(

@@ -44,7 +44,7 @@ class TrainingConfig:
     optimiser: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
     attention_rate: Amount = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
-    sharpening: Rate = 1.0  # factor of the energies e_ti of the model to start from: above 1, its α becomes sharper
+    sharpening: Rate = 1.0  # factor of the energies e_ti after the last epoch: above 1, α becomes sharper
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping

@@ -96,8 +96,8 @@ def train(
     check_settings(config, encoder, tensorboard=tensorboard)
     if texts and config.maximise == "cider":
         raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
-    if config.sharpening != 1 and (start_from is None or not isinstance(start_from.decoder, AttentionDecoder)):
-        raise SatError(f"sharpening is {config.sharpening:g}, and there is no α to start from: give 1")
+    if config.sharpening != 1 and not isinstance(config.decoder, DecoderConfig):
+        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α: give 1")
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
     if first:
@@ -158,6 +158,8 @@ def train(
             )
 
         best = Checkpoint.load(output)
+        if isinstance(best.decoder, AttentionDecoder) and not has_ended(best):
+            best.decoder.attention.energy.data *= config.sharpening
         if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
             encoder.adopt(best.tuned_encoder)
         best.decoder.to(device)
@@ -166,6 +168,11 @@ def train(
             best.save(output, bits=bits)
         say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
         return best
+
+
+def has_ended(model: Checkpoint) -> bool:
+    """Whether the training that made a model has ended: the choice of the decoding is its last step."""
+    return any(name.startswith("validation_") for name in model.training)
 
 
 def silent(text: str) -> None:
@@ -325,8 +332,6 @@ def started(
     initial = None
     if start_from is not None:
         initial = initial_weights(start_from.decoder, config.decoder, data, seed=config.seed, say=say, show=show)
-        if config.sharpening != 1:
-            initial["attention.energy"] = config.sharpening * initial["attention.energy"]
     return Trainer(config, data, device=device, initial=initial, show=show)
 
 

@@ -97,7 +97,7 @@ def _as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 class EfficientNetLite2(nn.Module):
     """EfficientNet-Lite2 up to the head, and its projection: (B, 3, H, W) → (B, 512, H / 32, W / 32).
 
-    H and W are multiples of 32. Each convolution bears its name in ``blocks``; without the last block, the projection,
+    H and W are multiples of 32. Each convolution bears its name in ``blocks``. Without the last block, the projection,
     the map has the 1,280 channels of the head.
     """
 
@@ -126,16 +126,16 @@ class EfficientNetLite2(nn.Module):
         return value
 
 
-def efficientnet_lite2(weights: Weights, geometry: Geometry) -> Backbone:
-    """EfficientNet-Lite2 with the shipped weights, or with those that are given.
+def efficientnet_lite2(name: str, weights: Weights, geometry: Geometry) -> Backbone:
+    """EfficientNet-Lite2, `PROJECTED` or `WHOLE`, with the shipped weights or with those that are given.
 
     It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %.
     """
-    body = EfficientNetLite2()
-    body.load_state_dict(_as_tensors(efficientnet.read(weights)))
+    body = EfficientNetLite2(efficientnet.blocks(name))
+    body.load_state_dict(_as_tensors(efficientnet.read(name, weights)))
     preprocessing = efficientnet.preprocessing(geometry)
     places = preprocessing.size // efficientnet.STEP
-    return Backbone(body, efficientnet.NAME, efficientnet.ANNOTATION_SIZE, (places, places), preprocessing, "float32")
+    return Backbone(body, name, efficientnet.SIZES[name], (places, places), preprocessing, "float32")
 
 
 # The small one
@@ -208,7 +208,7 @@ def transformers_model(name: str, geometry: Geometry) -> Backbone:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise SatError(
-            f"encoder {name!r}: all but vgg19, {efficientnet.NAME} and small need transformers: "
+            f"encoder {name!r}: all but vgg19, {', '.join(efficientnet.NAMES)} and small need transformers: "
             "pip install 'show-attend-tell[transformers]'"
         ) from None
     try:

@@ -6,8 +6,9 @@ The Lite models (Google, 2020) have no squeeze-and-excitation, ReLU6 as the acti
 every size. The batch norm after each convolution is folded into its weights and biases, so that the network is made of
 convolutions only.
 
-One more convolution follows the head: the projection, to the 512 main directions of the head's 1,280 channels
-(principal component analysis), less their mean. `experiments/small_encoder.py` makes the shipped file of all weights.
+One more convolution may follow the head: the projection, to the 512 main directions of the head's 1,280 channels
+(principal component analysis), less their mean. Two encoders share the shipped file: `PROJECTED` has the projection,
+and `WHOLE` leaves it out. `experiments/small_encoder.py` makes the file.
 """
 
 from collections.abc import Mapping
@@ -21,10 +22,11 @@ from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import fitting, load_state
 
-NAME = "efficientnet-lite2"
+PROJECTED, WHOLE = "efficientnet-lite2", "efficientnet-lite2-1280"
+NAMES = (PROJECTED, WHOLE)
 TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
-HEAD, ANNOTATION_SIZE = 1280, 512  # channels of the head, and of the projection
+SIZES = {PROJECTED: 512, WHOLE: 1280}  # channels of the map
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a place's
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a colour from 0 to 1, as the network was trained
 
@@ -85,12 +87,17 @@ def _blocks() -> tuple[Block, ...]:
             convolutions = (depthwise, project) if expansion == 1 else (expand, depthwise, project)
             found.append(Block(convolutions, adds_input=stride == 1 and channels == given))
             channels = given
-    head = Convolution("head", channels, HEAD)
-    projection = Convolution("projection", HEAD, ANNOTATION_SIZE, relu6=False)
+    head = Convolution("head", channels, SIZES[WHOLE])
+    projection = Convolution("projection", SIZES[WHOLE], SIZES[PROJECTED], relu6=False)
     return (*found, Block((head,)), Block((projection,)))
 
 
 BLOCKS = _blocks()  # the stem first, the head and the projection last
+
+
+def blocks(name: str) -> tuple[Block, ...]:
+    """The blocks of an encoder, `PROJECTED` or `WHOLE`."""
+    return BLOCKS if name == PROJECTED else BLOCKS[:-1]
 
 
 def preprocessing(geometry: Geometry) -> Preprocessing:
@@ -98,25 +105,28 @@ def preprocessing(geometry: Geometry) -> Preprocessing:
     return Preprocessing(size=SIZE, geometry=geometry, mean=MEAN, std=STD)
 
 
-def shapes() -> dict[str, tuple[int, ...]]:
-    """The shape of each weight of the folded network: `NAME.weight` and `NAME.bias` of each convolution."""
+def shapes(name: str) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of the folded network: `LAYER.weight` and `LAYER.bias` of each convolution."""
     found: dict[str, tuple[int, ...]] = {}
-    for block in BLOCKS:
+    for block in blocks(name):
         for each in block.convolutions:
             found |= {f"{each.name}.weight": each.shape, f"{each.name}.bias": (each.outputs,)}
     return found
 
 
-def read(weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of a safetensors file, plain or in 8 bits; of the shipped one for None.
+def read(name: str, weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights of an encoder from a safetensors file, plain or in 8 bits; from the shipped one for None.
 
-    Arrays by their names may be given too.
+    Arrays by their names may be given too. `WHOLE` leaves out the projection's.
 
     Raises `SatError` for a file that is missing or damaged, and for weights that are not this network's.
     """
-    if isinstance(weights, Mapping):
-        return fitting(weights, shapes(), "weights", TITLE)
-    path = SHIPPED if weights is None else Path(weights)
-    if not path.is_file():
-        raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none for the shipped one")
-    return fitting(load_state(path), shapes(), str(path), TITLE)
+    source = "weights"
+    if not isinstance(weights, Mapping):
+        path = SHIPPED if weights is None else Path(weights)
+        if not path.is_file():
+            raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none for the shipped one")
+        source, weights = str(path), load_state(path)
+    if name == WHOLE:
+        weights = {each: array for each, array in weights.items() if not each.startswith("projection.")}
+    return fitting(weights, shapes(name), source, TITLE)

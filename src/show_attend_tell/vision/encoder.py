@@ -144,14 +144,15 @@ def load_encoder(
     `name` is one of these:
 
     - `vgg19`;
-    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels;
+    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels, its map projected to 512 values a place;
+    - `efficientnet-lite2-1280`: the same with all 1,280 values;
     - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
       weights are always the same (`backbones.SmallEncoder`);
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
       map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
       every other folder by its whole path.
 
-    `weights` is for the first two. None takes the file of this package, `vision/vgg19/` or
+    `weights` is for the first three. None takes the file of this package, `vision/vgg19/` or
     `vision/efficientnet_lite2/`. A path takes another `.safetensors` file with the same names, plain or 8-bit
     (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose names are torchvision's,
     `"torchvision"` downloads torchvision's published file, once, and checks its hash.
@@ -164,12 +165,12 @@ def load_encoder(
         weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
     if name == "vgg19":
         return Encoder(**vgg19(weights, geometry)._asdict())
-    if name == efficientnet.NAME:
-        return Encoder(**efficientnet_lite2(weights, geometry)._asdict())
+    if name in efficientnet.NAMES:
+        return Encoder(**efficientnet_lite2(name, weights, geometry)._asdict())
     if weights is not None:
         raise SatError(
-            f"encoder {name}: only vgg19 and {efficientnet.NAME} take a file of weights; name the model's local folder "
-            "instead"
+            f"encoder {name}: only {', '.join(('vgg19', *efficientnet.NAMES))} take a file of weights; name the "
+            "model's local folder instead"
         )
     if name == "small":
         return Encoder(**small(geometry)._asdict())

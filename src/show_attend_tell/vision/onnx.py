@@ -173,14 +173,18 @@ class OnnxVGG19(OnnxEncoder):
 
 
 class OnnxEfficientNet(OnnxEncoder):
-    """EfficientNet-Lite2 up to the head, and its projection."""
+    """EfficientNet-Lite2 up to the head, and its projection, if its name stands for the one that has it."""
 
-    name, annotation_size, step = efficientnet.NAME, efficientnet.ANNOTATION_SIZE, efficientnet.STEP
+    step = efficientnet.STEP
+
+    def __init__(self, name: str, weights: Mapping[str, NDArray[np.float32]], preprocessing: Preprocessing) -> None:
+        super().__init__(weights, preprocessing)
+        self.name, self.annotation_size = name, efficientnet.SIZES[name]
 
     def network(self, graph: Graph, pixels: Value) -> Value:
         value = pixels
         lowest, highest = graph.constant(0.0), graph.constant(6.0)
-        for block in efficientnet.BLOCKS:
+        for block in efficientnet.blocks(self.name):
             read = value
             for each in block.convolutions:
                 before, after = each.padding
@@ -207,8 +211,8 @@ def load_encoder(
 
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
-    if name == efficientnet.NAME:
-        return OnnxEfficientNet(efficientnet.read(weights), efficientnet.preprocessing(geometry))
+    if name in efficientnet.NAMES:
+        return OnnxEfficientNet(name, efficientnet.read(name, weights), efficientnet.preprocessing(geometry))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":
