@@ -691,7 +691,7 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
         (["DATA", "--epochs", "0"], "--epochs"),
         (["DATA", "--seed", "-2"], "--seed"),
         (["DATA", "--attention", "harder"], "--attention"),
-        (["DATA", "--bits", "4"], "--bits"),
+        (["DATA", "--bits", "5"], "--bits"),
         (["DATA", "--fine-tune-encoder", "0"], "--fine-tune-encoder"),
         (["DATA", "--fine-tune-encoder", "nan"], "--fine-tune-encoder nan: give a learning rate"),
         (["DATA", "--encoder", "small"], "--encoder small has random weights .*--fine-tune-encoder"),
