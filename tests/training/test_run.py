@@ -384,8 +384,10 @@ def test_sharpening_multiplies_the_energies_once_after_the_last_epoch(dataset: D
     for after in (sharp.decoder.state_dict(), again.decoder.state_dict()):
         torch.testing.assert_close(after.pop("attention.energy"), 3 * energy)
         torch.testing.assert_close(after, before)
-    with pytest.raises(SatError, match="sharpening is 3, and this decoder has no α"):
-        run(dataset, replace(comparator_preset("flickr8k", "nic"), sharpening=3.0), tmp_path / "other")
+    uniform = small_config(sharpening=3.0, decoder={"attention": "uniform"})
+    for blind in (replace(comparator_preset("flickr8k", "nic"), sharpening=3.0), uniform):
+        with pytest.raises(SatError, match="sharpening is 3, and this decoder has no α"):
+            run(dataset, blind, tmp_path / "other")
 
 
 def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset, tmp_path: Path) -> None:

@@ -96,8 +96,10 @@ def train(
     check_settings(config, encoder, tensorboard=tensorboard)
     if texts and config.maximise == "cider":
         raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
-    if config.sharpening != 1 and not isinstance(config.decoder, DecoderConfig):
-        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α: give 1")
+    if config.sharpening != 1 and (
+        not isinstance(config.decoder, DecoderConfig) or config.decoder.attention == "uniform"
+    ):
+        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α to sharpen: give 1")
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
     if first:
