@@ -6,7 +6,7 @@
 | model.safetensors | the decoder's weights, in 32, 16, 8 or 4 bits each |
 | vocabulary.json | the words in the order of their ids |
 | README.md | the card: what the model is, what it was trained on, what it scores |
-| encoder.safetensors | weights of the encoder: blocks that were fine-tuned, in 8 bits, or all of EfficientNet-Lite2 |
+| encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
 | doubt.safetensors | the scale of doubt; only when val had photos enough to make one |
 
