@@ -115,7 +115,7 @@ What differs from the paper:
 - The beam (1, 3, 5, 10 or 20) and the length normalisation γ (0, 0.25, 0.5 or 0.75) were chosen by
   BLEU-4 on val, the hard model's by its likeliest places. An ensemble decodes as its first member
   does.
-- No system here uses the reranker that the shipped models have. MS Research has its own.
+- No system here uses reranker, as the everyday models have it. MS Research has its own.
 - LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
 - NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say.
 - Uniform attention is the soft model's decoder with α = 1 / L at every place and word. It is the

@@ -7,7 +7,7 @@ Both kinds of attention depart from the paper in this:
 - dropout of channels too, label smoothing, mirrored photos;
 - only words that are seen five times or more;
 - Adam at 1e-3 with a cosine schedule, averaged weights, λ = 0;
-- visual n-grams as a reranker.
+- visual n-grams as a reranker, which the shipped models of Flickr8k do without.
 
 Hard attention departs in this too:
 
@@ -24,7 +24,7 @@ Reached on val (BLEU-4 with brevity penalty, three seeds):
 - soft, 3 more epochs, ``--start-from`` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``: 21.1 to
   21.3 by the best beam and length normalisation. The shipped model is one of these;
 - hard, 5 epochs, ``--start-from`` the second soft stage: 19.9 to 20.4 by the likeliest places;
-- with the reranker, the shipped models: soft 24.3, hard 23.6 by the likeliest places.
+- with the reranker that the shipped models had at first: soft 24.3, hard 23.6 by the likeliest places.
 """
 
 from dataclasses import replace
