@@ -212,6 +212,22 @@ def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_
     assert (pictures / "photo0.png").read_bytes() == (pictures / "photo0-2.png").read_bytes()
 
 
+@pytest.mark.parametrize("form", ["png", "svg", "gif", "webp"])
+def test_pictures_replace_earlier_ones_and_no_other_file(
+    form: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "looked"
+    command = ("caption", photos / "photo0.png", "--model", model, "--beam", 1, "--format", form, "--picture", folder)
+    sat(*command)
+    first = (folder / f"photo0.{form}").read_bytes()
+    assert "1 picture " in sat(*command, "--dark").stdout
+    assert (folder / f"photo0.{form}").read_bytes() != first
+    (folder / f"photo0.{form}").write_bytes(b"mine")
+    monkeypatch.setattr(Captioner, "from_pretrained", None)  # the work does not begin
+    assert f"photo0.{form} is there already, and was not drawn by this command: name another" in refused(*command)
+    assert (folder / f"photo0.{form}").read_bytes() == b"mine"
+
+
 def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)

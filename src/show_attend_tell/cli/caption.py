@@ -101,7 +101,7 @@ Examples:
     "--picture",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Folder for pictures of where each word looked.",
+    help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
 )
 @click.option(
     "--format",
@@ -272,7 +272,12 @@ def standard_input() -> bytes:
 
 
 def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
-    """Make the folder of the pictures. Raises `SatError` when they cannot be written, or would overwrite a photo."""
+    """Make the folder of the pictures.
+
+    Raises `SatError` when they cannot be written, or would overwrite a photo or what is no such picture.
+    """
+    from show_attend_tell.show.pictures import is_signed
+
     own_photos = {file.resolve() for file in photos}
     for picture in pictures:
         if picture.resolve() in own_photos:
@@ -284,6 +289,8 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
             raise SatError(f"{folder}: the folder cannot be made ({error.strerror}): name another") from None
     for picture in pictures:
         check_writable(picture)
+        if picture.is_file() and not is_signed(picture):
+            raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
 
 
 class Results:
