@@ -225,9 +225,8 @@ def caption(
         streams.append(
             captioner.stream(inputs, decoding, sampling=sampling, several=differing, seed=seed, errors="skip")
         )
-    if found.skipped:
-        hint = " (--recursive reads subfolders)" if found.folders else ""
-        click.echo(f"note: {found.skipped} skipped{hint}", err=True)
+    if found.note:
+        click.echo(found.note, err=True)
 
     cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
     results = Results(json_file, html_file, cards, named=bool(beside), listed=several is not None, photos=len(files))

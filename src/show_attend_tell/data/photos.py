@@ -185,6 +185,12 @@ class Found:
         ]
         return " and ".join(parts)
 
+    @property
+    def note(self) -> str:
+        """What was left out, as a note to the user; empty when it was nothing."""
+        hint = " (--recursive reads subfolders)" if self.folders else ""
+        return f"note: {self.skipped} skipped{hint}" if self.skipped else ""
+
 
 def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
     """Return the photos that files, folders and globs stand for.
