@@ -442,6 +442,23 @@ def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
+def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(
+    name: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        yield
+
+    monkeypatch.setattr(Captioner, "stream", interrupted)
+    file, page = tmp_path / name, tmp_path / "page.html"
+    for earlier in (file, page):
+        earlier.write_text("earlier", encoding="utf-8")
+    line = refused("caption", photos / "*.png", "--model", model, "--json", file, "--html", page, code=130)
+    assert line == "sat: interrupted: 0 of 3 photos captioned"
+    assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
+
+
+@pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
 def test_ctrl_c_keeps_what_was_printed(
     name: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

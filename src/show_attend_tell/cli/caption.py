@@ -251,7 +251,9 @@ def caption(
     if html_file and results.captioned:
         results.say(f"a page of where each word looked: {html_file}")
     if interrupted:
-        kept = f"; {json_file} has what was made" if json_file and json_file != "-" else ""
+        kept = ""
+        if json_file and json_file != "-" and (results.captioned or results.failed):
+            kept = f"; {json_file} has what was made"
         fail(f"interrupted: {results.captioned} of {count(len(files), 'photo')} captioned{kept}", 130)
     if results.failed and len(files) > 1:
         fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
@@ -365,11 +367,11 @@ class Results:
                 ) from error
 
     def write(self) -> None:
-        """Write the files."""
+        """Write the files. A file for which nothing was made stays as it is."""
         if self._lines is not None:
             with contextlib.suppress(OSError):  # what could not be written was told already
                 self._lines.close()
-        elif self.json_file:
+        elif self._entries:
             gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
         if self.html_file and self._shown:
             from show_attend_tell.show import page
