@@ -332,6 +332,26 @@ def test_mistakes_with_caption(
             assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["photos", "--json", ""], "--json"),
+        (["photos", "--html="], "--html"),
+        (["photos", "--picture", ""], "--picture"),
+        (["photos", "--output", ""], "--output"),
+        (["photos", "--beside", "beach", "--beside", ""], "--beside"),
+        ([""], "PHOTO..."),
+        (["photos", ""], "PHOTO..."),
+    ],
+    ids=str,
+)
+def test_an_empty_value_is_refused(
+    arguments: list[str], name: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"Invalid value for '{name}': it is empty" in refused("caption", *arguments, code=2)
+
+
 def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
     try:
         odd = (photos / "photo0.png").rename(os.fsdecode(os.fsencode(photos) + b"/p\xff.png"))
