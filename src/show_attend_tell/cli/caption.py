@@ -27,6 +27,7 @@ from show_attend_tell.cli.command import (
     write_text,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
+from show_attend_tell.device import needs_torch, pick_backend
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, count
 
@@ -182,6 +183,8 @@ def caption(
             )
         if backend == "onnx" or precision != "auto":
             raise SatError("--output computes with PyTorch: leave out --backend onnx and --precision")
+        if pick_backend() != "torch":
+            raise needs_torch("--output")
         from show_attend_tell.cli.shards.works import Captioning
 
         work = Captioning(

@@ -218,7 +218,8 @@ backend_option = _options(
         type=click.Choice(["auto", "int8"]),
         default="auto",
         show_default=True,
-        help="With onnx: int8 encodes photos in 8 bits, faster and less exactly; auto is float32.",
+        help="With onnx: int8 encodes photos in 8 bits, faster and less exactly, for models of the shipped VGG-19 only "
+        "(flickr8k-soft, flickr8k-hard); auto is float32.",
     ),
 )
 device_option = _options(
