@@ -212,6 +212,22 @@ def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_
     assert (pictures / "photo0.png").read_bytes() == (pictures / "photo0-2.png").read_bytes()
 
 
+@pytest.mark.parametrize("form", ["png", "svg", "gif", "webp"])
+def test_pictures_replace_earlier_ones_and_no_other_file(
+    form: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "looked"
+    command = ("caption", photos / "photo0.png", "--model", model, "--beam", 1, "--format", form, "--picture", folder)
+    sat(*command)
+    first = (folder / f"photo0.{form}").read_bytes()
+    assert "1 picture " in sat(*command, "--dark").stdout
+    assert (folder / f"photo0.{form}").read_bytes() != first
+    (folder / f"photo0.{form}").write_bytes(b"mine")
+    monkeypatch.setattr(Captioner, "from_pretrained", None)  # the work does not begin
+    assert f"photo0.{form} is there already, and was not drawn by this command: name another" in refused(*command)
+    assert (folder / f"photo0.{form}").read_bytes() == b"mine"
+
+
 def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
@@ -314,6 +330,26 @@ def test_mistakes_with_caption(
     for number, scene in enumerate(shape_scenes(3)):
         with Image.open(f"PHOTOS/photo{number}.png") as photo:
             assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["photos", "--json", ""], "--json"),
+        (["photos", "--html="], "--html"),
+        (["photos", "--picture", ""], "--picture"),
+        (["photos", "--output", ""], "--output"),
+        (["photos", "--beside", "beach", "--beside", ""], "--beside"),
+        ([""], "PHOTO..."),
+        (["photos", ""], "PHOTO..."),
+    ],
+    ids=str,
+)
+def test_an_empty_value_is_refused(
+    arguments: list[str], name: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"Invalid value for '{name}': it is empty" in refused("caption", *arguments, code=2)
 
 
 def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
@@ -423,6 +459,23 @@ def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, m
         assert [Path(one["source"]).name for one in told] == ["photo0.png", "photo1.png"]
         assert sorted(file.name for file in pictures.iterdir()) == ["photo0.png", "photo1.png"]
         assert "2 photos" in page.read_text(encoding="utf-8") and (name == "-" or name in last)
+
+
+@pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
+def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(
+    name: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        yield
+
+    monkeypatch.setattr(Captioner, "stream", interrupted)
+    file, page = tmp_path / name, tmp_path / "page.html"
+    for earlier in (file, page):
+        earlier.write_text("earlier", encoding="utf-8")
+    line = refused("caption", photos / "*.png", "--model", model, "--json", file, "--html", page, code=130)
+    assert line == "sat: interrupted: 0 of 3 photos captioned"
+    assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
 
 
 @pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])

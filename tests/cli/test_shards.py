@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 from builders import small_encoder
+from click.testing import CliRunner
 from commands import refused, sat
 
+from show_attend_tell.cli import main
 from show_attend_tell.data.photos import open_photo
 
 
@@ -24,9 +26,13 @@ def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path
     expected = json.loads(made.read_text())
     (photos / "damaged.png").write_bytes((photos / "photo0.png").read_bytes()[:60])
     output = tmp_path / "captions.jsonl"
-    said = sat("caption", photos, *search, "--output", output, "--shard-size", 3).output
-    assert "4 photos in 2 shards" in said and "photos a second with 1 worker" in said
-    assert f"1 photo of them failed: see {tmp_path / 'captions-quarantine.jsonl'}" in said
+    (photos / "more").mkdir()
+    command = ("caption", photos, *search, "--output", output, "--shard-size", 3)
+    done = CliRunner().invoke(main, list(map(str, command)))
+    note = "note: 1 file and 1 subfolder skipped (--recursive reads subfolders)"
+    failures = f"sat: 1 photo failed: see {tmp_path / 'captions-quarantine.jsonl'}\n"
+    assert done.exit_code == 1 and done.stdout.startswith(f"{note}\n4 photos in 2 shards")
+    assert "photos a second with 1 worker" in done.stdout and done.stderr.endswith(failures)
     names = ("source", "caption", "log_probability", "complete", "doubt")
     found = lines_of(output)
     assert [list(row) for row in found] == [list(names)] * 3
@@ -35,8 +41,10 @@ def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path
         assert all(row[name] == entry[name] for name in names if name != "log_probability")
     (bad,) = lines_of(tmp_path / "captions-quarantine.jsonl")
     assert bad["source"] == str(photos / "damaged.png") and str(bad["reason"]).startswith("damaged")
-    said = sat("caption", photos, *search, "--output", output, "--shard-size", 3).output
-    assert said.splitlines() == [
+    done = CliRunner().invoke(main, list(map(str, command)))
+    assert done.exit_code == 1 and done.stderr.endswith(failures)
+    assert done.stdout.splitlines() == [
+        note,
         f"{output} has 2 of 2 shards already",
         f"{output} is complete: there is nothing left to do",
     ]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -262,6 +263,18 @@ def test_files_that_are_no_photo_are_refused_by_name(
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(SatError, match=r"whole\.jpg: too many pixels"):
         open_photo(str(tmp_path / "whole.jpg"))
+
+
+def test_a_large_photo_opens_without_a_warning(tmp_path: Path) -> None:
+    Image.new("L", (40, 30)).save(tmp_path / "large.png")
+    program = (
+        "import sys; from PIL import Image; from show_attend_tell.data.photos import open_photo\n"
+        "Image.MAX_IMAGE_PIXELS = 1000\n"
+        "for photo in (sys.argv[1], open(sys.argv[1], 'rb').read()): print(open_photo(photo).size)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "large.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "(40, 30)\n" * 2 and done.stderr == ""
 
 
 @pytest.fixture

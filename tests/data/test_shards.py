@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from show_attend_tell.data.photos import Found
 from show_attend_tell.data.shards import engine as engines
 from show_attend_tell.data.shards import reading, sources
 from show_attend_tell.data.shards.reading import Item, photos_of
@@ -107,7 +108,9 @@ def test_sources_are_dealt_into_shards_in_a_fixed_order(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("no photo")
     (folder / "a link").symlink_to(tmp_path / "elsewhere")
     tar_of(folder / "zoo.tar", {"a.png": photo(1)})
-    found = list(shards_of([str(folder)], size=2))
+    left_out = Found()
+    found = list(shards_of([str(folder)], size=2, left_out=left_out))
+    assert left_out.skipped == "2 files and 1 subfolder"  # the link leads nowhere
     base = f"file://{folder}/"
     assert [(shard.kind, shard.file, list(shard.names)) for shard in found] == [
         ("tar", f"{base}zoo.tar", []),
@@ -115,7 +118,9 @@ def test_sources_are_dealt_into_shards_in_a_fixed_order(tmp_path: Path) -> None:
         ("photos", base, ["002.png", "003.png"]),
         ("photos", base, ["004.png"]),
     ]
-    deeper = list(shards_of([str(folder)], size=2, recursive=True))
+    left_out = Found()
+    deeper = list(shards_of([str(folder)], size=2, recursive=True, left_out=left_out))
+    assert left_out.skipped == "2 files"
     assert deeper[:4] == found and [list(shard.names) for shard in deeper[4:]] == [["010.png", "011.png"]]
     (single,) = shards_of([str(folder / "more" / "*.png")], size=9)
     assert [name for name, _ in photos_of(single)] == [str(folder / "more" / name) for name in ("010.png", "011.png")]
@@ -161,7 +166,11 @@ def test_each_photo_is_in_the_output_once_and_bad_ones_in_quarantine(tmp_path: P
         {"source": str(folder / "003.png"), "reason": "broken"},
         {"source": str(folder / "005.png"), "reason": "an empty file"},
     ]
-    assert run([folder], tmp_path / "out.jsonl", size=3).photos == 0  # all is done
+    again = run([folder], tmp_path / "out.jsonl", size=3)
+    assert (again.photos, again.failed) == (0, 2)  # all is done
+    quarantine = quarantine_of(tmp_path / "out.jsonl")
+    (quarantine / "part-00003.jsonl").write_text("{}\n")  # left by an output of more shards
+    assert run([folder], tmp_path / "out.jsonl", size=3).failed == 2
 
 
 def test_an_interrupted_run_goes_on_and_the_plan_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,17 @@ from PIL import Image, ImageFont, features
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.show import pictures
-from show_attend_tell.show.pictures import Exhibit, Style, animation, attention_map, letters, save, strip
+from show_attend_tell.show.pictures import (
+    FORMATS,
+    Exhibit,
+    Style,
+    animation,
+    attention_map,
+    is_signed,
+    letters,
+    save,
+    strip,
+)
 from show_attend_tell.show.pictures import sheet as sheet_module
 from show_attend_tell.show.pictures.exhibit import Panels
 from show_attend_tell.show.pictures.letters import Face, font
@@ -267,6 +277,13 @@ def test_an_exhibit_says_what_does_not_match() -> None:
         exhibit(["a", "b"], flat, places=np.array([0, 1]))
     with pytest.raises(SatError, match="'bmp': choose one of png, svg"):
         save(Path("x"), [exhibit(["a", "b"], flat)], form="bmp")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) -> None:
+    save(tmp_path / "ours", [exhibit(["a", "b"], [FLAT, FLAT])], form=form)
+    (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GREY.save(tmp_path / "theirs", form)
+    assert is_signed(tmp_path / "ours") and not is_signed(tmp_path / "theirs")
 
 
 # How it looks

@@ -1,5 +1,6 @@
 """The encoder without PyTorch, in int8."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.onnx as onnx_module
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.device.onnx import Graph, Session, int8_is_exact
 from show_attend_tell.errors import SatError
@@ -101,6 +103,13 @@ def test_the_command_and_python_caption_in_int8(
     caption = captioner(PHOTO, beam=3)
     printed = sat("caption", PHOTO, "--model", model, "--backend", "onnx", "--precision", "int8", "--beam", 3)
     assert str(caption) in printed.stdout
+
+
+def test_the_help_names_the_shipped_models_that_int8_is_for() -> None:
+    told = sat("caption", "--help").stdout.partition("--precision")[2].partition("--device")[0]
+    for name in shipped_models():
+        encoder = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["encoder"]["name"]
+        assert (name in told) == (encoder == "vgg19"), name
 
 
 def test_precisions_that_a_back_end_lacks_are_refused(tmp_path: Path) -> None:

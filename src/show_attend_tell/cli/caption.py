@@ -27,6 +27,7 @@ from show_attend_tell.cli.command import (
     write_text,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
+from show_attend_tell.device import needs_torch, pick_backend
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, count
 
@@ -101,7 +102,7 @@ Examples:
     "--picture",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Folder for pictures of where each word looked.",
+    help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
 )
 @click.option(
     "--format",
@@ -182,6 +183,8 @@ def caption(
             )
         if backend == "onnx" or precision != "auto":
             raise SatError("--output computes with PyTorch: leave out --backend onnx and --precision")
+        if pick_backend() != "torch":
+            raise needs_torch("--output")
         from show_attend_tell.cli.shards.works import Captioning
 
         work = Captioning(
@@ -225,9 +228,8 @@ def caption(
         streams.append(
             captioner.stream(inputs, decoding, sampling=sampling, several=differing, seed=seed, errors="skip")
         )
-    if found.skipped:
-        hint = " (--recursive reads subfolders)" if found.folders else ""
-        click.echo(f"note: {found.skipped} skipped{hint}", err=True)
+    if found.note:
+        click.echo(found.note, err=True)
 
     cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
     results = Results(json_file, html_file, cards, named=bool(beside), listed=several is not None, photos=len(files))
@@ -252,7 +254,9 @@ def caption(
     if html_file and results.captioned:
         results.say(f"a page of where each word looked: {html_file}")
     if interrupted:
-        kept = f"; {json_file} has what was made" if json_file and json_file != "-" else ""
+        kept = ""
+        if json_file and json_file != "-" and (results.captioned or results.failed):
+            kept = f"; {json_file} has what was made"
         fail(f"interrupted: {results.captioned} of {count(len(files), 'photo')} captioned{kept}", 130)
     if results.failed and len(files) > 1:
         fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
@@ -272,7 +276,12 @@ def standard_input() -> bytes:
 
 
 def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
-    """Make the folder of the pictures. Raises `SatError` when they cannot be written, or would overwrite a photo."""
+    """Make the folder of the pictures.
+
+    Raises `SatError` when they cannot be written, or would overwrite a photo or what is no such picture.
+    """
+    from show_attend_tell.show.pictures import is_signed
+
     own_photos = {file.resolve() for file in photos}
     for picture in pictures:
         if picture.resolve() in own_photos:
@@ -284,6 +293,8 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
             raise SatError(f"{folder}: the folder cannot be made ({error.strerror}): name another") from None
     for picture in pictures:
         check_writable(picture)
+        if picture.is_file() and not is_signed(picture):
+            raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
 
 
 class Results:
@@ -359,11 +370,11 @@ class Results:
                 ) from error
 
     def write(self) -> None:
-        """Write the files."""
+        """Write the files. A file for which nothing was made stays as it is."""
         if self._lines is not None:
             with contextlib.suppress(OSError):  # what could not be written was told already
                 self._lines.close()
-        elif self.json_file:
+        elif self._entries:
             gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
         if self.html_file and self._shown:
             from show_attend_tell.show import page

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -25,6 +26,10 @@ from show_attend_tell.files import count
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Pillow warns from MAX_IMAGE_PIXELS on, and refuses from twice as many on. Only the refusal is told here. A filter that
+# the user set comes first.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
 
 Geometry = Literal["squash", "crop"]
 
@@ -78,7 +83,7 @@ def open_photo(photo: Photo) -> Image.Image:
     to their maximum. HEIC needs the package pillow-heif.
 
     Raises `SatError`, naming the photo, for a missing file, a file that is not a photo or is damaged, a picture of more
-    pixels than Pillow will decode (`PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
+    pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
     shape, type or range, and anything else that is not a photo.
     """
     if _is_tensor(photo):
@@ -184,6 +189,12 @@ class Found:
             count(number, thing) for number, thing in ((self.files, "file"), (self.folders, "subfolder")) if number
         ]
         return " and ".join(parts)
+
+    @property
+    def note(self) -> str:
+        """What was left out, as a note to the user; empty when it was nothing."""
+        hint = " (--recursive reads subfolders)" if self.folders else ""
+        return f"note: {self.skipped} skipped{hint}" if self.skipped else ""
 
 
 def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:

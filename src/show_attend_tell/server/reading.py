@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from show_attend_tell.data.photos import FORMATS, open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief
 from show_attend_tell.server.limits import Limits, Problem
 
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
@@ -156,11 +157,11 @@ def upload(number: int, filename: str | None, data: bytes) -> Upload:
 
 
 def unfit(error: ValidationError) -> Problem:
-    """What is wrong with the fields, without repeating what was sent."""
-    told = [
-        f"{'.'.join(map(str, found['loc'])) or 'the request'}: {found['msg']}"
-        for found in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    """What is wrong with the fields, and what was given."""
+    told = []
+    for found in error.errors(include_url=False, include_context=False):
+        given = "" if found["type"] == "missing" else f" (given: {brief(found['input'])})"
+        told.append(f"{'.'.join(map(str, found['loc'])) or 'the request'}: {found['msg']}{given}")
     return Problem(422, "; ".join(told[:3]) + ".")
 
 

@@ -81,8 +81,10 @@ def do_shards(
     column: str | None,
     recursive: bool,
 ) -> None:
-    """Let workers do all shards, and say what they did."""
+    """Let workers do all shards, and say what they did. Photos that failed make the command fail at its end."""
     from show_attend_tell.data.shards import engine as engines
+    from show_attend_tell.data.shards.writing import quarantine_of
+    from show_attend_tell.files import count
 
     try:
         result = engines.run(
@@ -100,3 +102,5 @@ def do_shards(
         fail(f"interrupted: {left}; the same command goes on", 130)
     for line in engines.told(result, output, workers):
         click.echo(line)
+    if result.failed:
+        fail(f"{count(result.failed, 'photo')} failed: see {quarantine_of(output)}", 1)

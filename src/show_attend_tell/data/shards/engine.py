@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from show_attend_tell.data.photos import Found
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
-from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, form_of, part_name, quarantine_of, sweep
+from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, failures, form_of, part_name, sweep
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, read_object, replace
 from show_attend_tell.threads import use_threads
@@ -62,7 +63,6 @@ class Done(NamedTuple):
 
     number: int
     photos: int
-    failed: int  # of these
     seconds: float
 
 
@@ -70,7 +70,7 @@ class Result(NamedTuple):
     """What a run did."""
 
     photos: int
-    failed: int  # of these
+    failed: int  # of the whole output, also in earlier runs
     shards: int
     seconds: float
     alone: float | None  # photos a second of one worker while it was the only one; None where that was not measured
@@ -110,7 +110,7 @@ class Job:
         except BaseException:
             file.drop()
             raise
-        return Done(number, sum(file.written), file.written[1], time.monotonic() - began)
+        return Done(number, sum(file.written), time.monotonic() - began)
 
 
 def run(
@@ -144,11 +144,14 @@ def run(
     with alone(output, refusal=f"another process writes {output}: wait for it, or name another output"):
         job = Job(output, work, json.dumps(work.settings(), ensure_ascii=False, sort_keys=True))
         if not (output / "_plan.json").exists():
-            shards = shards_of(sources, size=size, recursive=recursive, column=column)
-            _make_plan(job, planned, shards)
+            left_out = Found()
+            shards = shards_of(sources, size=size, recursive=recursive, column=column, left_out=left_out)
+            _make_plan(job, planned, shards, left_out)
         else:
             _check_plan(output, planned)
             sweep(output)
+        if note := read_object(output / "_plan.json", "sources").get("note"):
+            say(note)
         offsets = _offsets(job.plan)
         todo = [(number, offset) for number, offset in enumerate(offsets) if not job.is_done(number)]
         if len(todo) < len(offsets):
@@ -157,11 +160,11 @@ def run(
         done: list[Done] = []
         each = _ray(job, todo, workers) if engine == "ray" else _local(job, todo, workers)
         with Progress(total=len(todo), desc="shards", unit="shard", disable=not show) as bar:
-            photos = failed = 0
+            photos = 0
             try:
                 for one in each:
                     done.append(one)
-                    photos, failed = photos + one.photos, failed + one.failed
+                    photos += one.photos
                     bar.update()
                     bar.set_postfix({"photos": f"{photos:,}"}, refresh=False)
             except KeyboardInterrupt:
@@ -169,7 +172,7 @@ def run(
                 raise Interrupted(f"{count(left, 'shard')} of {len(offsets):,} left") from None
         seconds = time.monotonic() - began
         one_alone = done[0].photos / done[0].seconds if workers > 1 and len(done) > workers else None
-        return Result(photos, failed, len(done), seconds, one_alone)
+        return Result(photos, failures(output, len(offsets)), len(done), seconds, one_alone)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -183,13 +186,13 @@ def _absolute(source: str) -> str:
 # The plan
 
 
-def _make_plan(job: Job, planned: Mapping[str, Any], shards: Iterable[Shard]) -> None:
+def _make_plan(job: Job, planned: Mapping[str, Any], shards: Iterable[Shard], left_out: Found) -> None:
     def write(scratch: Path) -> None:
         with open(scratch, "w", encoding="utf-8") as file:
             file.writelines(shard.to_line() for shard in shards)
 
     replace(job.plan, write, sync=True)
-    text = json.dumps({"version": VERSION, **planned}, indent=1)
+    text = json.dumps({"version": VERSION, **planned, "note": left_out.note}, indent=1)
     replace(job.output / "_plan.json", lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
 
 
@@ -309,7 +312,7 @@ def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Do
             for row in found.iter_rows() if rows else ():
                 if row["photos"] < 0:
                     raise _killing(job, row["number"])
-                yield Done(row["number"], row["photos"], row["failed"], row["seconds"])
+                yield Done(row["number"], row["photos"], row["seconds"])
     finally:
         if started:
             ray.shutdown()
@@ -325,12 +328,12 @@ class _RayWorker:
         number, offset = int(row["number"]), int(row["offset"])
         begun = [self.job.output / f"{SCRATCH}{number:05d}-{attempt}" for attempt in range(DEATHS)]
         if self.job.is_done(number):  # by a worker that was lost before it could say so
-            done = Done(number, 0, 0, 0.0)
+            done = Done(number, 0, 0.0)
         elif left := [marker for marker in begun if not marker.exists()]:
             left[0].touch()  # Ray tries a task again for ever
             done = self.job.do(number, offset)
         else:
-            return Done(number, -1, 0, 0.0)._asdict()
+            return Done(number, -1, 0.0)._asdict()
         for marker in begun:
             marker.unlink(missing_ok=True)
         return done._asdict()
@@ -347,6 +350,4 @@ def told(result: Result, output: Path, workers: int) -> list[str]:
     ]
     if result.alone:
         lines[0] += f"; one alone did {result.alone:.2f}, so they are {rate / result.alone:.1f} times as fast"
-    if result.failed:
-        lines.append(f"{count(result.failed, 'photo')} of them failed: see {quarantine_of(output)}")
     return lines

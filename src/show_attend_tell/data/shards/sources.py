@@ -19,7 +19,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.photos import SUFFIXES, Found
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief
 
@@ -50,17 +50,24 @@ class Shard:
 
 
 def shards_of(
-    sources: Sequence[str], *, size: int, recursive: bool = False, column: str | None = None
+    sources: Sequence[str],
+    *,
+    size: int,
+    recursive: bool = False,
+    column: str | None = None,
+    left_out: Found | None = None,
 ) -> Iterator[Shard]:
     """The shards of sources, in a fixed order.
 
     A shard has at most ``size`` photos of a folder, or a whole tar file, or a row group of a Parquet file. ``column``
-    is the Parquet column with the photos or their paths; by default one with a usual name. Raises `SatError` for a
+    is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold besides is
+    counted in ``left_out``. Raises `SatError` for a
     source that does not exist or has no photos.
     """
+    left_out = left_out or Found()
     for source in sources:
         found = False
-        for shard in _of_source(source, size, recursive, column):
+        for shard in _of_source(source, size, recursive, column, left_out):
             found = True
             yield shard
         if not found:
@@ -69,14 +76,14 @@ def shards_of(
             )
 
 
-def _of_source(source: str, size: int, recursive: bool, column: str | None) -> Iterator[Shard]:
+def _of_source(source: str, size: int, recursive: bool, column: str | None, left_out: Found) -> Iterator[Shard]:
     system, path = _system(source)
     try:
         if any(sign in path for sign in "*?[") and not system.exists(path):
             places = sorted(system.glob(path))
             files = [place for place in places if system.isfile(place)]
         elif system.isdir(path):
-            yield from _of_folder(system, path, size, recursive, column)
+            yield from _of_folder(system, path, size, recursive, column, left_out)
             return
         elif system.exists(path):
             files = [path]
@@ -87,19 +94,27 @@ def _of_source(source: str, size: int, recursive: bool, column: str | None) -> I
     yield from _of_files(system, "", files, size, column)
 
 
-def _of_folder(system: Any, folder: str, size: int, recursive: bool, column: str | None) -> Iterator[Shard]:
+def _of_folder(
+    system: Any, folder: str, size: int, recursive: bool, column: str | None, left_out: Found
+) -> Iterator[Shard]:
     try:
-        files, folders = _inside(system, folder)
+        files, folders, others = _inside(system, folder)
     except (OSError, ValueError) as error:
         raise SatError(f"{folder}: the folder cannot be read ({error})") from None
+    left_out.files += others
     yield from _of_files(system, folder, files, size, column)
-    if recursive:
-        for inner in folders:
-            yield from _of_folder(system, f"{folder.rstrip('/')}/{inner}", size, recursive, column)
+    if not recursive:
+        left_out.folders += len(folders)
+        return
+    for inner in folders:
+        yield from _of_folder(system, f"{folder.rstrip('/')}/{inner}", size, recursive, column, left_out)
 
 
-def _inside(system: Any, folder: str) -> tuple[list[str], list[str]]:
-    """The files of a folder that may have photos, and its subfolders, sorted. Links to folders are not followed."""
+def _inside(system: Any, folder: str) -> tuple[list[str], list[str], int]:
+    """The files of a folder that may have photos, its subfolders, both sorted, and the number of its other files.
+
+    Links to folders are not followed.
+    """
     if isinstance(system, LocalFileSystem):  # which would hold much more than names
         with os.scandir(folder) as entries:
             inside = [(e.name, e.is_dir(), e.is_file()) for e in entries if not (e.is_symlink() and e.is_dir())]
@@ -109,7 +124,8 @@ def _inside(system: Any, folder: str) -> tuple[list[str], list[str]]:
         inside = [(name, kind == "directory", kind == "file") for name, kind in named]
     kept = sorted(entry for entry in inside if not entry[0].startswith("."))
     files = [name for name, _, is_file in kept if is_file and name.lower().endswith((*SUFFIXES, *TAR, *PARQUET))]
-    return files, [name for name, is_folder, _ in kept if is_folder]
+    folders = [name for name, is_folder, _ in kept if is_folder]
+    return files, folders, len(kept) - len(files) - len(folders)
 
 
 def _of_files(system: Any, folder: str, files: Sequence[str], size: int, column: str | None) -> Iterator[Shard]:

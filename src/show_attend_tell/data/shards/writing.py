@@ -49,6 +49,20 @@ def part_name(number: int, form: str) -> str:
     return f"part-{number:05d}.{form}"
 
 
+def failures(output: Path, shards: int) -> int:
+    """How many photos of the first shards failed."""
+    form = form_of(output)
+    files = [quarantine_of(output) / part_name(number, form) for number in range(shards)]
+    return sum(_rows_of(file) for file in files if file.exists())
+
+
+def _rows_of(file: Path) -> int:
+    if file.suffix == ".parquet":
+        return int(pyarrow_parquet().read_metadata(file).num_rows)
+    with open(file, "rb") as lines:
+        return sum(1 for _ in lines)
+
+
 class Part(Protocol):
     """A file of rows that is being written."""
 

@@ -7,6 +7,7 @@ letters stay letters (svg), or a moving picture (gif, webp).
 - `style`: colours; `letters`: fonts
 - `sheet`: what stands where; `raster` and `vector` draw it
 - `animation`: moving pictures
+- `signature`: how a file says that it is such a picture
 """
 
 import dataclasses
@@ -22,10 +23,11 @@ from show_attend_tell.show.pictures.letters import lacking, unshaped
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import drawn
 from show_attend_tell.show.pictures.sheet import lay_out
+from show_attend_tell.show.pictures.signature import exif, is_signed
 from show_attend_tell.show.pictures.style import Style
 from show_attend_tell.show.pictures.vector import svg
 
-__all__ = ["FORMATS", "Exhibit", "Rectangle", "Style", "attention_map", "save", "strip"]
+__all__ = ["FORMATS", "Exhibit", "Rectangle", "Style", "attention_map", "is_signed", "save", "strip"]
 
 FORMATS = ("png", "svg", "gif", "webp")  # the last two move
 BOXES = 8  # letters that a note names at most
@@ -49,7 +51,7 @@ def save(file: Path, exhibits: Sequence[Exhibit], style: Style | None = None, *,
     """
     style = style or Style()
     if form == "png":
-        strip(exhibits, style).save(file, "PNG")
+        strip(exhibits, style).save(file, "PNG", exif=exif())
     elif form == "svg":
         file.write_text(svg(lay_out(exhibits, style)), encoding="utf-8")
     elif form == "gif":

@@ -15,6 +15,7 @@ from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
 from show_attend_tell.show.pictures.letters import draw_text, length, right_to_left
 from show_attend_tell.show.pictures.raster import lit
 from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, in_lines, wrapped
+from show_attend_tell.show.pictures.signature import SIGNATURE, exif
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style
 
 SIDE, SIDE_BESIDE = 400, 340  # of a square photo, alone and beside another caption
@@ -29,7 +30,7 @@ Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 
 def save_webp(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
     """Write a moving WebP that fades from word to word, about 30 kB for each word."""
-    _save(file, faded(frames(exhibits, style)), "WEBP", quality=80, method=4)
+    _save(file, faded(frames(exhibits, style)), "WEBP", quality=80, method=4, exif=exif())
 
 
 def save_gif(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
@@ -40,7 +41,7 @@ def save_gif(file: Path, exhibits: Sequence[Exhibit], style: Style) -> None:
     shown = frames(exhibits, style)
     palette = _palette([frame for frame, _ in shown], style)
     colours = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
-    _save(file, colours, "GIF", palette=bytes(palette.getpalette() or []), optimize=True)
+    _save(file, colours, "GIF", palette=bytes(palette.getpalette() or []), optimize=True, comment=SIGNATURE)
 
 
 def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from show_attend_tell.show.pictures.exhibit import Panels
 from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, Sheet
+from show_attend_tell.show.pictures.signature import SIGNATURE
 from show_attend_tell.show.pictures.style import EDGE, MARK, Colour, Style
 
 DENSITY = 2  # pixels of the embedded photo for each of the panel, along a side: for print
@@ -45,6 +46,7 @@ def svg(sheet: Sheet) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{sheet.width}" '
         f'height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}">',
         f"<title>{escape(title)}</title>",
+        f"<!-- {SIGNATURE} -->",
         "<defs>",
         *photos.definitions,
         *(_seen(number, panels) for number, panels in enumerate(sheet.captions)),
