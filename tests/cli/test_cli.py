@@ -613,8 +613,9 @@ def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> 
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
     train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--geometry", "squash", *SMALL)
     told = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
-    assert told.startswith("train: 14 photos, 14 captions") and "others: train: 4 photos, 4 captions" in told
-    assert "6 batches an epoch" in told or "7 batches an epoch" in told  # of 20 captions, at most 4 in each
+    assert told.startswith("train: 12 photos, 12 captions") and "others: train: 4 photos, 4 captions" in told
+    assert "shapes: left out: 2 photos whose exact copy is in another split" in told  # train here, and val there
+    assert "5 batches an epoch" in told or "6 batches an epoch" in told  # of 18 captions, at most 4 in each
     trained = Checkpoint.load(tmp_path / "both").training
     assert trained["data"] == "shapes + others" and trained["weights"] == [1.0, 2.5]
     assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
