@@ -650,6 +650,25 @@ def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
     assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("shapes/*/photos"))] == before
 
 
+def test_features_are_those_of_the_photos_that_can_be_read(data: Path, tmp_path: Path) -> None:
+    for number in (3, 11, 15):  # one of each split
+        (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
+    for _ in range(2):
+        lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
+        assert lines[-2].startswith("left out: 3 of 17 photos cannot be read. First: ") and "photo3.png: " in lines[-2]
+        assert lines[-1].startswith("14 photos are encoded in ")
+        stores = sorted((tmp_path / "cache").glob("shapes/*/photos"))
+        assert [len(store.read_text().splitlines()) for store in stores] == [9, 9, 14]  # crop-1, flipped, original
+    captions = (data / "captions.csv").read_text(encoding="utf-8").splitlines()[1:]
+    listing = [
+        {"filename": name, "split": split, "sentences": [{"tokens": caption.split(), "raw": caption}]}
+        for name, caption, split in (line.split(",") for line in captions)
+    ]
+    (data / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": listing}))
+    line = refused("features", data)  # of the paper's data sets, all are needed
+    assert "3 of 17 photos cannot be read" in line and "Replace these photos" in line
+
+
 def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
     before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
@@ -727,8 +746,9 @@ def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
-    (data / "images" / "photo3.png").write_bytes(b"no photo")
-    assert "photo3.png" in refused("features", data)
+    (data / "images" / "photo15.png").write_bytes(b"no photo")
+    line = refused("evaluate", "--model", model, "--data", data)
+    assert "photo15.png" in line and "Replace these photos, or delete their captions" in line
 
 
 # sat models

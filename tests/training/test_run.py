@@ -44,7 +44,7 @@ import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
@@ -482,8 +482,16 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     dataset = read_dataset(folder)
     _, said = run(dataset, small_config(epochs=1), tmp_path / "model")
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
-    with pytest.raises(SatError, match="1 of 13 photos cannot be read"):
-        run(replace(dataset, own=False), small_config(epochs=1), tmp_path / "papers")
+    papers = replace(dataset, own=False)
+    with pytest.raises(SatError, match=r"1 of 13 photos cannot be read.* Replace these photos"):
+        run(papers, small_config(epochs=1), tmp_path / "papers")
+
+    other = read_dataset(shape_folder(tmp_path / "others"))
+    (tmp_path / "others" / "images" / "photo11.png").write_bytes(b"no photo")
+    _, said = run(join([dataset, other]), small_config(epochs=1), tmp_path / "joined")
+    assert any(line.startswith("left out: 2 of 26 photos cannot be read") for line in said)
+    with pytest.raises(SatError, match=r"2 of 26 photos cannot be read.* Replace these photos"):
+        run(join([papers, other]), small_config(epochs=1), tmp_path / "with papers")
 
 
 def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:

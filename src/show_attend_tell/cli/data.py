@@ -251,15 +251,22 @@ def features(
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig
+    from show_attend_tell.training.run import without
     from show_attend_tell.vision.encoder import load_encoder
-    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
-    store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
+    cache = cache or default_cache()
+    try:
+        store = cached(dataset, network, cache, splits=SPLITS)
+    except UnreadablePhotos as error:
+        dataset = without(dataset, error)
+        click.echo(f"left out: {error.what}")
+        store = cached(dataset, network, cache, splits=SPLITS)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
-        cached(dataset, network, cache or default_cache(), splits=("train",), view=view)
+        cached(dataset, network, cache, splits=("train",), view=view)
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from pathlib import Path
@@ -220,7 +219,7 @@ def prepared(
         data = prepare(dataset, config, encoder, cache, **more)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
-        say(f"left out: {error}")
+        say(f"left out: {error.what}")
         data = prepare(dataset, config, encoder, cache, **more)
     if texts:
         left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
@@ -308,17 +307,14 @@ def vocabulary_from(
 
 
 def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
-    """Own data without photos that cannot be read. The paper's data sets, and joined ones, need all of their photos."""
-    if not dataset.own or dataset.parts:
+    """Own data without photos that cannot be read.
+
+    Raises the error itself for photos of the paper's data sets, which need all of theirs.
+    """
+    papers = [part for part in dataset.parts if not part.dataset.own]
+    if not dataset.own or any(part.own_names(error.problems) for part in papers):
         raise error
-    gone = set(error.names)
-    examples = tuple(example for example in dataset.examples if example.name not in gone)
-    photos, captions = Counter[str](), Counter[str]()
-    for example in examples:
-        photos[example.split] += 1
-        captions[example.split] += len(example.captions)
-    report = dataclasses.replace(dataset.report, photos=dict(photos), captions=dict(captions))
-    return dataclasses.replace(dataset, examples=examples, report=report)
+    return dataset.without(error.problems)
 
 
 def started(
