@@ -63,12 +63,25 @@ def data(
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.own import cut, english_words, fitted
-    from show_attend_tell.training.run import duration
+    from show_attend_tell.training.run import duration, without
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
     say = (lambda text: None) if json_file == "-" else click.echo
+    say(f"{data}: {', '.join(dataset.report.sources)}")
+    opened, problems = open_all([example.photo for example in dataset.examples])
+    unread = f"{len(problems):,} of them cannot be read"
+    left_out = ", which a training leaves out" if problems and dataset.own else ""
+    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
+    for photo, why in list(problems.items())[:SHOWN]:
+        say(f"  {photo}: {why}")
+    everything = dataset
+    if left_out:
+        names = {str(example.photo): example.name for example in dataset.examples}
+        lines = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
+        dataset = without(dataset, UnreadablePhotos(lines, opened))
     plan: list[str] = []
     config = preset("flickr8k", "soft")
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
@@ -87,18 +100,13 @@ def data(
         else Vocabulary.build(train, **size, tokeniser=dataset.tokeniser)
     )
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
-    alone = without_captions(dataset)
+    alone = without_captions(everything)
 
-    say(f"{data}: {', '.join(dataset.report.sources)}")
     tokens = "words" if dataset.tokeniser.between else "pieces of words"
     for line in (*dataset.report.lines(), *in_words(found, tokens)):
         say(line)
     if alone:
         say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
-    opened, problems = open_all([example.photo for example in dataset.examples])
-    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {len(problems):,} of them cannot be read")
-    for photo, why in list(problems.items())[:SHOWN]:
-        say(f"  {photo}: {why}")
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):

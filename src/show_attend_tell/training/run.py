@@ -309,12 +309,19 @@ def vocabulary_from(
 def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
     """Own data without photos that cannot be read.
 
-    Raises the error itself for photos of the paper's data sets, which need all of theirs.
+    Raises the error itself for photos of the paper's data sets, which need all of theirs, and `SatError` when no photo
+    of train or val remains.
     """
     papers = [part for part in dataset.parts if not part.dataset.own]
     if not dataset.own or any(part.own_names(error.problems) for part in papers):
         raise error
-    return dataset.without(error.problems)
+    readable = dataset.without(error.problems)
+    for split in ("train", "val"):
+        if dataset.report.photos.get(split) and not readable.report.photos[split]:
+            raise SatError(
+                f"no photo of {split} can be read: {error.what}. Replace these photos, or put others in {split}"
+            )
+    return readable
 
 
 def started(
