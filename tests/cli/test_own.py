@@ -1,12 +1,15 @@
 """`sat train` on small data of one's own: what it starts from, and what it says of its choices."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import shape_folder
+from builders import SIZES, shape_folder
 from commands import refused, sat
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.training import presets
 from show_attend_tell.training.presets import own
 
 SMALL = [
@@ -39,6 +42,32 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     assert model.training["started_from"] == str(start) and model.vocabulary.words[-1] == "mug"
     plan = sat("data", data).stdout
     assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
+
+
+def test_features_are_those_that_the_training_reads(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = presets.preset
+
+    def preset(name: str, attention: str) -> Any:
+        config = usual(name, attention)
+        return replace(config, decoder=replace(config.decoder, **SIZES))
+
+    monkeypatch.setattr(presets, "preset", preset)
+    data = shape_folder(tmp_path / "mine")
+    said = sat("features", data).stdout
+    assert f"the training starts from {start}" in said and "encoder small, geometry squash\n" in said
+    (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/photos")
+    before = store.stat().st_mtime_ns
+    sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
+    assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
+    assert store.stat().st_mtime_ns == before
+    assert "encoder small, geometry crop\n" in sat("features", data, "--geometry", "crop").stdout
+
+    captions = data / "captions.csv"
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
+    assert "encoder small, geometry crop\n" in sat("features", data).stdout  # nothing to train on
 
 
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
