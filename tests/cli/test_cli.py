@@ -533,7 +533,7 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     assert "holds a model already" in refused(*train)
     resumed = sat(*train, "--resume").stdout  # finished, so there is nothing left to do
     assert "resumed after 2 epochs" in resumed and "epoch 3" not in resumed
-    assert "had other settings (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
+    assert "had other settings or data (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
 
     assert len(sat("caption", photos, "--model", output).stdout.splitlines()) == 3
 

@@ -329,6 +329,11 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
         run(dataset, small_config(epochs=1), tmp_path / "model")
     with pytest.raises(SatError, match="batch_size was 4, is 3"):
         run(dataset, small_config(epochs=1, batch_size=3), tmp_path / "model", resume=True)
+    other = replace(
+        dataset, examples=tuple(replace(each, captions=each.captions[::-1] * 2) for each in dataset.examples)
+    )
+    with pytest.raises(SatError, match=r"\(the captions, their weights, .* have changed since\): give the same"):
+        run(other, small_config(epochs=1), tmp_path / "model", resume=True)
     with pytest.raises(SatError, match=r"encoder\.digest was"):  # the same sizes, other features
         run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
     with pytest.raises(SatError, match=r"encoder_learning_rate was None, is 0\.001"):

@@ -236,7 +236,10 @@ def check_output(output: Path, state: Path, *, resume: bool) -> None:
     """Raise `SatError` for an output where a model or a training would be lost, and for one that cannot be resumed."""
     model = (output / "config.json").exists()
     if resume and model and not state.exists():
-        raise SatError(f"{output} holds a model without the state of its training: it cannot be resumed")
+        raise SatError(
+            f"{output} holds a model without the state of its training: it cannot be resumed. Give another --output; "
+            f"--start-from {output} starts from this model"
+        )
     if not resume and state.exists():
         held = "a model" if model else "an interrupted training"
         raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from show_attend_tell.training.trainer import Trainer
 
 
+CAPTIONS_CHANGED = "the captions, their weights, the texts or the vocabulary have changed since"
+
+
 def save_state(trainer: "Trainer", file: Path) -> None:
     """Write the whole state of a training, whole or not at all."""
     tensors = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
@@ -71,11 +74,14 @@ def load_state(trainer: "Trainer", file: Path) -> None:
         if before < ours["epochs"]:
             del ours["epochs"]
         different = [
-            f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
+            CAPTIONS_CHANGED if name == "captions" else f"{name} was {theirs.get(name)!r}, is {ours[name]!r}"
+            for name in ours
+            if theirs.get(name) != ours[name]
         ]
         if different:
             raise SatError(
-                f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
+                f"the training in {file} had other settings or data ({'; '.join(different)}): give the same, or "
+                "another --output to start afresh"
             )
         restore(trainer, tensors)
         progress = json.loads(header["progress"])
@@ -85,7 +91,7 @@ def load_state(trainer: "Trainer", file: Path) -> None:
             trainer.restart = trainer.taken, trainer.epoch
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise SatError(
-            f"the training state {file} cannot be read ({error}): delete it to start afresh, or give another --output"
+            f"the training state {file} cannot be read ({error}): give another --output to start afresh"
         ) from error
 
 
