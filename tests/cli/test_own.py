@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -94,3 +95,17 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     assert "3 epochs instead of 1: the learning rate goes from 0.00025 to 0 again, by a new cosine" in said
     assert "epoch 2: " in said and "epoch 3: " in said
     assert "resumed after 3 epochs" in sat(*train, "--resume").stdout  # of as many epochs as it has
+
+
+def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:
+    """So the card cannot name a model that it does not come from."""
+    other = copytree(start, tmp_path / "other")
+    train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
+    sat(*train, "--epochs", 1, "--start-from", other)
+    line = refused(*train, "--resume", "--epochs", 2)
+    assert f"started from {other}, and this command starts from {start}: give --start-from {other}" in line
+    assert f"and this command starts from none: give --start-from {other}" in refused(
+        *train, "--resume", "--epochs", 2, "--start-from", "none"
+    )
+    sat(*train, "--resume", "--epochs", 2, "--start-from", other)
+    assert Checkpoint.load(tmp_path / "model").training["started_from"] == str(other)

@@ -28,7 +28,7 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
 from show_attend_tell.training.distributed import ranks
 from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
-from show_attend_tell.training.state import load_state, stored_epochs
+from show_attend_tell.training.state import check_origin, load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.training.trainer import RESTART, Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, weights_digest
@@ -78,18 +78,21 @@ def train(
     ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
     trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
-    ``notes`` go on the model card. ``plan`` are lines to say first, about how the settings were chosen. Photos of own
-    data that cannot be read are left out. Where several ranks train together (`ranks.together`), all of them call this
-    with the same arguments.
+    ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
+    say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where several
+    ranks train together (`ranks.together`), all of them call this with the same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
     state = output / "training" / "state.safetensors"
+    started_from = (notes or {}).get("started_from")
     first = ranks.first()
     if first:
         check_output(output, state, resume=resume)
+        if resume:
+            check_origin(state, started_from)
     else:
         say, show = silent, False
     check_settings(config, encoder, tensorboard=tensorboard)
@@ -127,6 +130,7 @@ def train(
             if resume:
                 say(f"there is nothing to resume in {output} yet, so the training starts")
             trainer = started(config, data, start_from, device=device, say=say, show=show)
+        trainer.started_from = started_from
         say_what_is_learnt(trainer, data, own_vocabulary=start_from is None, say=say)
 
         reports = Reports(

@@ -50,6 +50,7 @@ def save_state(trainer: "Trainer", file: Path) -> None:
         "progress": json.dumps(
             [trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *trainer.restart]
         ),
+        "started_from": json.dumps(trainer.started_from),
     }
     copies = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
@@ -97,12 +98,31 @@ def load_state(trainer: "Trainer", file: Path) -> None:
 
 def stored_epochs(file: Path) -> int | None:
     """The number of epochs of the training whose state is in ``file``, None where there is no state to read."""
-    try:
-        with safe_open(file, framework="pt") as stored:
-            epochs = json.loads((stored.metadata() or {})["identity"])["epochs"]
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
-        return None
+    identity = stored(file, "identity")
+    epochs = identity.get("epochs") if isinstance(identity, dict) else None
     return epochs if isinstance(epochs, int) else None
+
+
+def check_origin(file: Path, started_from: str | None) -> None:
+    """Raise `SatError` when the training whose state is in ``file`` started from another model than ``started_from``.
+
+    None is random weights. A state of an earlier version does not say it, and passes.
+    """
+    before = stored(file, "started_from", started_from)
+    if before != started_from:
+        raise SatError(
+            f"the training in {file} started from {before or 'none'}, and this command starts from "
+            f"{started_from or 'none'}: give --start-from {before or 'none'}"
+        )
+
+
+def stored(file: Path, entry: str, default: Any = None) -> Any:
+    """An entry of the header of a state, and ``default`` where there is no such entry or no state to read."""
+    try:
+        with safe_open(file, framework="pt") as state:
+            return json.loads((state.metadata() or {})[entry])
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return default
 
 
 def restore(trainer: "Trainer", tensors: dict[str, Tensor]) -> None:
