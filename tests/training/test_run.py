@@ -253,9 +253,11 @@ def test_an_interruption_before_the_first_epoch_s_end_is_kept(
             run(dataset, small_config(), tmp_path / "model")
     with pytest.raises(SatError, match="resume"):
         run(dataset, small_config(), tmp_path / "model")
-    resumed, _ = run(dataset, small_config(), tmp_path / "model", resume=True)
+    resumed, said = run(dataset, small_config(), tmp_path / "model", resume=True)
     whole, _ = run(dataset, small_config(), tmp_path / "whole")
     assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+    first, second, _ = (line for line in said if line.startswith("epoch "))
+    assert ", ," not in first and "loss" not in first and "loss" in second  # no batch was left of the first
 
 
 @pytest.mark.parametrize("killed", ["while encoding", "in the first epoch"])

@@ -446,13 +446,11 @@ class Reports:
     def epoch(self, epoch: Epoch, better: bool) -> None:
         """Report an epoch."""
         write_log(self.output / "training" / "log.jsonl", epoch)
-        watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
+        watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
         val = val_line(epoch.scores, best=self.trainer.config.selected_by if better else "")
-        self.say(
-            f"epoch {epoch.number}: val {val}, {watched}, {duration(epoch.seconds)}"
-            f"{f'; at most {duration(left)} left' if left else ''}"
-        )
+        told = ", ".join([f"val {val}", *watched, duration(epoch.seconds)])
+        self.say(f"epoch {epoch.number}: {told}{f'; at most {duration(left)} left' if left else ''}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
         if self.board is not None:
