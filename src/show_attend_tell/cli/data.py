@@ -80,8 +80,8 @@ def data(
     everything = dataset
     if left_out:
         names = {str(example.photo): example.name for example in dataset.examples}
-        lines = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
-        dataset = without(dataset, UnreadablePhotos(lines, opened))
+        by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
+        dataset = without(dataset, UnreadablePhotos(by_name, opened))
     plan: list[str] = []
     config = preset("flickr8k", "soft")
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
