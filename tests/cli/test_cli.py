@@ -586,7 +586,7 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     assert "holds a model already" in refused(*train)
     resumed = sat(*train, "--resume").stdout  # finished, so there is nothing left to do
     assert "resumed after 2 epochs" in resumed and "epoch 3" not in resumed
-    assert "had other settings (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
+    assert "had other settings or data (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
 
     assert len(sat("caption", photos, "--model", output).stdout.splitlines()) == 3
 
@@ -666,8 +666,9 @@ def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> 
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
     train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--geometry", "squash", *SMALL)
     told = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
-    assert told.startswith("train: 14 photos, 14 captions") and "others: train: 4 photos, 4 captions" in told
-    assert "6 batches an epoch" in told or "7 batches an epoch" in told  # of 20 captions, at most 4 in each
+    assert told.startswith("train: 12 photos, 12 captions") and "others: train: 4 photos, 4 captions" in told
+    assert "shapes: left out: 2 photos whose exact copy is in another split" in told  # train here, and val there
+    assert "5 batches an epoch" in told or "6 batches an epoch" in told  # of 18 captions, at most 4 in each
     trained = Checkpoint.load(tmp_path / "both").training
     assert trained["data"] == "shapes + others" and trained["weights"] == [1.0, 2.5]
     assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
@@ -700,6 +701,25 @@ def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
     twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
     sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
     assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("shapes/*/photos"))] == before
+
+
+def test_features_are_those_of_the_photos_that_can_be_read(data: Path, tmp_path: Path) -> None:
+    for number in (3, 11, 15):  # one of each split
+        (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
+    for _ in range(2):
+        lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
+        assert lines[-2].startswith("left out: 3 of 17 photos cannot be read. First: ") and "photo3.png: " in lines[-2]
+        assert lines[-1].startswith("14 photos are encoded in ")
+        stores = sorted((tmp_path / "cache").glob("shapes/*/photos"))
+        assert [len(store.read_text().splitlines()) for store in stores] == [9, 9, 14]  # crop-1, flipped, original
+    captions = (data / "captions.csv").read_text(encoding="utf-8").splitlines()[1:]
+    listing = [
+        {"filename": name, "split": split, "sentences": [{"tokens": caption.split(), "raw": caption}]}
+        for name, caption, split in (line.split(",") for line in captions)
+    ]
+    (data / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": listing}))
+    line = refused("features", data)  # of the paper's data sets, all are needed
+    assert "3 of 17 photos cannot be read" in line and "Replace these photos" in line
 
 
 def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -779,8 +799,9 @@ def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
-    (data / "images" / "photo3.png").write_bytes(b"no photo")
-    assert "photo3.png" in refused("features", data)
+    (data / "images" / "photo15.png").write_bytes(b"no photo")
+    line = refused("evaluate", "--model", model, "--data", data)
+    assert "photo15.png" in line and "Replace these photos, or delete their captions" in line
 
 
 # sat models

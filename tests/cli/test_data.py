@@ -18,17 +18,28 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     with open(folder / "captions.csv", "a", encoding="utf-8") as file:
         file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
     said = sat("data", folder, "--json", tmp_path / "report.json").output
-    assert "train: 12 photos, 85 captions\n" in said
-    assert "20 photos of 20 opened, 1 of them cannot be read\n" in said and "photo3.png: " in said
+    assert "20 photos of 20 opened, 1 of them cannot be read, which a training leaves out\n" in said
+    assert "photo3.png: " in said and "train: 11 photos, 78 captions\n" in said
     assert "1 photo of the folder without a caption: alone.png" in said
     assert "captions: 6 to 8 words, half of them 6 to 8" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert report["photos"] == {"train": 12, "val": 4, "test": 4} and report["opened"] == 20
+    assert report["photos"] == {"train": 11, "val": 4, "test": 4} and report["opened"] == 20
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
-    assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (12 * 2 + 4)
-    assert json.loads(sat("data", folder, "--json", "-").stdout)["coverage"] == 1.0
+    assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
+    assert json.loads(sat("data", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
+
+
+def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "shapes")
+    for number in (10, 11, 12):  # all of val
+        photo = folder / "images" / f"photo{number}.png"
+        photo.write_bytes(photo.read_bytes()[:100])
+    for command in (("data", folder), ("train", folder, "--output", tmp_path / "model", "--start-from", "none")):
+        line = refused(*command)
+        assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
+        assert line.endswith("Replace these photos, or put others in val")
 
 
 def test_ctrl_c_stops_the_opening_of_photos_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,16 @@
 """`sat train` on small data of one's own: what it starts from, and what it says of its choices."""
 
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
 import pytest
-from builders import shape_folder
+from builders import SIZES, shape_folder
 from commands import refused, sat
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.training import presets
 from show_attend_tell.training.presets import own
 
 SMALL = [
@@ -41,6 +45,32 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
 
 
+def test_features_are_those_that_the_training_reads(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = presets.preset
+
+    def preset(name: str, attention: str) -> Any:
+        config = usual(name, attention)
+        return replace(config, decoder=replace(config.decoder, **SIZES))
+
+    monkeypatch.setattr(presets, "preset", preset)
+    data = shape_folder(tmp_path / "mine")
+    said = sat("features", data).stdout
+    assert f"the training starts from {start}" in said and "encoder small, geometry squash\n" in said
+    (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/photos")
+    before = store.stat().st_mtime_ns
+    sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
+    assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
+    assert store.stat().st_mtime_ns == before
+    assert "encoder small, geometry crop\n" in sat("features", data, "--geometry", "crop").stdout
+
+    captions = data / "captions.csv"
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
+    assert "encoder small, geometry crop\n" in sat("features", data).stdout  # nothing to train on
+
+
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
     data = shape_folder(tmp_path / "mine")
     train = ("train", data, *SMALL, "--epochs", 1, "--output")
@@ -65,3 +95,17 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     assert "3 epochs instead of 1: the learning rate goes from 0.00025 to 0 again, by a new cosine" in said
     assert "epoch 2: " in said and "epoch 3: " in said
     assert "resumed after 3 epochs" in sat(*train, "--resume").stdout  # of as many epochs as it has
+
+
+def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:
+    """So the card cannot name a model that it does not come from."""
+    other = copytree(start, tmp_path / "other")
+    train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
+    sat(*train, "--epochs", 1, "--start-from", other)
+    line = refused(*train, "--resume", "--epochs", 2)
+    assert f"started from {other}, and this command starts from {start}: give --start-from {other}" in line
+    assert f"and this command starts from none: give --start-from {other}" in refused(
+        *train, "--resume", "--epochs", 2, "--start-from", "none"
+    )
+    sat(*train, "--resume", "--epochs", 2, "--start-from", other)
+    assert Checkpoint.load(tmp_path / "model").training["started_from"] == str(other)

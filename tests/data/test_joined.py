@@ -48,6 +48,40 @@ def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]
         join([parts[0], replace(parts[0], name="other")])
 
 
+def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp_path: Path) -> None:
+    folders = [shape_folder(tmp_path / name, train=6, val=3, test=2) for name in ("here", "there")]
+    captions = folders[1] / "captions.csv"
+    lines = captions.read_text(encoding="utf-8").replace("photo7.png", "renamed.png").splitlines()
+    for number, split in ((1, "test"), (2, "val"), (7, "train"), (10, "train")):
+        lines[1 + number] = ",".join([*lines[1 + number].split(",")[:-1], split])
+    captions.write_text("\n".join(lines), encoding="utf-8")
+    (folders[1] / "images" / "photo7.png").rename(folders[1] / "images" / "renamed.png")
+    here, there = (read_dataset(folder) for folder in folders)
+
+    joined = join([here, there])
+    lost = {"here/photo1.png", "here/photo2.png", "there/renamed.png", "there/photo10.png"}
+    whole = {f"{part.name}/{example.name}" for part in (here, there) for example in part.examples}
+    assert {example.name for example in joined.examples} == whole - lost
+    assert joined.report.photos == {"train": 4 + 4, "val": 3 + 3, "test": 2 + 2}
+    assert [len(part.dataset.examples) for part in joined.parts] == [9, 9]
+    lines = joined.report.lines()
+    assert "here: left out: 2 photos whose exact copy is in another split: photo1.png, photo2.png" in lines
+    assert "there: left out: 2 photos whose exact copy is in another split: renamed.png, photo10.png" in lines
+    split_of: dict[bytes, set[str]] = {}
+    for example in joined.examples:
+        split_of.setdefault(example.photo.read_bytes(), set()).add(example.split)
+    assert {len(splits) for splits in split_of.values()} == {1}
+
+
+def test_folders_whose_train_is_nothing_but_the_other_s_val_are_refused(tmp_path: Path) -> None:
+    folders = [shape_folder(tmp_path / name, train=4, val=4, test=0) for name in ("here", "there")]
+    captions = folders[1] / "captions.csv"
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace(",train", ",x").replace(",val", ",train").replace(",x", ",val"), encoding="utf-8")
+    with pytest.raises(SatError, match="all photos of train have an exact copy in another split of another"):
+        join([read_dataset(folder) for folder in folders])
+
+
 def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
     weights = [1.0] * 10 + [2.5] * 20 + [0.25] * 40
     found = Counter(shown(weights, random.Random(1)))

@@ -90,8 +90,14 @@ def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) 
     for left in (0, 7, 1000, len(whole) - 1):
         state.write_bytes(whole[:left])
         line = refused(*command, tmp_path / "model", "--resume", "--epochs", 4)
-        assert f"the training state {state} cannot be read" in line and "delete it to start afresh" in line
+        assert f"the training state {state} cannot be read" in line and "give another --output" in line
         assert model(tmp_path / "model") == before
+    state.unlink()
+    line = refused(*command, tmp_path / "model", "--resume")
+    assert "cannot be resumed. Give another --output; --start-from" in line
+    sat(*command, tmp_path / "afresh", "--resume")
+    assert model(tmp_path / "afresh") == before
+    sat(*command, tmp_path / "further", "--start-from", tmp_path / "model")
     state.write_bytes(whole)
     sat(*command, tmp_path / "model", "--resume")
 

@@ -44,7 +44,7 @@ import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
@@ -253,9 +253,11 @@ def test_an_interruption_before_the_first_epoch_s_end_is_kept(
             run(dataset, small_config(), tmp_path / "model")
     with pytest.raises(SatError, match="resume"):
         run(dataset, small_config(), tmp_path / "model")
-    resumed, _ = run(dataset, small_config(), tmp_path / "model", resume=True)
+    resumed, said = run(dataset, small_config(), tmp_path / "model", resume=True)
     whole, _ = run(dataset, small_config(), tmp_path / "whole")
     assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
+    first, second, _ = (line for line in said if line.startswith("epoch "))
+    assert ", ," not in first and "loss" not in first and "loss" in second  # no batch was left of the first
 
 
 @pytest.mark.parametrize("killed", ["while encoding", "in the first epoch"])
@@ -329,6 +331,11 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
         run(dataset, small_config(epochs=1), tmp_path / "model")
     with pytest.raises(SatError, match="batch_size was 4, is 3"):
         run(dataset, small_config(epochs=1, batch_size=3), tmp_path / "model", resume=True)
+    other = replace(
+        dataset, examples=tuple(replace(each, captions=each.captions[::-1] * 2) for each in dataset.examples)
+    )
+    with pytest.raises(SatError, match=r"\(the captions, their weights, .* have changed since\): give the same"):
+        run(other, small_config(epochs=1), tmp_path / "model", resume=True)
     with pytest.raises(SatError, match=r"encoder\.digest was"):  # the same sizes, other features
         run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
     with pytest.raises(SatError, match=r"encoder_learning_rate was None, is 0\.001"):
@@ -482,8 +489,16 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     dataset = read_dataset(folder)
     _, said = run(dataset, small_config(epochs=1), tmp_path / "model")
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
-    with pytest.raises(SatError, match="1 of 13 photos cannot be read"):
-        run(replace(dataset, own=False), small_config(epochs=1), tmp_path / "papers")
+    papers = replace(dataset, own=False)
+    with pytest.raises(SatError, match=r"1 of 13 photos cannot be read.* Replace these photos"):
+        run(papers, small_config(epochs=1), tmp_path / "papers")
+
+    other = read_dataset(shape_folder(tmp_path / "others"))
+    (tmp_path / "others" / "images" / "photo11.png").write_bytes(b"no photo")
+    _, said = run(join([dataset, other]), small_config(epochs=1), tmp_path / "joined")
+    assert any(line.startswith("left out: 2 of 26 photos cannot be read") for line in said)
+    with pytest.raises(SatError, match=r"2 of 26 photos cannot be read.* Replace these photos"):
+        run(join([papers, other]), small_config(epochs=1), tmp_path / "with papers")
 
 
 def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:

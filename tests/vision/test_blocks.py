@@ -138,7 +138,7 @@ def test_refusals() -> None:
     other = Encoder(
         torch.nn.Conv2d(3, 5, 1), name="tiny", annotation_size=5, grid=(6, 6), preprocessing=Preprocessing(size=6)
     )
-    with pytest.raises(SatError, match="tiny cannot be cut"):
+    with pytest.raises(SatError, match="tiny cannot be cut into blocks: leave out --fine-tune-from, or name another"):
         cut(other, "conv1")
     with pytest.raises(SatError, match="do not fit the encoder small, which has no nothing"):
         small().adopt({"nothing": torch.zeros(1)})

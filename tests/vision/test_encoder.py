@@ -358,7 +358,8 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
     refused(save(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
     words = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
     refused(save(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
-    refused(str(tmp_path / "absent"), "neither vgg19 nor a model")
+    neither = "neither one of vgg19, efficientnet-lite2, efficientnet-lite2-1280, small nor a model that transformers"
+    refused(str(tmp_path / "absent"), neither)
 
     name = save(transformers, tmp_path / "part", "ViT", VIT, 20)
     weights = safetensors.torch.load_file(tmp_path / "part" / "model.safetensors")
@@ -367,7 +368,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
     refused(name, "lacks embeddings.position_embeddings")
 
     (tmp_path / "part" / "model.safetensors").write_bytes(b"half of it")
-    refused(name, "neither vgg19 nor a model")
+    refused(name, neither)
 
     name = save(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
     refused(name, "no mean and std of three colours")
@@ -378,6 +379,17 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
         SatError, match="only vgg19, efficientnet-lite2, efficientnet-lite2-1280 take a file of weights"
     ):
         load_encoder(name, weights="w.safetensors")
+
+
+def test_a_misspelt_name_is_refused_without_asking_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imported(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(importlib, "import_module", imported)
+    known = "vgg19, efficientnet-lite2, efficientnet-lite2-1280, small, a model of the Hugging Face hub"
+    for name in ("vgg16", "efficientnet-lite-2"):
+        with pytest.raises(SatError, match=f"there is no encoder '{name}': choose {known}"):
+            load_encoder(name)
 
 
 def test_a_local_model_is_known_by_its_whole_path(

@@ -434,7 +434,7 @@ def test_a_photo_that_vanishes_while_photos_are_encoded_is_told(
         return open_photo(path)
 
     monkeypatch.setattr(feature_cache_module, "open_photo", opened)
-    with pytest.raises(UnreadablePhotos, match=r"1 of 11 photos cannot be read; the others are stored\. .*photo3\.png"):
+    with pytest.raises(UnreadablePhotos, match=r"1 of 11 photos cannot be read\. First: .*photo3\.png"):
         build(photos, encoder)
     assert encoder.seen == 10
 

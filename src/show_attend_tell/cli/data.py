@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
+    PAPERS_ENCODER,
     Teaching,
     cache_option,
     check_targets,
@@ -17,7 +18,6 @@ from show_attend_tell.cli.command import (
     gave,
     json_option,
     was_given,
-    with_encoder,
     with_encoder_of_start,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
@@ -63,12 +63,25 @@ def data(
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.own import cut, english_words, fitted
-    from show_attend_tell.training.run import duration
+    from show_attend_tell.training.run import duration, without
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
     say = (lambda text: None) if json_file == "-" else click.echo
+    say(f"{data}: {', '.join(dataset.report.sources)}")
+    opened, problems = open_all([example.photo for example in dataset.examples])
+    unread = f"{len(problems):,} of them cannot be read"
+    left_out = ", which a training leaves out" if problems and dataset.own else ""
+    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
+    for photo, why in list(problems.items())[:SHOWN]:
+        say(f"  {photo}: {why}")
+    everything = dataset
+    if left_out:
+        names = {str(example.photo): example.name for example in dataset.examples}
+        by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
+        dataset = without(dataset, UnreadablePhotos(by_name, opened))
     plan: list[str] = []
     config = preset("flickr8k", "soft")
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
@@ -87,18 +100,13 @@ def data(
         else Vocabulary.build(train, **size, tokeniser=dataset.tokeniser)
     )
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
-    alone = without_captions(dataset)
+    alone = without_captions(everything)
 
-    say(f"{data}: {', '.join(dataset.report.sources)}")
     tokens = "words" if dataset.tokeniser.between else "pieces of words"
     for line in (*dataset.report.lines(), *in_words(found, tokens)):
         say(line)
     if alone:
         say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
-    opened, problems = open_all([example.photo for example in dataset.examples])
-    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {len(problems):,} of them cannot be read")
-    for photo, why in list(problems.items())[:SHOWN]:
-        say(f"  {photo}: {why}")
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):
@@ -198,7 +206,7 @@ Examples:
 
 @click.command(cls=Teaching, examples=FEATURES_EXAMPLES)
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
-@with_encoder
+@with_encoder_of_start
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
 @click.option(
     "--crops",
@@ -213,7 +221,7 @@ Examples:
 @device_option
 def features(
     data: tuple[str, ...],
-    encoder: str,
+    encoder: str | None,
     encoder_weights: str | None,
     geometry: Any,
     flipped: bool,
@@ -233,6 +241,9 @@ def features(
     Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. With
     --output, DATA may be any folders of photos, Parquet and tar files and addresses, without captions, and a table
     holds the features.
+
+    The encoder and the geometry are those of a training of soft attention on DATA, unless they are named; with
+    --output, they are vgg19 and crop.
     """
     check_alone(click.get_current_context(), output)
     if output is not None:
@@ -240,7 +251,7 @@ def features(
             raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
         from show_attend_tell.cli.shards.works import Encoding
 
-        work = Encoding(name=encoder, device=device, weights=encoder_weights, geometry=geometry)
+        work = Encoding(name=encoder or PAPERS_ENCODER, device=device, weights=encoder_weights, geometry=geometry)
         how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
         do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
         return
@@ -248,18 +259,34 @@ def features(
         raise SatError("give one data folder, or add --output for any number of sources")
     if recursive:
         raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
+    from show_attend_tell.cli.train import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig
-    from show_attend_tell.vision.encoder import load_encoder
-    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.training.presets import preset
+    from show_attend_tell.training.run import without
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
-    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
-    store = cached(dataset, network, cache or default_cache(), splits=SPLITS)
+    kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
+    default = not was_given("geometry")
+    if dataset.report.photos["train"]:
+        config = preset("flickr8k", "soft")
+        _, network = own_start(dataset, config, encoder, say=click.echo, default_geometry=default, **kind)
+    else:
+        _, network = start_and_encoder(None, encoder, **kind)
+    click.echo(f"encoder {network.name}, geometry {network.preprocessing.geometry}")
+    network.to(pick_device(device))
+    cache = cache or default_cache()
+    try:
+        store = cached(dataset, network, cache, splits=SPLITS)
+    except UnreadablePhotos as error:
+        dataset = without(dataset, error)
+        click.echo(f"left out: {error.what}")
+        store = cached(dataset, network, cache, splits=SPLITS)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
-        cached(dataset, network, cache or default_cache(), splits=("train",), view=view)
+        cached(dataset, network, cache, splits=("train",), view=view)
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")

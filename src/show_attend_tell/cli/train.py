@@ -301,7 +301,7 @@ def start_and_encoder(
     if start is not None and default_geometry:
         geometry = start.encoder.preprocessing.geometry
     if encoder == "small" and fine_tune is None and tuned is None:
-        raise SatError("--encoder small has random weights until it is trained: add --fine-tune-encoder 1e-3")
+        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
     encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
     network = load_encoder(encoder, weights=weights, geometry=geometry)
     if start is not None and tuned is not None and start.encoder.name == network.name:

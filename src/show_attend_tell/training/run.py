@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,7 +28,7 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
 from show_attend_tell.training.distributed import ranks
 from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
-from show_attend_tell.training.state import load_state, stored_epochs
+from show_attend_tell.training.state import check_origin, load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.training.trainer import RESTART, Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, weights_digest
@@ -79,18 +78,21 @@ def train(
     ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
     trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
-    ``notes`` go on the model card. ``plan`` are lines to say first, about how the settings were chosen. Photos of own
-    data that cannot be read are left out. Where several ranks train together (`ranks.together`), all of them call this
-    with the same arguments.
+    ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
+    say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where several
+    ranks train together (`ranks.together`), all of them call this with the same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
     state = output / "training" / "state.safetensors"
+    started_from = (notes or {}).get("started_from")
     first = ranks.first()
     if first:
         check_output(output, state, resume=resume)
+        if resume:
+            check_origin(state, started_from)
     else:
         say, show = silent, False
     check_settings(config, encoder, tensorboard=tensorboard)
@@ -128,6 +130,7 @@ def train(
             if resume:
                 say(f"there is nothing to resume in {output} yet, so the training starts")
             trainer = started(config, data, start_from, device=device, say=say, show=show)
+        trainer.started_from = started_from
         say_what_is_learnt(trainer, data, own_vocabulary=start_from is None, say=say)
 
         reports = Reports(
@@ -220,7 +223,7 @@ def prepared(
         data = prepare(dataset, config, encoder, cache, **more)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
-        say(f"left out: {error}")
+        say(f"left out: {error.what}")
         data = prepare(dataset, config, encoder, cache, **more)
     if texts:
         left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
@@ -237,7 +240,10 @@ def check_output(output: Path, state: Path, *, resume: bool) -> None:
     """Raise `SatError` for an output where a model or a training would be lost, and for one that cannot be resumed."""
     model = (output / "config.json").exists()
     if resume and model and not state.exists():
-        raise SatError(f"{output} holds a model without the state of its training: it cannot be resumed")
+        raise SatError(
+            f"{output} holds a model without the state of its training: it cannot be resumed. Give another --output; "
+            f"--start-from {output} starts from this model"
+        )
     if not resume and state.exists():
         held = "a model" if model else "an interrupted training"
         raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
@@ -308,17 +314,21 @@ def vocabulary_from(
 
 
 def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
-    """Own data without photos that cannot be read. The paper's data sets, and joined ones, need all of their photos."""
-    if not dataset.own or dataset.parts:
+    """Own data without photos that cannot be read.
+
+    Raises the error itself for photos of the paper's data sets, which need all of theirs, and `SatError` when no photo
+    of train or val remains.
+    """
+    papers = [part for part in dataset.parts if not part.dataset.own]
+    if not dataset.own or any(part.own_names(error.problems) for part in papers):
         raise error
-    gone = set(error.names)
-    examples = tuple(example for example in dataset.examples if example.name not in gone)
-    photos, captions = Counter[str](), Counter[str]()
-    for example in examples:
-        photos[example.split] += 1
-        captions[example.split] += len(example.captions)
-    report = dataclasses.replace(dataset.report, photos=dict(photos), captions=dict(captions))
-    return dataclasses.replace(dataset, examples=examples, report=report)
+    readable = dataset.without(error.problems)
+    for split in ("train", "val"):
+        if dataset.report.photos.get(split) and not readable.report.photos[split]:
+            raise SatError(
+                f"no photo of {split} can be read: {error.what}. Replace these photos, or put others in {split}"
+            )
+    return readable
 
 
 def started(
@@ -436,13 +446,11 @@ class Reports:
     def epoch(self, epoch: Epoch, better: bool) -> None:
         """Report an epoch."""
         write_log(self.output / "training" / "log.jsonl", epoch)
-        watched = ", ".join(f"{name} {value:.3f}" for name, value in epoch.watch.items())
+        watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
         val = val_line(epoch.scores, best=self.trainer.config.selected_by if better else "")
-        self.say(
-            f"epoch {epoch.number}: val {val}, {watched}, {duration(epoch.seconds)}"
-            f"{f'; at most {duration(left)} left' if left else ''}"
-        )
+        told = ", ".join([f"val {val}", *watched, duration(epoch.seconds)])
+        self.say(f"epoch {epoch.number}: {told}{f'; at most {duration(left)} left' if left else ''}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
         if self.board is not None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from show_attend_tell.training.trainer import Trainer
 
 
+CAPTIONS_CHANGED = "the captions, their weights, the texts or the vocabulary have changed since"
+
+
 def save_state(trainer: "Trainer", file: Path) -> None:
     """Write the whole state of a training, whole or not at all."""
     tensors = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
@@ -47,6 +50,7 @@ def save_state(trainer: "Trainer", file: Path) -> None:
         "progress": json.dumps(
             [trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *trainer.restart]
         ),
+        "started_from": json.dumps(trainer.started_from),
     }
     copies = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
@@ -71,11 +75,14 @@ def load_state(trainer: "Trainer", file: Path) -> None:
         if before < ours["epochs"]:
             del ours["epochs"]
         different = [
-            f"{name} was {theirs.get(name)!r}, is {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]
+            CAPTIONS_CHANGED if name == "captions" else f"{name} was {theirs.get(name)!r}, is {ours[name]!r}"
+            for name in ours
+            if theirs.get(name) != ours[name]
         ]
         if different:
             raise SatError(
-                f"the training in {file} had other settings ({'; '.join(different)}): give the same or start afresh"
+                f"the training in {file} had other settings or data ({'; '.join(different)}): give the same, or "
+                "another --output to start afresh"
             )
         restore(trainer, tensors)
         progress = json.loads(header["progress"])
@@ -85,18 +92,37 @@ def load_state(trainer: "Trainer", file: Path) -> None:
             trainer.restart = trainer.taken, trainer.epoch
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise SatError(
-            f"the training state {file} cannot be read ({error}): delete it to start afresh, or give another --output"
+            f"the training state {file} cannot be read ({error}): give another --output to start afresh"
         ) from error
 
 
 def stored_epochs(file: Path) -> int | None:
     """The number of epochs of the training whose state is in ``file``, None where there is no state to read."""
-    try:
-        with safe_open(file, framework="pt") as stored:
-            epochs = json.loads((stored.metadata() or {})["identity"])["epochs"]
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
-        return None
+    identity = stored(file, "identity")
+    epochs = identity.get("epochs") if isinstance(identity, dict) else None
     return epochs if isinstance(epochs, int) else None
+
+
+def check_origin(file: Path, started_from: str | None) -> None:
+    """Raise `SatError` when the training whose state is in ``file`` started from another model than ``started_from``.
+
+    None is random weights. A state of an earlier version does not say it, and passes.
+    """
+    before = stored(file, "started_from", started_from)
+    if before != started_from:
+        raise SatError(
+            f"the training in {file} started from {before or 'none'}, and this command starts from "
+            f"{started_from or 'none'}: give --start-from {before or 'none'}"
+        )
+
+
+def stored(file: Path, entry: str, default: Any = None) -> Any:
+    """An entry of the header of a state, and ``default`` where there is no such entry or no state to read."""
+    try:
+        with safe_open(file, framework="pt") as state:
+            return json.loads((state.metadata() or {})[entry])
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return default
 
 
 def restore(trainer: "Trainer", tensors: dict[str, Tensor]) -> None:

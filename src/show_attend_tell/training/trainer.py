@@ -105,6 +105,7 @@ class Trainer:
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
         self.best_epoch = 0
+        self.started_from: str | None = None  # the name of the model to start from, for `state.check_origin`
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
         unrolled = self.kernels is not kernels.PLAIN and isinstance(self.decoder, AttentionDecoder)

@@ -23,6 +23,7 @@ from show_attend_tell.vision import efficientnet, vgg
 
 Precision = Literal["bfloat16", "float32"]
 Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, or arrays by their names
+OWN = ("vgg19", *efficientnet.NAMES, "small")  # the names of the encoders that need no transformers
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -202,13 +203,18 @@ class TransformersBody(nn.Module):
 def transformers_model(name: str, geometry: Geometry) -> Backbone:
     """The vision model of a hub id or a local folder; raises `SatError` for one that cannot be had or does not fit."""
     folder = Path(name) if Path(name).is_dir() else None
+    if folder is None and "/" not in name:  # a slip of the pen, which the hub takes half a minute to refuse
+        raise SatError(
+            f"there is no encoder {name!r}: choose {', '.join(OWN)}, a model of the Hugging Face hub (OWNER/NAME), or "
+            "a local folder"
+        )
     if folder is not None:  # a checkpoint that names this encoder is read from other folders too
         name = str(folder.resolve())
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise SatError(
-            f"encoder {name!r}: all but vgg19, {', '.join(efficientnet.NAMES)} and small need transformers: "
+            f"encoder {name!r}: all but {', '.join(OWN)} need transformers: "
             "pip install 'show-attend-tell[transformers]'"
         ) from None
     try:
@@ -222,7 +228,9 @@ def transformers_model(name: str, geometry: Geometry) -> Backbone:
             output_loading_info=True,
         )
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
-        raise SatError(f"encoder {name!r}: neither vgg19 nor a model that transformers can load ({error})") from None
+        raise SatError(
+            f"encoder {name!r}: neither one of {', '.join(OWN)} nor a model that transformers can load ({error})"
+        ) from None
     model.float()
     # A pooler is not used, and checkpoints without one would get one at random: another digest at every
     # loading.

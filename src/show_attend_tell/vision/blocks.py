@@ -58,7 +58,9 @@ def cut(encoder: Encoder, block: str) -> Cut:
     elif isinstance(body, TransformersBody):
         below, ways = _cut_transformers(encoder, body, block)
     else:
-        raise SatError(f"encoder {encoder.name} cannot be cut into blocks")
+        raise SatError(
+            f"encoder {encoder.name} cannot be cut into blocks: leave out --fine-tune-from, or name another --encoder"
+        )
     lower, last = _joined(encoder, below, ways, block)
     mine = {id(weight) for weight in (*last.parameters(), *last.buffers())}
     names = [name for name, weight in body.state_dict(keep_vars=True).items() if id(weight) in mine]

@@ -68,11 +68,17 @@ MOST_BYTES = 2_000_000_000  # of `files.json`
 
 
 class UnreadablePhotos(SatError):
-    """Photos that cannot be read. The others are stored."""
+    """Photos that cannot be read. The others are stored.
 
-    def __init__(self, message: str, names: Sequence[str]) -> None:
-        super().__init__(message)
-        self.names = list(names)
+    Attributes: `problems`, what is wrong with each photo, by its name; `photos`, the number of all; `what`, the message
+    without its remedy.
+    """
+
+    def __init__(self, problems: Mapping[str, str], photos: int) -> None:
+        self.problems, self.photos = dict(problems), photos
+        first = "; ".join(list(self.problems.values())[:3])
+        self.what = f"{len(problems)} of {photos} photos cannot be read. First: {first}"
+        super().__init__(f"{self.what}. Replace these photos, or delete their captions; the others are stored")
 
 
 def default_cache() -> Path:
@@ -200,7 +206,7 @@ class FeatureCache:
         folder = directory / _folder_name(key)
         files, unreadable = _known_files(directory, photos, progress)
         if not files:
-            raise SatError("; ".join(["there is no photo to encode", *unreadable[:3]]))
+            raise SatError("; ".join(["there is no photo to encode", *list(unreadable.values())[:3]]))
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder, waiting=WAITING.format(folder)):
@@ -222,14 +228,11 @@ class FeatureCache:
                     disable=not progress,
                 ) as bar:
                     failed = _encode(folder, key, stored, jobs, encoder, batch_size, bar)
-        unreadable += [f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed]
+        unreadable |= {
+            name: f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed
+        }
         if unreadable:
-            read = {name for name, row_key in wanted.items() if row_key not in failed}
-            raise UnreadablePhotos(
-                f"{len(unreadable)} of {len(photos)} photos cannot be read; the others are stored. First: "
-                + "; ".join(unreadable[:3]),
-                [name for name in photos if name not in read],
-            )
+            raise UnreadablePhotos(unreadable, len(photos))
         return cls(folder, wanted, rows, tuple(key["shape"]), stored.checksums)
 
 
@@ -268,20 +271,23 @@ def _row_bytes(key: Mapping[str, Any]) -> int:
 # The files of photos
 
 
-def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) -> tuple[dict[str, PhotoFile], list[str]]:
-    """What is known of each photo's file, by the photo's name, and a line for each file that cannot be read.
+def _known_files(
+    directory: Path, photos: Mapping[str, Path], progress: bool
+) -> tuple[dict[str, PhotoFile], dict[str, str]]:
+    """What is known of each photo's file, by the photo's name, and a line for each that cannot be read, by its name.
 
     A file's bytes are read only when it is new or has another size or time of change than when they were last read.
     """
     index = directory / "files.json"
     before = _read_index(index)
     known: dict[str, PhotoFile] = {}
-    unreadable, new = [], {}
+    unreadable: dict[str, str] = {}
+    new: dict[str, tuple[int, int]] = {}
     for name, path in photos.items():
         try:
             state = os.stat(path)
         except OSError:
-            unreadable.append(f"{path}: no such file")
+            unreadable[name] = f"{path}: no such file"
             continue
         old = before.get(os.path.abspath(path))
         if old is not None and old[:2] == (state.st_size, state.st_mtime_ns):
@@ -296,7 +302,7 @@ def _known_files(directory: Path, photos: Mapping[str, Path], progress: bool) ->
             try:
                 known[name] = PhotoFile(*new[name], future.result())
             except OSError as error:
-                unreadable.append(f"{photos[name]}: cannot be read ({error.strerror})")
+                unreadable[name] = f"{photos[name]}: cannot be read ({error.strerror})"
     finally:
         pool.shutdown(cancel_futures=True)
     if new:

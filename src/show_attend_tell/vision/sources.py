@@ -12,7 +12,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.vision.backbones import Precision
 from show_attend_tell.vision.blocks import LastBlocks
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.feature_cache import FeatureCache, folder_name
+from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, folder_name
 from show_attend_tell.vision.reading import photo_readers
 
 
@@ -44,13 +44,23 @@ def cached(
 def each_cached(
     dataset: Dataset, encoder: Encoder, cache: Path, *, splits: Sequence[str], view: str = "original", show: bool = True
 ) -> Annotations:
-    """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder."""
+    """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder.
+
+    Raises `UnreadablePhotos` of all of them after all are encoded.
+    """
     if not dataset.parts:
         return cached(dataset, encoder, cache, splits=splits, view=view, show=show)
     parts = [part for part in dataset.parts if any(example.split in splits for example in part.dataset.examples)]
-    return JoinedAnnotations(
-        {part.name: cached(part.dataset, encoder, cache, splits=splits, view=view, show=show) for part in parts}
-    )
+    found: dict[str, Annotations] = {}
+    problems: dict[str, str] = {}
+    for part in parts:
+        try:
+            found[part.name] = cached(part.dataset, encoder, cache, splits=splits, view=view, show=show)
+        except UnreadablePhotos as error:
+            problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
+    if problems:
+        raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
+    return JoinedAnnotations(found)
 
 
 class JoinedAnnotations:

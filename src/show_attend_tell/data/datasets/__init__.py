@@ -15,7 +15,8 @@ lead elsewhere.
 
 The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
 captions a photo. All other data are *own data*: every caption counts, splits that are not named are dealt
-(`splits.deal`), and no photo is in two splits, nor an exact copy of it.
+(`splits.deal`), and no photo is in two splits, nor an exact copy of it. Where data sets are joined, this also holds
+from one to another (`join`).
 """
 
 import os
@@ -30,10 +31,10 @@ from show_attend_tell.data.datasets.dataset import (
     Dataset,
     Example,
     NoCaptions,
-    join,
     shown,
 )
 from show_attend_tell.data.datasets.flickr import read_flickr
+from show_attend_tell.data.datasets.joined import join
 from show_attend_tell.data.datasets.karpathy import karpathy_photos, read_karpathy
 from show_attend_tell.data.datasets.listing import assemble
 from show_attend_tell.data.datasets.tables import read_imagefolder, read_table

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,7 +100,7 @@ class Dataset:
     examples: tuple[Example, ...]
     report: DataReport
     own: bool = True  # not one of the paper's data sets
-    parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `join`
+    parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `joined.join`
     tokeniser: Tokeniser = ENGLISH  # which has cut the captions into words
 
     def split(self, name: str) -> tuple[Example, ...]:
@@ -146,6 +146,21 @@ class Dataset:
         parts = tuple(replace(part, dataset=part.dataset.cut(tokeniser)) for part in self.parts)
         return replace(self, examples=tuple(examples), report=report, parts=parts, tokeniser=tokeniser)
 
+    def without(self, names: Collection[str]) -> "Dataset":
+        """The data set without the photos of those names, which the data sets that it joins lose too."""
+        examples = tuple(example for example in self.examples if example.name not in names)
+        photos, captions = Counter[str](), Counter[str]()
+        for example in examples:
+            photos[example.split] += 1
+            captions[example.split] += len(example.captions)
+        report = replace(
+            self.report,
+            photos={split: photos[split] for split in self.report.photos},
+            captions={split: captions[split] for split in self.report.captions},
+        )
+        parts = tuple(replace(part, dataset=part.dataset.without(part.own_names(names))) for part in self.parts)
+        return replace(self, examples=examples, report=report, parts=parts)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -155,41 +170,9 @@ class Part:
     dataset: Dataset
     weight: float = 1.0  # how often each of its training captions is shown in an epoch
 
-
-def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
-    """Several data sets as one, split by split. ``weights`` has one for each, or is empty: then each has the weight 1.
-
-    A training shows each training caption of a data set of weight w that many times an epoch. Raises `SatError` for
-    another number of weights, for a weight that is not a positive number, and for the same folder twice.
-    """
-    weights = weights or [1.0] * len(datasets)
-    if len(weights) != len(datasets):
-        raise SatError(f"there are {len(datasets)} data folders and {len(weights)} weights: give one for each")
-    for weight in weights:
-        if not 0 < weight < float("inf"):
-            raise SatError(f"the weight of a data folder is {weight}: give a number above 0")
-    parts: list[Part] = []
-    for dataset, weight in zip(datasets, weights, strict=True):
-        if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
-            raise SatError(f"{dataset.folder} is given twice: give it once, with a larger weight")
-        alike = sum(part.dataset.name == dataset.name for part in parts)
-        parts.append(Part(f"{dataset.name}-{alike + 1}" if alike else dataset.name, dataset, weight))
-    reports = [part.dataset.report for part in parts]
-    splits = {split: None for report in reports for split in report.photos}
-    return Dataset(
-        name=" + ".join(part.name for part in parts),
-        folder=datasets[0].folder,
-        examples=tuple(
-            replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
-        ),
-        report=DataReport(
-            photos={split: sum(report.photos.get(split, 0) for report in reports) for split in splits},
-            captions={split: sum(report.captions.get(split, 0) for report in reports) for split in splits},
-            notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
-        ),
-        own=any(dataset.own for dataset in datasets),
-        parts=tuple(parts),
-    )
+    def own_names(self, names: Collection[str]) -> set[str]:
+        """Of photos of the joined data set, the names that those of this part have in it alone."""
+        return {name.removeprefix(f"{self.name}/") for name in names if name.startswith(f"{self.name}/")}
 
 
 def shown(weights: Sequence[float], chance: random.Random) -> list[int]:

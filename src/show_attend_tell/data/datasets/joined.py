@@ -1,0 +1,72 @@
+"""Several data sets as one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part
+from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
+from show_attend_tell.errors import SatError
+
+
+def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
+    """Several data sets as one, split by split. ``weights`` has one for each, or is empty: then each has the weight 1.
+
+    A training shows each training caption of a data set of weight w that many times an epoch. No photo is in two
+    splits, nor an exact copy of it in another data set (`without_copies`). Raises `SatError` for another number of
+    weights, for a weight that is not a positive number, and for the same folder twice.
+    """
+    weights = weights or [1.0] * len(datasets)
+    if len(weights) != len(datasets):
+        raise SatError(f"there are {len(datasets)} data folders and {len(weights)} weights: give one for each")
+    for weight in weights:
+        if not 0 < weight < float("inf"):
+            raise SatError(f"the weight of a data folder is {weight}: give a number above 0")
+    parts: list[Part] = []
+    for dataset, weight in zip(datasets, weights, strict=True):
+        if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
+            raise SatError(f"{dataset.folder} is given twice: give it once, with a larger weight")
+        alike = sum(part.dataset.name == dataset.name for part in parts)
+        parts.append(Part(f"{dataset.name}-{alike + 1}" if alike else dataset.name, dataset, weight))
+    parts = without_copies(parts)
+    reports = [part.dataset.report for part in parts]
+    splits = {split: None for report in reports for split in report.photos}
+    return Dataset(
+        name=" + ".join(part.name for part in parts),
+        folder=datasets[0].folder,
+        examples=tuple(
+            replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
+        ),
+        report=DataReport(
+            photos={split: sum(report.photos.get(split, 0) for report in reports) for split in splits},
+            captions={split: sum(report.captions.get(split, 0) for report in reports) for split in splits},
+            notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
+        ),
+        own=any(dataset.own for dataset in datasets),
+        parts=tuple(parts),
+    )
+
+
+def without_copies(parts: Sequence[Part]) -> list[Part]:
+    """The data sets without photos of which another one has an exact copy in another split; their reports name these.
+
+    Test keeps its photos first, then val, then train. Copies inside one data set are as `read_dataset` has left them.
+    Raises `SatError` when no photo of train or val remains.
+    """
+    examples = {f"{part.name}/{example.name}": example for part in parts for example in part.dataset.examples}
+    groups = with_copies({name: example.photo for name, example in examples.items()})
+    shared = [group for group in groups if len({name.partition("/")[0] for name in group}) > 1]
+    copies = copies_elsewhere(shared, {name: example.split for name, example in examples.items()})
+    for split in ("train", "val"):
+        of_split = {name for name, example in examples.items() if example.split == split}
+        if of_split and of_split <= copies:
+            raise SatError(
+                f"all photos of {split} have an exact copy in another split of another data folder: give these "
+                "photos one split, in a column named split"
+            )
+    found = []
+    for part in parts:
+        gone = part.own_names(copies)
+        dataset = part.dataset.without(gone)
+        copied = (*dataset.report.copied_photos, *(each.name for each in part.dataset.examples if each.name in gone))
+        found.append(replace(part, dataset=replace(dataset, report=replace(dataset.report, copied_photos=copied))))
+    return found
