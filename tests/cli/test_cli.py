@@ -31,6 +31,7 @@ from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.checkpoint.find as find_module
+import show_attend_tell.data.progress as progress_module
 import show_attend_tell.training.run as run_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner
@@ -474,12 +475,13 @@ def test_what_cannot_be_written_is_named_before_the_work(
     assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
 
 
-def test_progress_is_told_in_photos(photos: Path, model: Path) -> None:
+def test_progress_is_told_in_photos(photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS", 0.0)
     assert "of 3" not in sat("caption", photos, "--model", model).stderr
     for number, scene in enumerate(shape_scenes(12)):
         shape_photo(*scene).save(photos / f"photo{number}.png")
     result = sat("caption", photos, "--model", model)
-    assert "12 of 12 photos" in result.stderr and len(result.stdout.splitlines()) == 12
+    assert "photos: 12 of 12, " in result.stderr and len(result.stdout.splitlines()) == 12
 
 
 def test_a_folder_does_not_hide_a_shipped_model(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -832,6 +834,7 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     assert result.exit_code == 0, result.output
     scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
     assert scores["tokens"] == "split" and scores["captions"] > 0
+    assert result.stderr == ""  # no bars where there is no terminal
     assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
     assert (model / "model.safetensors").read_bytes() == before

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.analysis.gaze.captions import caption_photos, scores_of_controls
 from show_attend_tell.analysis.gaze.controls import costs_at_words, losses_throughout
@@ -31,6 +30,7 @@ from show_attend_tell.analysis.gaze.telling import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
@@ -140,7 +140,7 @@ def gaze(
         raise SatError(f"{len(watched)} of {len(drawn)} captions have two words or more: is {captioner.name} trained?")
     again = {example.name for example in drawn[:encoded]}
     measured = []
-    for one, other in tqdm(
+    for one, other in Progress(
         zip(watched, [*watched[1:], watched[0]], strict=True),
         total=len(watched),
         desc="gaze",
@@ -178,7 +178,7 @@ def watch_all(
     """Tell each photo's own caption, or its first reference where none are given, if it has two words or more."""
     found = []
     vocabulary = captioner.checkpoint.vocabulary
-    for number, example in enumerate(tqdm(examples, desc="telling", unit="photo", disable=not show)):
+    for number, example in enumerate(Progress(examples, desc="telling", unit="photo", disable=not show)):
         words = vocabulary.encode(example.captions[0])[:-1] if own is None else own[number].words
         if len(words) > 1:
             photo = annotations[[example.name]].to(captioner.device).float()
