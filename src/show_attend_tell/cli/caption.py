@@ -250,7 +250,7 @@ def caption(
     if pictures:
         results.say(f"{count(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
     if html_file and results.captioned:
-        results.say(f"a page of where each word looked: {html_file}")
+        results.say(f"a page to explore the captions in: {html_file}")
     if interrupted:
         kept = f"; {json_file} has what was made" if json_file and json_file != "-" else ""
         fail(f"interrupted: {results.captioned} of {count(len(files), 'photo')} captioned{kept}", 130)

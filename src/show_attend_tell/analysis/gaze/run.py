@@ -98,10 +98,11 @@ def gaze(
       sees; ``moved``: the part of α that is elsewhere than at the word before; ``still``: the photos on which that is
       below `STILL` on average, whose maps do not move.
 
-    For a model without attention all of these are missing and ``attention_missing`` says why; without a gate there is
-    no ``beta``, and ``beta_missing`` says so. Raises `SatError` for fewer than two photos, and where fewer than two
-    captions have two words.
+    Without a gate there is no ``beta``, and ``beta_missing`` says so. Raises `SatError` for a model without attention,
+    for fewer than two photos, and where fewer than two captions have two words.
     """
+    if captioner.checkpoint.decoder.config.attention == "none":
+        raise SatError(f"{captioner.name} has no attention: there is no gaze to examine")
     dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
     check_numbers(dataset, split, photos=photos, encoded=encoded)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
@@ -131,10 +132,8 @@ def gaze(
         "captions": captions,
     }
 
-    number = len(drawn) if captions == "own" else max(captioned, 1)  # one at least, to know whether it has attention
+    number = len(drawn) if captions == "own" else captioned
     own = caption_photos(captioner, annotations, drawn[:number], lookings, decoding, show=show)
-    if own[0].alpha is None:
-        return {**result, "attention_missing": f"{captioner.name} has no attention: there is no gaze to examine"}
     watched = watch_all(captioner, annotations, drawn, lookings, own if captions == "own" else None, show=show)
     if len(watched) < 2:
         raise SatError(f"{len(watched)} of {len(drawn)} captions have two words or more: is {captioner.name} trained?")
