@@ -40,6 +40,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.cli.caption import Results
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -838,7 +839,28 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
     assert (model / "model.safetensors").read_bytes() == before
-    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")
+    other = data.rename(data.with_name("others"))
+    sat(*arguments[:4], other, *arguments[5:])
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card and "| others, val, with brevity" in card
+    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
+
+
+def test_a_card_that_cannot_be_written_loses_no_scores(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("evaluate", "--model", model, "--data", data, "--split", "val", "--card", "--json")
+
+    def full(*_: Any) -> None:
+        raise SatError("the disk is full")
+
+    monkeypatch.setattr(Checkpoint, "describe", full)
+    assert "the disk is full" in refused(*arguments, tmp_path / "scores.json")
+    assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["split"] == "val"
+    (model / "README.md").unlink()
+    (model / "README.md").mkdir()
+    assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()
 
 
 def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:
