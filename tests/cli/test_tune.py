@@ -134,7 +134,7 @@ def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: py
         ("learning_rate=2..1", "give NAME=LOW..HIGH"),
         ("learning_rate=a..b", "give NAME=LOW..HIGH"),
         ("decoder.dropout=0..2", "decoder.dropout=2: dropout is"),
-        ("nosuch=1..2", "with one of these names"),
+        ("nosuch=1..2", "--search nosuch=1..2: nosuch=1: give NAME=VALUE with one of these names"),
         ("batch_size=4,many", "batch_size=many"),
     ],
 )

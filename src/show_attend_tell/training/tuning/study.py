@@ -43,6 +43,7 @@ class Range:
     high: float = 0.0
     whole: bool = False
     choices: tuple[str, ...] = ()
+    given: str = field(default="", repr=False, compare=False)  # what it was read from
 
     @classmethod
     def read(cls, text: str) -> "Range":
@@ -53,8 +54,9 @@ class Range:
             if not name or not values:
                 raise ValueError
             if not dots:
-                return cls(name, choices=tuple(part.strip() for part in values.split(",")))
-            found = cls(name, float(low), float(high), whole=low.strip().isdigit() and high.strip().isdigit())
+                return cls(name, choices=tuple(part.strip() for part in values.split(",")), given=text)
+            whole = low.strip().isdigit() and high.strip().isdigit()
+            found = cls(name, float(low), float(high), whole=whole, given=text)
             if not found.low < found.high:
                 raise ValueError
             return found
@@ -140,10 +142,13 @@ class Study:
 
     def check(self) -> None:
         """Raise `SatError` for ranges with values that the settings cannot have."""
+        config = self.build([])
         for each in self.ranges:
             for text in each.ends():
-                config = self.build([f"{each.name}={text}"])
-        config = self.build([])
+                try:
+                    self.build([f"{each.name}={text}"])
+                except SatError as error:
+                    raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
         if config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
         check_settings(config, self.encoder, tensorboard=False)
