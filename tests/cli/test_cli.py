@@ -1,5 +1,6 @@
 """The command `sat`: what it prints and writes, and that a mistake costs the user one line and no traceback."""
 
+import errno
 import json
 import os
 import re
@@ -474,6 +475,29 @@ def test_what_cannot_be_written_is_named_before_the_work(
         line = refused(*command, code=1)
         assert "cannot be" in line and "name another" in line, line
     assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
+
+
+def test_what_the_system_refuses_is_told_with_a_remedy(
+    photos: Path, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = data / "captions.csv" / "below"  # no folder can be made there
+    train = ("train", data, "--output", tmp_path / "trained", "--start-from", "none")
+    for command in (("evaluate", "--model", model, "--data", data), train):
+        line = refused(*command, "--cache", below, code=1)
+        assert "below" in line and "the folder cannot be made (Not a directory)" in line
+        assert "--cache or $SAT_CACHE" in line and "Errno" not in line
+    line = refused("analyse", "scenes", below, code=1)
+    assert "the folder cannot be made (Not a directory): name another folder" in line
+    if Path("/dev/full").exists():
+        line = refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", code=1)
+        assert line == "sat: /dev/full cannot be written (No space left on device): name another file"
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "somewhere")
+
+    monkeypatch.setattr(Captioner, "from_pretrained", denied)
+    line = refused("caption", photos, code=1)
+    assert line == "sat: somewhere cannot be read or written (Permission denied): mend that, or name another place"
 
 
 def test_progress_is_told_in_photos(photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
