@@ -23,6 +23,7 @@ import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.data import progress
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.settings import LOOKS
 from show_attend_tell.errors import SatError
@@ -212,16 +213,20 @@ def test_of_a_photo_from_memory_a_caption_keeps_a_small_copy(
 
 
 def test_progress_is_shown_for_more_than_a_few_photos(
-    captioner: Captioner, photos: list[Image.Image], capsys: pytest.CaptureFixture[str]
+    captioner: Captioner,
+    photos: list[Image.Image],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     captioner(photos[:3])
     captioner(photos, progress=False)
     assert capsys.readouterr() == ("", "")
     captioner(photos)
     shown = capsys.readouterr()
-    assert shown.out == "" and "11 of 11 photos" in shown.err
+    assert shown.out == "" and "photos: 11 of 11, " in shown.err
     captioner(photos[:3], progress=True)
-    assert "3 of 3 photos" in capsys.readouterr().err
+    assert "photos: 3 of 3, " in capsys.readouterr().err
 
 
 def test_an_editor_can_complete_the_options() -> None:

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
-from tqdm import tqdm
 
 from show_attend_tell.checkpoint.find import find_model, model_name
 from show_attend_tell.checkpoint.onnx import OnnxCheckpoint
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import Count, CountOrNone, LookName, Rate, settings
 from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
 from show_attend_tell.device import as_array, native_bf16, needs_torch, pick_backend, pick_device
@@ -665,9 +665,10 @@ class _Prepared(NamedTuple):
     kept: Path | Image.Image
 
 
-def progress_bar(total: int | None, *, show: bool) -> "tqdm[Any]":
+def progress_bar(total: int | None, *, show: bool) -> Progress:
     """A bar on standard error that says "12 of 30 photos"."""
-    return tqdm(total=total, disable=not show, bar_format=PROGRESS if total is not None else None, unit="photo")
+    form = {} if total is None else {"bar_format": PROGRESS}
+    return Progress(total=total, desc="photos", disable=not show, unit="photo", **form)
 
 
 def path_of(path: object) -> Path:

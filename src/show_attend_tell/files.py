@@ -123,7 +123,12 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
     """
     check_file(file)
     if file.exists() and not file.is_file():
-        write(file)
+        try:
+            write(file)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
         return
     file = Path(os.path.realpath(file))
     scratch = _scratch(file)
@@ -181,6 +186,14 @@ def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Ite
         yield
     finally:
         os.close(handle)
+
+
+def make_folder(folder: Path, remedy: str) -> None:
+    """Make a folder, unless it is there; raises `SatError`, which ends with the remedy, if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SatError(f"{folder}: the folder cannot be made ({error.strerror}): {remedy}") from None
 
 
 def check_file(file: Path) -> None:

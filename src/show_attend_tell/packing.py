@@ -117,6 +117,16 @@ def as_array(tensor: "Tensor") -> NDArray[Any]:
     return (tensor.float() if tensor.is_floating_point() else tensor).numpy(force=True)
 
 
+def check_readable(file: Path) -> None:
+    """Raise `SatError` for a file that may not be read; safetensors would call it missing."""
+    try:
+        open(file, "rb").close()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
+
+
 def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file.
 
@@ -125,6 +135,7 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
+    check_readable(file)
     try:
         return load_file(file)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:

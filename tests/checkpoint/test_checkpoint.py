@@ -1,6 +1,8 @@
 """A model on disk: round trips to the bit, whole files only, nothing pickled, and refusals that name the file."""
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import show_attend_tell.checkpoint.find as find_module
+import show_attend_tell.packing as packing_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint import checkpoint as checkpoint_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -309,6 +312,19 @@ def test_missing_files_are_named(saved: Path, tmp_path: Path) -> None:
     refused(saved, "cannot read the vocabulary", file="vocabulary.json")
     (saved / "config.json").unlink()
     refused(saved, "is not a model: it has no config.json")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_files_that_may_not_be_read_are_not_called_damaged(
+    name: str, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(file: Path, mode: str) -> object:
+        if Path(file).name == name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+        return open(file, mode)
+
+    monkeypatch.setattr(packing_module, "open", opened, raising=False)
+    refused(saved, r"cannot be read \(Permission denied\): give yourself the right", file=name)
 
 
 def test_damaged_weights_are_named(saved: Path) -> None:

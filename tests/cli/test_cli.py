@@ -1,5 +1,6 @@
 """The command `sat`: what it prints and writes, and that a mistake costs the user one line and no traceback."""
 
+import errno
 import json
 import os
 import re
@@ -31,6 +32,7 @@ from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.checkpoint.find as find_module
+import show_attend_tell.data.progress as progress_module
 import show_attend_tell.training.run as run_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner
@@ -39,6 +41,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.cli.caption import Results
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -527,12 +530,36 @@ def test_what_cannot_be_written_is_named_before_the_work(
     assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
 
 
-def test_progress_is_told_in_photos(photos: Path, model: Path) -> None:
+def test_what_the_system_refuses_is_told_with_a_remedy(
+    photos: Path, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = data / "captions.csv" / "below"  # no folder can be made there
+    train = ("train", data, "--output", tmp_path / "trained", "--start-from", "none")
+    for command in (("evaluate", "--model", model, "--data", data), train):
+        line = refused(*command, "--cache", below, code=1)
+        assert "below" in line and "the folder cannot be made (Not a directory)" in line
+        assert "--cache or $SAT_CACHE" in line and "Errno" not in line
+    line = refused("analyse", "scenes", below, code=1)
+    assert "the folder cannot be made (Not a directory): name another folder" in line
+    if Path("/dev/full").exists():
+        line = refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", code=1)
+        assert line == "sat: /dev/full cannot be written (No space left on device): name another file"
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "somewhere")
+
+    monkeypatch.setattr(Captioner, "from_pretrained", denied)
+    line = refused("caption", photos, code=1)
+    assert line == "sat: somewhere cannot be read or written (Permission denied): mend that, or name another place"
+
+
+def test_progress_is_told_in_photos(photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS", 0.0)
     assert "of 3" not in sat("caption", photos, "--model", model).stderr
     for number, scene in enumerate(shape_scenes(12)):
         shape_photo(*scene).save(photos / f"photo{number}.png")
     result = sat("caption", photos, "--model", model)
-    assert "12 of 12 photos" in result.stderr and len(result.stdout.splitlines()) == 12
+    assert "photos: 12 of 12, " in result.stderr and len(result.stdout.splitlines()) == 12
 
 
 def test_a_folder_does_not_hide_a_shipped_model(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -906,10 +933,32 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     assert result.exit_code == 0, result.output
     scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
     assert scores["tokens"] == "split" and scores["captions"] > 0
+    assert result.stderr == ""  # no bars where there is no terminal
     assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
     assert (model / "model.safetensors").read_bytes() == before
-    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", data, "--card")
+    other = data.rename(data.with_name("others"))
+    sat(*arguments[:4], other, *arguments[5:])
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card and "| others, val, with brevity" in card
+    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
+
+
+def test_a_card_that_cannot_be_written_loses_no_scores(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("evaluate", "--model", model, "--data", data, "--split", "val", "--card", "--json")
+
+    def full(*_: Any) -> None:
+        raise SatError("the disk is full")
+
+    monkeypatch.setattr(Checkpoint, "describe", full)
+    assert "the disk is full" in refused(*arguments, tmp_path / "scores.json")
+    assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["split"] == "val"
+    (model / "README.md").unlink()
+    (model / "README.md").mkdir()
+    assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()
 
 
 def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:

@@ -6,25 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import shape_folder
 from commands import refused, sat
 
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import run
+from show_attend_tell.training.presets import own
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.training.tuning import study as studies
 from show_attend_tell.training.tuning.plot import history
 from show_attend_tell.training.tuning.study import Range, read_settings
+from show_attend_tell.vision.encoder import Encoder
 
 optuna = pytest.importorskip("optuna", reason="the extra [tune] is not installed")
 
-SMALL = [
+SIZES = [
     part
     for setting in (
         *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
-        *("minimum_count=1", "flipped=false", "epochs=2", "visual_ngrams=false", "selected_by=nats", "max_length=5"),
+        *("flipped=false", "epochs=2", "visual_ngrams=false", "max_length=5"),
     )
     for part in ("--set", setting)
 ]
+SMALL = [*SIZES, "--set", "minimum_count=1", "--set", "selected_by=nats"]
 RATES = ("--search", "learning_rate=1e-4..1e-1", "--search", "batch_size=2,4")
 
 
@@ -63,6 +68,12 @@ def test_a_study_goes_on_and_its_settings_train_a_model(
     assert rate.startswith("learning_rate=") and size in ("batch_size=2", "batch_size=4")
     assert "has 3 trials already" in sat(*tune(data, folder, "--trials", 3)).output
     assert "is a study with other set" in refused(*tune(data, folder, "--set", "seed=5"))
+    assert "is a study with other preprocessing:" in refused(*tune(data, folder, "--geometry", "squash"))
+    other = shape_folder(tmp_path / "x2" / data.name, captions=2)
+    assert "is a study with other captions:" in refused(*tune(other, folder))
+    monkeypatch.setattr(Encoder, "digest", property(lambda encoder: "0" * 64))
+    assert "is a study with other encoder:" in refused(*tune(data, folder))
+    monkeypatch.undo()
 
     model = tmp_path / "model"
     sat("train", data, "--preset", folder / "settings.json", "--output", model, "--device", "cpu")
@@ -110,6 +121,41 @@ def test_photos_that_cannot_be_read_are_left_out_and_told_once(tmp_path: Path, d
     assert said.count("left out: 1 of ") == 1 and "photo3.png" in said and "best of 2 trials" in said
 
 
+def test_files_of_others_are_not_overwritten(tmp_path: Path, data: Path) -> None:
+    for name in ("settings.json", "history.svg"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text("mine", encoding="utf-8")
+        assert f"is not a study, and its {name} would be overwritten" in refused(*tune(data, folder, "--trials", 1))
+        assert [file.name for file in folder.iterdir()] == [name] and (folder / name).read_text() == "mine"
+    assert "the folder cannot be made" in refused(*tune(data, data / "captions.csv" / "tuned"))
+
+
+def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts from the default model, and its settings train as its trials did."""
+    start = tmp_path / "start"
+    sat("train", data, "--output", start, "--geometry", "squash", "--start-from", "none", *SIZES)
+    monkeypatch.setattr(own, "START", str(start))
+    folder = tmp_path / "tuned"
+    tuned = ("tune", data, "--output", folder, "--device", "cpu", *SIZES, "--trials", 1, "--search", "batch_size=2,4")
+    said = sat(*tuned).output
+    assert f"the training starts from {start}" in said and "words seen once or more are learnt" in said
+    found = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["set"]
+    assert {"minimum_count=1", "selected_by=nats", "learning_rate=0.0005", "scheduled_sampling=0.3"} < set(found)
+    model = tmp_path / "model"
+    train = said.splitlines()[-1].removeprefix("Train with it: ").replace("MODEL", str(model)).split()
+    assert train[-4:-2] == ["--start-from", str(start)]
+    sat(*train[1:])
+    trained = Checkpoint.load(model)
+    assert trained.encoder.preprocessing.geometry == "squash" and trained.training["started_from"] == str(start)
+    assert trained.training["settings"]["learning_rate"] == 0.0005
+    afresh = sat(*tuned[:3], tmp_path / "afresh", *tuned[4:], "--start-from", "none", "--geometry", "squash").output
+    assert "starts from" not in afresh and "--start-from" not in afresh.splitlines()[-1]
+    assert "--geometry squash --output MODEL" in afresh
+    plain = sat(*tuned[:3], tmp_path / "plain", *tuned[4:], "--preset", "flickr8k", "--set", "minimum_count=1").output
+    assert "starts from" not in plain and "nats" not in plain  # the preset as it is
+
+
 def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tuned"
     one_epoch, inside = Trainer.one_epoch, []
@@ -134,7 +180,7 @@ def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: py
         ("learning_rate=2..1", "give NAME=LOW..HIGH"),
         ("learning_rate=a..b", "give NAME=LOW..HIGH"),
         ("decoder.dropout=0..2", "decoder.dropout=2: dropout is"),
-        ("nosuch=1..2", "with one of these names"),
+        ("nosuch=1..2", "--search nosuch=1..2: nosuch=1: give NAME=VALUE with one of these names"),
         ("batch_size=4,many", "batch_size=many"),
     ],
 )

@@ -30,8 +30,26 @@ def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    work()
+def test_text_beside_the_progress_brings_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 1e9)
+    with Progress(total=3, desc="photos") as bar:
+        for _ in range(3):
+            with bar.external_write_mode():
+                print("a caption")
+            bar.update()
+    assert capsys.readouterr() == ("a caption\n" * 3, "")
+
+
+def test_a_terminal_and_a_notebook_get_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stderr, "isatty", lambda: True)
+        work()
     told = capsys.readouterr().err
     assert "3/3" in told and "\r" in told and "|" in told
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    work()
+    assert "3/3" in capsys.readouterr().err

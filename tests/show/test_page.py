@@ -292,7 +292,7 @@ def test_sat_caption_writes_one_page_of_all_captions(tmp_path: Path, monkeypatch
     page = tmp_path / "page.html"
     command = ["caption", *map(str, tmp_path.glob("*.png")), "--model", str(tmp_path / "beach"), "--device", "cpu"]
     result = CliRunner().invoke(main, [*command, "--html", str(page)])
-    assert result.exit_code == 0 and f"looked: {page}" in result.output, result.output
+    assert result.exit_code == 0 and f"a page to explore the captions in: {page}" in result.output, result.output
     data = data_of(page.read_text(encoding="utf-8"))
     assert {photo["name"] for photo in data["photos"]} == {"0.png", "1.png"}
     assert data["title"] == "2 photos" and data["cards"]["beach"].startswith("# beach")

@@ -247,6 +247,10 @@ def test_files_are_read_again_where_nothing_is_known_of_them(photos: dict[str, P
         index.write_text(damage)
         build(photos, encoder)
         assert encoder.seen == 11 and len(json.loads(index.read_text())) == 11
+    index.unlink()
+    index.mkdir()  # where it cannot be written, it saves none
+    build(photos, encoder)
+    assert encoder.seen == 11
 
 
 # What a cache belongs to

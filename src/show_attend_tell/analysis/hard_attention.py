@@ -21,10 +21,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Looked, Sampled, look_at
 from show_attend_tell.model.decoder import AttentionDecoder
@@ -339,7 +339,7 @@ def gradient_table(
 ) -> dict[str, dict[str, Any]]:
     """`gradient_noise` of each of `estimators`, and ``relative``: its variance divided by that of "no baseline"."""
     table: dict[str, dict[str, Any]] = {}
-    for name, objective in tqdm(estimators().items(), desc="gradients", unit="estimator", disable=not show):
+    for name, objective in Progress(estimators().items(), desc="gradients", unit="estimator", disable=not show):
         table[name] = gradient_noise(decoder, examples, objective, draws=draws, seed=seed)
     plain = table["no baseline"]["variance"]
     return {name: {**row, "relative": row["variance"] / plain} for name, row in table.items()}
@@ -392,7 +392,7 @@ def examine(
 
     captions: list[dict[str, Any]] = []
     variances: list[dict[str, float]] = []
-    for example in tqdm(examples, desc=captioner.name, unit="caption", disable=not show):
+    for example in Progress(examples, desc=captioner.name, unit="caption", disable=not show):
         photo = annotations[[example.name]].to(captioner.device)
         ids = torch.tensor([captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.device)
         generator = torch.Generator().manual_seed(photo_seed(seed, example.name.encode()))

@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.analysis.pointing import Cover
@@ -30,6 +29,7 @@ from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count
@@ -126,7 +126,7 @@ def point_in_mosaics(
     drawn = draw_mosaics(examples, mosaics, seed)
 
     where, before, figures = [], [], []  # of every noun: its mosaic, the nouns before it, share and hit at both steps
-    with tqdm(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
+    with Progress(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
         for start in range(0, mosaics, AT_ONCE):
             batch = drawn[start : start + AT_ONCE]
             pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
@@ -208,7 +208,7 @@ def mosaic_page(
     square, known = captioner.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
     told = []
-    for number, photos in enumerate(tqdm(mosaics, desc="page", unit="mosaic"), start=1):
+    for number, photos in enumerate(Progress(mosaics, desc="page", unit="mosaic"), start=1):
         picture = Image.new("RGB", (2 * SHOWN, 2 * SHOWN))
         for quarter, example in enumerate(photos):
             photo = open_photo(example.photo)

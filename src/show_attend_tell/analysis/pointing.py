@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import look_by_name
@@ -58,7 +58,7 @@ def point_in_scenes(
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
     figures: list[tuple[float, ...]] = []
-    for photo, example in enumerate(tqdm(examples, desc="pointing", unit="photo", disable=not show)):
+    for photo, example in enumerate(Progress(examples, desc="pointing", unit="photo", disable=not show)):
         scene = scenes.get(example.name)
         if scene is None:
             raise SatError(f"boxes.json says nothing of the photo {example.name}: make the folder again")

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import REFERENCES, Dataset, Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
@@ -290,7 +290,9 @@ def rank(
         return found
 
     with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
-        for number, example in enumerate(tqdm(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)):
+        for number, example in enumerate(
+            Progress(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)
+        ):
             log_p[number] = log_p_of(example, trees, len(chosen))
         for number, example in enumerate(examples[len(among) :], start=len(among)):
             if columns := [cell[1] for cell in cells if cell[0] == number]:

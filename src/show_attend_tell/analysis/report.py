@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.tokenisers import Tokens, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, shown, some
@@ -59,7 +59,7 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
         for file, found in zip(files, content, strict=True)
     ]
     photos, missing = [], []
-    for name, references in tqdm(first.references.items(), desc="photos", unit="photo", disable=not show):
+    for name, references in Progress(first.references.items(), desc="photos", unit="photo", disable=not show):
         found = [of_model[name] for of_model in entries]
         file = next((entry["file"] for _, entry in found if isinstance(entry.get("file"), str)), None)
         image, size = _photo(file)

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.tokenisers import Tokens
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring.metrics import bleu, check_scorers
@@ -131,7 +131,7 @@ def evaluate(
     for whitened in (False, True):
         where = space(means["train"], whitened=whitened)
         nearest = neighbours(where(means["val"]), where(means["train"]), max(NEIGHBOURS))
-        for k in tqdm(NEIGHBOURS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
+        for k in Progress(NEIGHBOURS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
             captions = [consensus(photos[:k])[1] for photos in nearest]
             tried[whitened, k] = bleu(captions, references).with_penalty[3]
     whitened, k = max(tried, key=lambda choice: tried[choice])

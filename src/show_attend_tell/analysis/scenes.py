@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
-from tqdm import tqdm
 
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import make_folder, replace
 
 SIDE = 64  # pixels of a picture
 COLOURS = {
@@ -127,9 +127,9 @@ def write_scenes(folder: str | os.PathLike[str], photos: int, *, seed: int = 1, 
         raise SatError(f"{photos} photos are too few for the splits train, val and test: make at least 10")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SatError(f"{folder} is there already: name a new folder")
-    (folder / "images").mkdir(parents=True)
+    make_folder(folder / "images", "name another folder")
     scenes: dict[str, Scene] = {}
-    for number in tqdm(range(photos), desc="scenes", unit="photo", disable=not show):
+    for number in Progress(range(photos), desc="scenes", unit="photo", disable=not show):
         name = f"scene{number:05}.png"
         scenes[name], picture = make_scene(seed, number)
         picture.save(folder / "images" / name)

@@ -22,7 +22,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, replace
 from show_attend_tell.model.configs import Config, read_config
-from show_attend_tell.packing import read_arrays, unpacked, weights_digest
+from show_attend_tell.packing import check_readable, read_arrays, unpacked, weights_digest
 
 FORMAT = 3
 
@@ -75,6 +75,7 @@ class Configuration:
 
         Raises `SatError` for a file that is missing or damaged, and for one that a newer version wrote.
         """
+        check_readable(file)
         try:
             entries = json.loads(file.read_text(encoding="utf-8"))
             number = entries["format"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint import find
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import read_arrays, unpacked, weights_digest
+from show_attend_tell.packing import check_readable, read_arrays, unpacked, weights_digest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +30,7 @@ def read_weights(file: Path) -> "dict[str, Tensor]":
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    check_readable(file)
     try:
         return load_file(file)
     except (OSError, SafetensorError) as error:

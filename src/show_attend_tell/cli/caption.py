@@ -29,7 +29,7 @@ from show_attend_tell.cli.command import (
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
 from show_attend_tell.device import needs_torch, pick_backend
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, count
+from show_attend_tell.files import check_writable, count, make_folder
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Caption
@@ -252,7 +252,7 @@ def caption(
     if pictures:
         results.say(f"{count(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
     if html_file and results.captioned:
-        results.say(f"a page of where each word looked: {html_file}")
+        results.say(f"a page to explore the captions in: {html_file}")
     if interrupted:
         kept = ""
         if json_file and json_file != "-" and (results.captioned or results.failed):
@@ -287,10 +287,7 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
         if picture.resolve() in own_photos:
             raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
     for folder in {picture.parent for picture in pictures}:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SatError(f"{folder}: the folder cannot be made ({error.strerror}): name another") from None
+        make_folder(folder, "name another")
     for picture in pictures:
         check_writable(picture)
         if picture.is_file() and not is_signed(picture):

@@ -56,7 +56,8 @@ class Teaching(click.Command):
         except BrokenPipeError:
             raise  # `sat … | head`, which click sees to
         except OSError as error:  # a full disk, a folder that may not be written
-            fail(str(error), 1)
+            what = error.filename or "a file or standard output"
+            fail(f"{what} cannot be read or written ({error.strerror or error}): mend that, or name another place", 1)
         except KeyboardInterrupt:
             fail("interrupted", 130)
 

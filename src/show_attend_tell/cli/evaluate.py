@@ -22,6 +22,7 @@ from show_attend_tell.cli.command import (
     weights_option,
 )
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import check_writable
 
 EVALUATE_EXAMPLES = """
 \b
@@ -105,6 +106,8 @@ def evaluate(
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == named(models[0])):
         raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
+    for name in ("README.md", "config.json") if card else ():
+        check_writable(Path(models[0]) / name, make=True)
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
     result = run.evaluate(
@@ -120,16 +123,17 @@ def evaluate(
         attention=attention,
         seed=seed,
     )
+    if not write_scores(json_file, result):
+        click.echo(
+            f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, "
+            f"look by {result['look']}, {compared_by(result)}"
+        )
+        tell_scores(result)
     if card:
-        captioner.checkpoint.scores[split] = figures(result)
-        captioner.checkpoint.describe(models[0])
-    if write_scores(json_file, result):
-        return
-    click.echo(
-        f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, look by "
-        f"{result['look']}, {compared_by(result)}"
-    )
-    tell_scores(result)
+        model = captioner.checkpoint
+        own = model.training.get("data") == result["data"]
+        model.scores[split if own else f"{result['data']}, {split}"] = figures(result)
+        model.describe(models[0])
 
 
 @click.command(cls=Teaching, examples=SCORE_EXAMPLES)

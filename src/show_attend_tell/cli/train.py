@@ -100,7 +100,8 @@ Examples:
     metavar="MODEL",
     callback=note_shadowed,
     help="Model whose decoder the training starts from, with its geometry and its words; none starts afresh. [default: "
-    "everyday-soft for soft attention on fewer than 2,000 photos of your own with English captions, otherwise none]",
+    "without --preset, everyday-soft for soft attention on fewer than 2,000 photos of your own with English captions; "
+    "otherwise none]",
 )
 @click.option(
     "--resume",
@@ -165,7 +166,7 @@ def train(
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
     from show_attend_tell.training.distributed import ranks
-    from show_attend_tell.training.presets.own import START, cut, fitted
+    from show_attend_tell.training.presets.own import cut, fitted
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
@@ -185,14 +186,16 @@ def train(
         plan: list[str] = []
         fits = "preset_name" in default and comparator is None and dataset.own  # the settings are fitted to the data
         kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
-        if start_from is None and fits and config.decoder.attention == "soft":
-            start, network = own_start(
-                dataset, config, encoder, say=plan.append, default_geometry="geometry" in default, **kind
-            )
-            start_from = START if start is not None else None
-        else:
-            start_from = None if start_from == "none" else start_from
-            start, network = start_and_encoder(start_from, encoder, default_geometry="geometry" in default, **kind)
+        start_from, start, network = chosen_start(
+            dataset,
+            config,
+            start_from,
+            encoder,
+            fits=fits,
+            say=plan.append,
+            default_geometry="geometry" in default,
+            **kind,
+        )
         dataset, line = cut(dataset, config, start)
         plan.append(line)
         if fits:
@@ -254,6 +257,23 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
     if attention is None:
         return comparator_preset(name, comparator)
     raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
+
+
+def chosen_start(
+    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, say: Any, **kind: Any
+) -> tuple[str | None, Any, Any]:
+    """The name of the model to start from, this model, and the encoder.
+
+    ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
+    data.
+    """
+    from show_attend_tell.training.presets.own import START
+
+    if start_from is None and fits and config.decoder.attention == "soft":
+        start, network = own_start(dataset, config, encoder, say=say, **kind)
+        return (START if start is not None else None), start, network
+    start_from = None if start_from == "none" else start_from
+    return start_from, *start_and_encoder(start_from, encoder, **kind)
 
 
 def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ class Progress(tqdm):  # type: ignore[misc]
     """
 
     def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
-        self.in_lines = not sys.stderr.isatty()
+        self.in_lines = not (sys.stderr.isatty() or "ipykernel" in sys.modules)  # a notebook draws bars too
         if self.in_lines:
             options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
             options["bar_format"] = "{desc}: {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left{postfix}"
@@ -30,6 +30,11 @@ class Progress(tqdm):  # type: ignore[misc]
             self.fp.write(f"{self}\n")
             self.fp.flush()
         return False
+
+    def refresh(self, nolock: bool = False, lock_args: Any = None) -> None:
+        """Draw the bar again, as tqdm does (``nolock``) after other text was printed; a line needs no such thing."""
+        if not (self.in_lines and nolock):
+            super().refresh(nolock, lock_args)
 
     def clear(self, nolock: bool = False) -> None:
         """Take the bar off the screen; a line stays."""

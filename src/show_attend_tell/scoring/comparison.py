@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tqdm import tqdm
 
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count
 from show_attend_tell.scoring.bootstrap import Array, draw, interval
@@ -222,7 +222,7 @@ def compare(
 
     statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
     missing: dict[str, str] = {}
-    with tqdm(total=len(evaluations), desc="scores", unit="file", disable=not show) as bar:
+    with Progress(total=len(evaluations), desc="scores", unit="file", disable=not show) as bar:
         for name, each in systems.items():
             for evaluation in each:
                 captions = {photo: evaluation.captions[photo] for photo in order}
@@ -237,7 +237,7 @@ def compare(
         first=name_of_first,
         differences={
             name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed, photos=rows)
-            for name in tqdm(others, desc="bootstrap", unit="system", disable=not show)
+            for name in Progress(others, desc="bootstrap", unit="system", disable=not show)
         },
         trainings={name: len(each) for name, each in systems.items()},
         photos=len(rows),

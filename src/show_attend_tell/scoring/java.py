@@ -21,8 +21,8 @@ from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 
 Array = NDArray[np.float64]
@@ -138,8 +138,8 @@ def meteor(
 
     try:
         lines, statistics = [], []
-        pairs = tqdm(zip(captions, references, strict=True), "METEOR", len(captions), unit="caption", disable=not show)
-        for caption, texts in pairs:
+        pairs = zip(captions, references, strict=True)
+        for caption, texts in Progress(pairs, desc="METEOR", total=len(captions), unit="caption", disable=not show):
             # "|||" separates the fields; in a caption it would shift them.
             fields = [text.replace("|||", "") for text in (*texts, caption)]
             with patiently():

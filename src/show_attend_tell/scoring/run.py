@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.tokenisers import ENGLISH, Tokens, in_form
 from show_attend_tell.model.search import photos_together
@@ -53,7 +52,7 @@ def evaluate(
     captioner.check_decoding(decoding)
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
-    with tqdm(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
+    with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
         together = photos_together(decoding.beam, captioner.device)
         for start in range(0, len(examples), together):
             batch = examples[start : start + together]

@@ -56,11 +56,12 @@ from torch import Tensor
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, count, replace, some
+from show_attend_tell.files import alone, count, make_folder, replace, some
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.reading import photo_readers
 
 WAITING = "another process is writing {}; waiting for it to finish"
+OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
 LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
 DROPPED = "0" * 64  # the line of a damaged row
 MOST_ROWS = 20_000_000  # of a cache; what claims to have more is not read
@@ -208,7 +209,7 @@ class FeatureCache:
         if not files:
             raise SatError("; ".join(["there is no photo to encode", *list(unreadable.values())[:3]]))
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, OTHER_CACHE)
         with alone(folder, waiting=WAITING.format(folder)):
             stored = _read_stored(folder, key, progress)
             rows = stored.rows
@@ -306,9 +307,9 @@ def _known_files(
     finally:
         pool.shutdown(cancel_futures=True)
     if new:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory, OTHER_CACHE)
         found = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
-        with alone(directory, waiting=WAITING.format(directory)):
+        with alone(directory, waiting=WAITING.format(directory)), contextlib.suppress(SatError):  # it only saves time
             _write(index, json.dumps(_read_index(index) | found, indent=0))
     return {name: known[name] for name in photos if name in known}, unreadable
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from builders import shape_folder, small_checkpoint, small_encoder, small_load_encoder
+from builders import D, shape_folder, small_checkpoint, small_encoder, small_load_encoder
 from commands import refused, sat
-from decoders import Scripted
-from gazing import LENGTH, WORDS, L, Pointer, captioner_of, noise_data
+from gazing import LENGTH, L, Pointer, captioner_of, noise_data
 from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
@@ -27,7 +25,9 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.settings import LOOKS, LookName
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.comparators.nic import NicConfig
 from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.registry import build
 
 
 @pytest.fixture(autouse=True)
@@ -145,13 +145,7 @@ def test_the_photos_are_drawn_by_the_seed_and_not_by_their_order(data: Dataset) 
     assert drawn(data, 1) != drawn(data, 2)
 
 
-def test_a_model_without_attention_is_told_so_and_one_without_a_gate_has_no_beta(data: Dataset) -> None:
-    table = torch.zeros(len(WORDS) + 3, len(WORDS) + 2)
-    table[:, 5] = 9
-    for captions in ("own", "reference"):
-        result = gaze(captioner_of(Scripted(table)), data, captions=captions)
-        assert "at_word" not in result and "occlusion" not in result
-        assert gaze_table(result) == "pointer has no attention: there is no gaze to examine"
+def test_a_model_without_a_gate_has_no_beta(data: Dataset) -> None:
     result = gaze(captioner_of(Pointer(coupled=True, gate=False)), data, photos=3)
     assert "beta" not in result["attention"]["all"] and "beta_noun_minus_function" not in result
     assert "no beta: the model has no gate" in gaze_table(result)
@@ -217,10 +211,19 @@ def test_the_command_tells_and_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found == json.loads(json.dumps(again))
 
 
-def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     small_checkpoint(small_encoder()).save(tmp_path / "beach")
     data = shape_folder(tmp_path / "shapes", test=1)
     command = ("analyse", "gaze", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache")
     assert "1 photos encoded again give no interval" in refused(*command, "--encoded", 1)
     assert "the split 'test' has one photo, and a gaze takes 2 or more" in refused(*command, "--split", "test")
+    model = small_checkpoint(small_encoder())
+    config = NicConfig(vocabulary_size=len(model.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
+    replace(model, decoder=build(config)).save(tmp_path / "nic")
+    blind = (*command[:3], tmp_path / "nic", *command[4:], "--split", "val", "--json", tmp_path / "nic.json")
+    assert refused(*blind, code=1) == "sat: nic has no attention: there is no gaze to examine"
+    assert not (tmp_path / "nic.json").exists()
     assert not (tmp_path / "cache").exists()

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.analysis.gaze.controls import CONTROLS, look_for_search
 from show_attend_tell.analysis.gaze.telling import Looking
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.model.search import Hypothesis, photos_together
 from show_attend_tell.scoring.comparison import differences
 from show_attend_tell.scoring.metrics import Statistics, score
@@ -43,7 +43,7 @@ def caption_photos(
     """
     together, found = photos_together(decoding.beam, captioner.device), []
     title = "captions" if control is None else f"captions by {CONTROLS[control]}"
-    with tqdm(total=len(examples), desc=title, unit="photo", disable=not show) as bar:
+    with Progress(total=len(examples), desc=title, unit="photo", disable=not show) as bar:
         for start in range(0, len(examples), together):
             rows = range(start, min(start + together, len(examples)))
             look = None

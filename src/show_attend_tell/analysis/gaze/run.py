@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from show_attend_tell.analysis.gaze.captions import caption_photos, scores_of_controls
 from show_attend_tell.analysis.gaze.controls import costs_at_words, losses_throughout
@@ -31,6 +30,7 @@ from show_attend_tell.analysis.gaze.telling import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import Hypothesis
@@ -98,10 +98,11 @@ def gaze(
       sees; ``moved``: the part of α that is elsewhere than at the word before; ``still``: the photos on which that is
       below `STILL` on average, whose maps do not move.
 
-    For a model without attention all of these are missing and ``attention_missing`` says why; without a gate there is
-    no ``beta``, and ``beta_missing`` says so. Raises `SatError` for fewer than two photos, and where fewer than two
-    captions have two words.
+    Without a gate there is no ``beta``, and ``beta_missing`` says so. Raises `SatError` for a model without attention,
+    for fewer than two photos, and where fewer than two captions have two words.
     """
+    if captioner.checkpoint.decoder.config.attention == "none":
+        raise SatError(f"{captioner.name} has no attention: there is no gaze to examine")
     dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
     check_numbers(dataset, split, photos=photos, encoded=encoded)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
@@ -131,16 +132,14 @@ def gaze(
         "captions": captions,
     }
 
-    number = len(drawn) if captions == "own" else max(captioned, 1)  # one at least, to know whether it has attention
+    number = len(drawn) if captions == "own" else captioned
     own = caption_photos(captioner, annotations, drawn[:number], lookings, decoding, show=show)
-    if own[0].alpha is None:
-        return {**result, "attention_missing": f"{captioner.name} has no attention: there is no gaze to examine"}
     watched = watch_all(captioner, annotations, drawn, lookings, own if captions == "own" else None, show=show)
     if len(watched) < 2:
         raise SatError(f"{len(watched)} of {len(drawn)} captions have two words or more: is {captioner.name} trained?")
     again = {example.name for example in drawn[:encoded]}
     measured = []
-    for one, other in tqdm(
+    for one, other in Progress(
         zip(watched, [*watched[1:], watched[0]], strict=True),
         total=len(watched),
         desc="gaze",
@@ -178,7 +177,7 @@ def watch_all(
     """Tell each photo's own caption, or its first reference where none are given, if it has two words or more."""
     found = []
     vocabulary = captioner.checkpoint.vocabulary
-    for number, example in enumerate(tqdm(examples, desc="telling", unit="photo", disable=not show)):
+    for number, example in enumerate(Progress(examples, desc="telling", unit="photo", disable=not show)):
         words = vocabulary.encode(example.captions[0])[:-1] if own is None else own[number].words
         if len(words) > 1:
             photo = annotations[[example.name]].to(captioner.device).float()

@@ -18,8 +18,6 @@ COMPARED = ("other_word", "static", "other_photo", "patch", "random")  # with th
 def gaze_table(result: Mapping[str, Any]) -> str:
     """What `gaze` found, as lines of text."""
     title = f"gaze of {result['model']} on {result['photos']} photos of {result['data']} {result['split']}"
-    if "attention_missing" in result:
-        return str(result["attention_missing"])
     whose = "its own captions" if result["captions"] == "own" else "each photo's first reference"
     unclassified = f"{100 * result['unclassified_share']:.1f} % of them in no class"
     if result["unclassified_words"]:

@@ -1,5 +1,7 @@
 """`sat tune`: a search for better settings of a training."""
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,10 @@ DEFAULT = (
     help="Kind of attention to train.",
 )  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Value of a setting in all trials.")
-@click.option("--start-from", metavar="MODEL", callback=note_shadowed, help="Model that each trial starts from.")
+@click.option(
+    "--start-from", metavar="MODEL", callback=note_shadowed,
+    help="Model that each trial starts from; none starts afresh. [default: as for sat train]",
+)  # fmt: skip
 @with_encoder_of_start
 @cache_option
 @device_option
@@ -80,35 +85,58 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.cli.train import changed, preset_of, start_and_encoder
+    from show_attend_tell.cli.train import changed, chosen_start, preset_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
-    from show_attend_tell.training.presets.own import cut
+    from show_attend_tell.training.presets.own import cut, fitted
     from show_attend_tell.training.tuning.study import Range, Study
     from show_attend_tell.vision.feature_cache import default_cache
 
     Study.optuna()
     chosen = pick_device(device)
     base = preset_of(preset_name, attention, None)
-    start, network = start_and_encoder(
+    config = changed(base, changes)
+    objective = "hard" if attention == "hard" else "soft"
+    texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
+    dataset = read_dataset(data)
+    fits = not was_given("preset_name") and dataset.own  # the settings are fitted to the data, as in sat train
+    start_from, start, network = chosen_start(
+        dataset,
+        config,
         start_from,
         encoder,
+        fits=fits,
+        say=click.echo,
         weights=encoder_weights,
         geometry=geometry,
         fine_tune=None,
         default_geometry=not was_given("geometry"),
     )
-    objective = "hard" if attention == "hard" else "soft"
-    texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
-    dataset, line = cut(read_dataset(data), base, start)
+    dataset, line = cut(dataset, config, start)
     click.echo(line)
+
+    def own_settings(given: Sequence[str]) -> tuple[Any, list[str]]:
+        """The settings that fit own data, but for those given, and lines about them."""
+        names = {change.partition("=")[0] for change in given}
+        return fitted(dataset, changed(base, given), given=names, started=start is not None)
+
+    def all_changes(more: Sequence[str]) -> list[str]:
+        """The changes of the preset: what fits own data, what was given, and what a trial changes."""
+        given = [*changes, *more]
+        before = changed(base, given).to_dict()
+        own = own_settings(given)[0].to_dict() if fits else before
+        return [*(f"{name}={value}" for name, value in own.items() if value != before[name]), *given]
+
+    for line in own_settings(changes)[1] if fits else ():
+        click.echo(line)
     study = Study(
         folder=output,
         dataset=dataset,
         encoder=network.to(chosen),
         cache=cache or default_cache(),
         device=chosen,
-        build=lambda more: changed(base, [*changes, *more]),
+        changes=all_changes,
+        build=lambda more: changed(base, all_changes(more)),
         ranges=[Range.read(text) for text in texts],
         base={"preset": preset_name, "attention": attention, "set": list(changes), "start_from": start_from},
         start_from=start,
@@ -121,5 +149,12 @@ def tune(
     click.echo(
         f"best of {found['trials']:,} trials: {found['value']:.3f}, trial {found['trial']}: {' '.join(found['set'])}"
     )
-    begin = f" --start-from {start_from}" if start_from else ""
-    click.echo(f"Train with it: sat train {data} --preset {output / 'settings.json'}{begin} --output MODEL")
+    repeated = {
+        "--start-from": start_from,
+        "--encoder": encoder,
+        "--encoder-weights": encoder_weights,
+        "--geometry": geometry if was_given("geometry") else None,
+    }
+    options = [part for name, value in repeated.items() if value is not None for part in (name, value)]
+    train = ["sat", "train", str(data), "--preset", str(output / "settings.json"), *options]
+    click.echo(f"Train with it: {shlex.join(train)} --output MODEL")

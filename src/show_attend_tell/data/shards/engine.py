@@ -28,7 +28,7 @@ from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
 from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, failures, form_of, part_name, sweep
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, count, read_object, replace
+from show_attend_tell.files import alone, count, make_folder, read_object, replace
 from show_attend_tell.threads import use_threads
 
 VERSION = 1  # of the plan
@@ -135,10 +135,7 @@ def run(
     form_of(output)
     if output.exists() and not output.is_dir():
         raise SatError(f"{output} is a file: name another output, which becomes a folder of files")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SatError(f"{output} cannot be made ({error.strerror}): name another output") from None
+    make_folder(output, "name another output")
     planned = {"sources": [_absolute(source) for source in sources], "size": size, "recursive": recursive}
     planned |= {"column": column, "work": work.settings()}
     with alone(output, refusal=f"another process writes {output}: wait for it, or name another output"):

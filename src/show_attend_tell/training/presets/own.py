@@ -118,7 +118,7 @@ def fitted(
         if epochs != config.epochs:
             lines.append(
                 f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small "
-                f"sets (from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --epochs chooses)"
+                f"sets (from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --set epochs=N chooses)"
             )
         config = replace(config, epochs=epochs)
     return config, lines

@@ -6,6 +6,7 @@ training, without the choice of its decoding. Its value is what selects its best
 that is worse than the median of the others after as many epochs is ended (pruned).
 """
 
+import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import torch
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, read_object
+from show_attend_tell.files import brief, count, make_folder, read_object
 from show_attend_tell.files import replace as replace_file
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.run import check_settings, check_start, prepared, started
@@ -43,6 +44,7 @@ class Range:
     high: float = 0.0
     whole: bool = False
     choices: tuple[str, ...] = ()
+    given: str = field(default="", repr=False, compare=False)  # what it was read from
 
     @classmethod
     def read(cls, text: str) -> "Range":
@@ -53,8 +55,9 @@ class Range:
             if not name or not values:
                 raise ValueError
             if not dots:
-                return cls(name, choices=tuple(part.strip() for part in values.split(",")))
-            found = cls(name, float(low), float(high), whole=low.strip().isdigit() and high.strip().isdigit())
+                return cls(name, choices=tuple(part.strip() for part in values.split(",")), given=text)
+            whole = low.strip().isdigit() and high.strip().isdigit()
+            found = cls(name, float(low), float(high), whole=whole, given=text)
             if not found.low < found.high:
                 raise ValueError
             return found
@@ -93,9 +96,10 @@ class Study:
     encoder: Encoder
     cache: Path
     device: torch.device
+    changes: Callable[[Sequence[str]], list[str]]  # all changes of the preset, with those of a trial
     build: Build
     ranges: Sequence[Range]
-    base: dict[str, Any]  # preset, attention and changes: what the settings file says besides the result
+    base: dict[str, Any]  # preset, attention, changes and model to start from: what all trials share
     start_from: Checkpoint | None
     say: Say
     show: bool = True
@@ -111,11 +115,12 @@ class Study:
         """Go on until the study has that many trials, or that many seconds are over, and write what is best.
 
         Returns the content of the settings file. Raises `SatError` for ranges that the settings do not have, for a
-        study of something else, and when no trial was finished.
+        study of something else, for a folder whose files would be lost, and when no trial was finished.
         """
         optuna = self.optuna()
         self.check()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.check_vacant()
+        make_folder(self.folder, "name another --output")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # signs of life are new in Optuna
             study = self.opened(optuna)
@@ -140,15 +145,40 @@ class Study:
 
     def check(self) -> None:
         """Raise `SatError` for ranges with values that the settings cannot have."""
+        config = self.build([])
         for each in self.ranges:
             for text in each.ends():
-                config = self.build([f"{each.name}={text}"])
-        config = self.build([])
+                try:
+                    self.build([f"{each.name}={text}"])
+                except SatError as error:
+                    raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
         if config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
         check_settings(config, self.encoder, tensorboard=False)
         if self.start_from is not None:
             check_start(self.start_from, config.decoder, self.encoder)
+
+    def check_vacant(self) -> None:
+        """Raise `SatError` where the results would overwrite files of a folder that holds no study."""
+        for name in () if (self.folder / "study.db").exists() else ("settings.json", "history.svg"):
+            if (self.folder / name).exists():
+                raise SatError(
+                    f"{self.folder} is not a study, and its {name} would be overwritten: name another folder"
+                )
+
+    def identity(self) -> dict[str, Any]:
+        """What all processes of a study share: settings, what is searched, captions, the encoder and what it sees."""
+        captions = json.dumps([[example.name, example.split, example.captions] for example in self.dataset.examples])
+        found = {
+            **self.base,
+            "data": self.dataset.name,
+            "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],
+            "encoder": self.encoder.digest,
+            "preprocessing": self.encoder.preprocessing.to_dict(),
+            "search": list(map(repr, self.ranges)),
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
 
     def opened(self, optuna: Any) -> Any:
         """The study in the folder, made if it is not there."""
@@ -166,8 +196,7 @@ class Study:
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
         )
-        ours = json.loads(json.dumps({**self.base, "data": self.dataset.name, "search": list(map(repr, self.ranges))}))
-        before = study.user_attrs.get("about")
+        ours, before = self.identity(), study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", ours)
             study.enqueue_trial(self.own_values())
@@ -231,7 +260,7 @@ class Study:
         changes = [f"{each.name}={each.text(best.params[each.name])}" for each in self.ranges]
         content = {
             **{name: self.base[name] for name in ("preset", "attention")},
-            "set": [*self.base["set"], *changes],
+            "set": self.changes(changes),
             "value": best.value,
             "trial": best.number,
             "trials": len(study.get_trials(deepcopy=False)),
