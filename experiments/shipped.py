@@ -10,12 +10,14 @@ Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one befor
 Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("attention
 alone").
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets.
+The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in these.
 
 | in runs/ | what it holds |
 | --- | --- |
 | soft-1/, ... | the model of a training |
 | soft-1-test.json, ... | its evaluations |
 | everyday-soft-1-coco-test.json, everyday-soft-1-coco-test-alone.json, ... | those of an everyday model |
+| flickr8k-soft/, ... | the model of the best seed in fewer bits, where it ships so |
 | models/ | what ships: the models, and the visual n-grams of those of the same data |
 | results/ | the evaluations as this project keeps them (`results.py`) |
 """
@@ -23,7 +25,7 @@ The seed ships that is best on val: by BLEU-4, and the everyday model by the mea
 import argparse
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +37,7 @@ from safetensors.torch import save_file
 from stages import SQUASHED, Stage, alone, evaluation, list_stages, run, trained, training
 
 from show_attend_tell.checkpoint.card import figures
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, read_weights
 from show_attend_tell.errors import SatError
@@ -82,6 +84,7 @@ class Model:
     training: str  # the training that makes it
     best: str = "bleu_4"  # the score on val by which a seed is chosen, the mean over the data sets
     reranked: bool = False  # whether it has a reranker
+    bits: Bits | None = None  # of a weight, where it ships in fewer than it was trained in
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -144,8 +147,8 @@ TRAININGS = {
     ),
 }
 SHIPS = {
-    "flickr8k-soft": Model("soft"),
-    "flickr8k-hard": Model("hard"),
+    "flickr8k-soft": Model("soft", bits=4),
+    "flickr8k-hard": Model("hard", bits=4),
     "everyday-soft": Model("everyday-soft", best="cider", reranked=True),
     "everyday-hard": Model("everyday-hard", best="cider", reranked=True),
 }
@@ -205,7 +208,7 @@ def line_of(name: str) -> list[str]:
 
 
 def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> list[Stage]:
-    """Evaluate a seed's model on each data set and split, with its reranker and attention alone."""
+    """Evaluate the model in a folder on each data set and split, with its reranker and attention alone."""
     found: list[Stage] = []
     for ending, (data, split, by_itself) in model.evaluations().items():
         file = trained_as.with_name(f"{trained_as.name}-{ending}.json")
@@ -217,20 +220,17 @@ def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> 
 
 def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[int]) -> list[Stage]:
     """Choose the seeds that ship, make what ships, and evaluate the hard one by the expectation too."""
+    found: list[Stage] = []
     models = output / "models"
-
+    for name, model in made(folders).items():
+        chosen = partial(best_seed, model, output, seeds)
+        if model.bits is not None:
+            rounded = (output / name / "config.json").exists
+            found.append(Stage(f"round {name}", rounded, partial(round_weights, name, chosen, output)))
+            found += evaluations(model, folders, output / name)
+        found.append(Stage(f"make {name}", (models / name / "config.json").exists, partial(make, name, chosen, output)))
     hard, file = models / "flickr8k-hard", output / "flickr8k-hard-test-expectation.json"
-    return [
-        *(
-            Stage(
-                f"make {name}",
-                (models / name / "config.json").exists,
-                lambda name=name, model=model: make(name, best_seed(model, output, seeds), output),  # type: ignore[misc]
-            )
-            for name, model in made(folders).items()
-        ),
-        evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--look", "expectation"]),
-    ]
+    return [*found, evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--look", "expectation"])]
 
 
 def best_seed(model: Model, output: Path, seeds: Sequence[int]) -> int:
@@ -238,21 +238,34 @@ def best_seed(model: Model, output: Path, seeds: Sequence[int]) -> int:
     val = [ending for ending, (_, split, by_itself) in model.evaluations().items() if split == "val" and not by_itself]
 
     def score(seed: int) -> float:
-        return sum(float(read(model, seed, ending, output)[model.best]) for ending in val)
+        return sum(float(read(f"{model.training}-{seed}", ending, output)[model.best]) for ending in val)
 
     return max(seeds, key=score)
 
 
-def read(model: Model, seed: int, ending: str, output: Path) -> dict[str, Any]:
-    """An evaluation of a seed's model."""
-    return read_object(output / f"{model.training}-{seed}-{ending}.json", "results")
+def read(name: str, ending: str, output: Path) -> dict[str, Any]:
+    """An evaluation of a model."""
+    return read_object(output / f"{name}-{ending}.json", "results")
 
 
-def make(name: str, seed: int, output: Path) -> None:
-    """Make the shipped model from a seed's: its weights, its words, the shared visual n-grams, and its card."""
+def round_weights(name: str, chosen: Callable[[], int], output: Path) -> None:
+    """Write the chosen seed's model in the bits in which it ships."""
     model = SHIPS[name]
-    source, target = output / f"{model.training}-{seed}", output / "models" / name
-    evaluated = {ending: read(model, seed, ending, output) for ending in model.evaluations()}
+    assert model.bits is not None
+    Checkpoint.load(output / f"{model.training}-{chosen()}").save(output / name, bits=model.bits)
+
+
+def source_of(name: str, seed: int) -> str:
+    """The name of what ships as a model: the chosen seed's, or this one in fewer bits."""
+    model = SHIPS[name]
+    return f"{model.training}-{seed}" if model.bits is None else name
+
+
+def make(name: str, chosen: Callable[[], int], output: Path) -> None:
+    """Make the shipped model of the chosen seed's: weights, words, the shared visual n-grams, and its card."""
+    model, ships = SHIPS[name], source_of(name, chosen())
+    source, target = output / ships, output / "models" / name
+    evaluated = {ending: read(ships, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
     for file in ("model.safetensors", "vocabulary.json", DOUBT):
@@ -333,12 +346,11 @@ def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> Non
     folder = output / "results"
     for name, model in models.items():
         ships = trained(output / "models" / name)["training"]["seed"]
-        for seed in seeds:
-            for ending in model.evaluations():
-                found = read(model, seed, ending, output)
-                results.keep(found, f"{model.training}-{seed}-{ending}", folder)
-                if seed == ships:
-                    results.keep({**found, "model": name}, f"{name}-{ending}", folder)
+        for ending in model.evaluations():
+            for each in (f"{model.training}-{seed}" for seed in seeds):
+                results.keep(read(each, ending, output), f"{each}-{ending}", folder)
+            found = read(source_of(name, ships), ending, output)
+            results.keep({**found, "model": name}, f"{name}-{ending}", folder)
     for file in output.glob("*-expectation.json"):
         results.keep(read_object(file, "results"), file.stem, folder)
     results.write_list(folder)

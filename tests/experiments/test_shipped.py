@@ -59,13 +59,13 @@ def test_models_are_made_from_data_to_files(
         make_models(data, output)
     assert ended.value.code == 130
     said = capsys.readouterr().out
-    assert "0 of 17 stages are done, 17 are left." in said
+    assert "0 of 23 stages are done, 23 are left." in said
     assert "The same call of this script goes on from here." in said
     assert (output / "soft-1" / "training" / "state.safetensors").exists()
 
     make_models(data, output, "--list")  # which makes nothing
     said = capsys.readouterr().out
-    assert "[1/17] train plain-1: done\n[2/17] train soft-1: to do\n" in said and "1 of 17 stages are done" in said
+    assert "[1/23] train plain-1: done\n[2/23] train soft-1: to do\n" in said and "1 of 23 stages are done" in said
     assert {path.name for path in output.iterdir()} == {"plain-1", "soft-1"}
 
     interrupting = False
@@ -83,14 +83,15 @@ def test_models_are_made_from_data_to_files(
         assert by_seed[seed] == max(by_seed.values())
         source = Checkpoint.load(output / f"{kind}-{seed}")
         assert model.decoder.config.attention == kind and model.vocabulary == source.vocabulary
+        source.save(tmp_path / name, bits=4)
         assert (output / "models" / name / "model.safetensors").read_bytes() == (
-            output / f"{kind}-{seed}" / "model.safetensors"
+            tmp_path / name / "model.safetensors"
         ).read_bytes()
         card = (output / "models" / name / "README.md").read_text(encoding="utf-8")
         assert card.startswith(f"# {name}\n") and "| test, with brevity penalty |" in card
         assert [f"stage_{n}" in model.training for n in (1, 2, 3)] == [True, True, kind == "hard"]
         for split in ("val", "test"):
-            evaluated = read(output / f"{kind}-{seed}-{split}.json")
+            evaluated = read(output / f"{name}-{split}.json")
             assert model.scores[split]["bleu_4"] == evaluated["bleu_4"] and evaluated["reranker_weight"] == 0
             assert {f"{name}-{split}", f"{kind}-1-{split}", f"{kind}-2-{split}"} <= kept
     assert "flickr8k-hard-test-expectation" in kept and len(kept) == 13
@@ -99,7 +100,7 @@ def test_models_are_made_from_data_to_files(
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*.json")}
     make_models(data, output)
-    assert "17 of 17 stages are done, 0 are left." in capsys.readouterr().out
+    assert "23 of 23 stages are done, 0 are left." in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*.json")} == before
 
 

@@ -61,8 +61,7 @@ def shards_of(
 
     A shard has at most ``size`` photos of a folder, or a whole tar file, or a row group of a Parquet file. ``column``
     is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold besides is
-    counted in ``left_out``. Raises `SatError` for a
-    source that does not exist or has no photos.
+    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos.
     """
     left_out = left_out or Found()
     for source in sources:
