@@ -330,7 +330,7 @@ def test_a_hundred_bad_photos_are_each_refused_clearly_or_answered_right(
             response = client.post(
                 f"{server.url}/v1/captions",
                 files=[("photos", (case.name, case.data))],
-                data={"beam": "3", "attention": "false"},
+                data={"model": "flickr8k-soft", "beam": "3", "attention": "false"},
             )
             if response.status_code == 200:
                 outcomes["captioned"] += 1
