@@ -42,11 +42,11 @@ TRAININGS = {
         ),
         start="soft",
     ),
-    "paper-soft": Training(("--preset", "paper", "--attention", "soft", "--epochs", "12")),
+    "paper-soft": Training(("--preset", "paper", "--attention", "soft", "--epochs", "10")),
     "paper-soft-0": Training(
-        ("--preset", "paper", "--attention", "soft", "--epochs", "12", "--set", "soft.doubly_stochastic=0")
+        ("--preset", "paper", "--attention", "soft", "--epochs", "10", "--set", "soft.doubly_stochastic=0")
     ),
-    "paper-hard": Training(("--preset", "paper", "--attention", "hard", "--epochs", "12")),
+    "paper-hard": Training(("--preset", "paper", "--attention", "hard", "--epochs", "10")),
     "hard-marginal": Training(
         ("--attention", "hard", *ALONE, "--set", "hard_rule=marginal", "--set", "entropy_weight_end=none"),
         start="soft",

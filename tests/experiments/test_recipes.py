@@ -77,7 +77,7 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
         ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
         ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0, "attention_rate": 1.0}
         ours |= {"maximise": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
-        papers = {"optimiser": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 12}
+        papers = {"optimiser": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
         assert told.items() >= {**ours, **papers}.items()
 
 
@@ -105,7 +105,7 @@ def test_each_training_is_made_once_and_after_those_it_starts_from(
     monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
     stages.run(recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1]))
     assert asked == [
-        "train DATA --preset paper --attention hard --epochs 12 --seed 1 --geometry squash "
+        "train DATA --preset paper --attention hard --epochs 10 --seed 1 --geometry squash "
         f"--output {tmp_path}/paper-hard-1",
         f"evaluate --model {tmp_path}/paper-hard-1 --data DATA --split test --json {tmp_path}/paper-hard-1-test.json",
     ]
