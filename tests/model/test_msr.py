@@ -15,7 +15,7 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.comparators.msr import PRIMES, Msr, MsrConfig
+from show_attend_tell.model.comparators.msr import PRIMES, SPREAD, Msr, MsrConfig
 from show_attend_tell.model.interface import tell
 from show_attend_tell.model.search import beam_search
 from show_attend_tell.training.trainer import Trainer
@@ -59,11 +59,11 @@ def test_the_logits_are_the_equations(float64: None) -> None:
             before = [NOTHING, NOTHING, NOTHING, *said][::-1][:3]
             for word in range(K):
                 inside = int(word in left)
-                wanted = w["word"][inside, word]
+                wanted = SPREAD * w["word"][inside, word]
                 key = word * PRIMES[0]
                 for order in range(3):
                     key += (before[order] + 1) * PRIMES[order + 1]
-                    wanted = wanted + w["ngrams"][order, inside, key % SIZE]
+                    wanted = wanted + SPREAD * w["ngrams"][order, inside, key % SIZE]
                 if inside:
                     wanted = wanted + w["score"] * np.log(p[word - 2])
                 if word == Vocabulary.END:

@@ -34,7 +34,8 @@ from show_attend_tell.model.search.hypotheses import Hypothesis
 
 ORDERS = 3  # words before the one that is predicted
 PRIMES = (1_000_003, 7_368_787, 15_485_863, 32_452_843)  # of the hash, for a word and those before it
-RARELY = -6.58  # of b_w at first: a word is then in a quarter of the photos of 196 places
+RARELY = -9.88  # of b_w at first: a word is then in one of a hundred photos of 196 places
+SPREAD = 60.0  # a feature counts so many times its weight, since Adam moves the weight of a rare n-gram but little
 NOWHERE = -30.0  # log p_w of words without a detector
 MOST_LEFT = 20  # words still to be said, that the end tells apart
 
@@ -133,12 +134,12 @@ class Msr(Decoder):
         K, size = self.vocabulary_size, self.config.table_size
         words = torch.arange(K, device=known.device)
         form = said.left.long()  # (..., K)
-        logits = torch.where(said.left, self.word[1], self.word[0])
+        logits = SPREAD * torch.where(said.left, self.word[1], self.word[0])
         logits = logits + torch.where(said.left, self.score * known, 0.0)
         hashed = words * PRIMES[0]
         for order in range(ORDERS):
             hashed = hashed + (said.before[..., order, None] + 1) * PRIMES[order + 1]
-            logits = logits + self.ngrams[order].flatten()[form * size + hashed % size]
+            logits = logits + SPREAD * self.ngrams[order].flatten()[form * size + hashed % size]
         left = said.left.sum(-1).clamp_max(MOST_LEFT)
         return logits + nn.functional.one_hot(words[Vocabulary.END], K) * self.end[left][..., None]
 
