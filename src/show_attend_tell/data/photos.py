@@ -27,9 +27,9 @@ from show_attend_tell.files import count
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Pillow warns from MAX_IMAGE_PIXELS on, and refuses from twice as many on. Only the refusal is told here. A filter that
-# the user set comes first.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
+# Pillow's warnings, of many pixels or of damaged EXIF data, name neither the photo nor a remedy. What it cannot read, it
+# refuses, and that is told. A filter that the user set comes first.
+warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 Geometry = Literal["squash", "crop"]
 
