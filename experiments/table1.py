@@ -58,7 +58,7 @@ class System:
 
     title: str
     paper: str  # B-1 to B-4 and METEOR in the paper's Table 1, Flickr8k
-    reads: str = "its mean"  # of the conv5_4 map
+    reads: str = "mean of the map"  # the conv5_4 map
     seeds: tuple[int, ...] = ()  # of its trainings; none where nothing is trained
 
 
@@ -72,11 +72,11 @@ SYSTEMS = {  # in the table's order; the name is that of the comparator or of th
     "m_rnn": System("m-RNN", NOT_THERE, seeds=(1,)),
     "brnn": System("BRNN's generator", NOT_THERE, seeds=(1,)),
     "cmu_msr": System("CMU/MS Research", NOT_THERE, seeds=(1,)),
-    "msr": System("MS Research", NOT_THERE, "the map", seeds=(1,)),
-    "uniform": System("Uniform attention", NOT_THERE, "the map, evenly", shipped.SEEDS),
-    "plain": System("Soft attention, first stage alone", NOT_THERE, "the map", shipped.SEEDS),
-    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "the map", shipped.SEEDS),
-    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "the map", shipped.SEEDS),
+    "msr": System("MS Research", NOT_THERE, "all places", seeds=(1,)),
+    "uniform": System("Uniform attention", NOT_THERE, "all places, evenly", shipped.SEEDS),
+    "plain": System("Soft attention, first stage alone", NOT_THERE, "all places", shipped.SEEDS),
+    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "all places", shipped.SEEDS),
+    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "all places", shipped.SEEDS),
 }
 ATTENTION = ("soft", "hard")
 WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
@@ -84,38 +84,46 @@ WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared wit
 HEAD = """\
 # Table 1, reproduced
 
-The systems that the paper's Table 1 compares, trained and scored here on Flickr8k by one command:
+The Flickr8k systems of the paper's Table 1, and more systems to compare with, trained and scored
+here. What follows from the table is in [the evidence](evidence.md#attention-against-no-attention).
+
+{table}
+- The table is on the test split: 1,000 photos with five references each, words as in Karpathy's
+  split file (lower case, no punctuation). Scores are ×100.
+- B-1 to B-4 are BLEU without brevity penalty, as in the paper. "B-4 p." is BLEU-4 with it.
+- If a system was trained with several seeds, ours are the mean ± the standard deviation.
+- † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
+  Flickr8k rows, or not run here. [First runs](lab-notes.md#table-1-the-first-runs), whose captions
+  were not kept, are in the lab notes.
+- Where soft or hard attention has one seed, it is the best of three on val. The models ship in 4
+  bits a weight, with [other last digits](../README.md#scores); here they have 16.
+
+This command makes the trainings that are missing, in many hours, and can be stopped and started. It
+writes models to `runs/`, and replaces this page and the captions and scores in
+`experiments/results/`; rows that you do not run stay ours. `flickr8k/` holds Karpathy's
+`dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
 
     make table1 FLICKR8K=flickr8k/
+    python experiments/table1.py flickr8k/ runs/ lrcn --seeds 1    # one system
 
-The captions and scores of each run are in `experiments/results/`.
-
-How to read the table:
-
-- It is on the test split: 1,000 photos with five references each, on the split file's own tokens.
-  Scores are ×100.
-- B-1 to B-4 are BLEU without brevity penalty, as in the paper. "B-4 p." is BLEU-4 with it.
-- The first five figures are the paper's, the others ours. If a system was trained with several
-  seeds, ours are the mean ± the standard deviation.
-- † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
-  Flickr8k rows, or not run. The [lab notes](lab-notes.md#table-1-the-first-runs) have first runs of
-  all systems, whose captions were not kept.
-
-What differs from the paper:
+## What differs from the paper
 
 - The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
-  convolutions only. So here every system without attention, retrieval included, reads the mean of
-  the conv5_4 map that the attention models look at. The column "ours reads" says which.
+  convolutions only. So most systems without attention read the mean of the conv5_4 map that the
+  attention models look at. The column "ours reads" has the exceptions.
 - The table does not say how good the originals were. It says what attention gives over the mean of
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
   mirrored photos. They also share the optimiser, its schedule, the label smoothing and the averaged
-  weights of the preset `flickr8k`. Each system had at most three trials on val.
+  weights of the preset `flickr8k`. The systems of other papers have their own dropout
+  (`training/presets/comparators.py`), and their gradient's norm is clipped at 5.
+- Each system without attention had at most three trials on val. Soft and hard attention had many
+  more ([lab notes](lab-notes.md)).
 - Photos are squashed to 224×224. The paper resized and cropped its photos.
 - The beam (1, 3, 5, 10 or 20) and the length normalisation γ (0, 0.25, 0.5 or 0.75) were chosen by
   BLEU-4 on val, the hard model's by its likeliest places. An ensemble decodes as its first member
   does.
-- No system here uses reranker, as the everyday models have it. MS Research has its own.
+- Only MS Research uses a reranker, its own.
 - LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
 - NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say.
 - Uniform attention is the soft model's decoder with α = 1 / L at every place and word. It is the
@@ -221,7 +229,7 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
     if kept("retrieval", folder):
         chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
         neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'centred'}"
-    parts = [HEAD.format(neighbours=neighbours), main_table(folder), runs_table(folder)]
+    parts = [HEAD.format(neighbours=neighbours, table=main_table(folder)), runs_table(folder)]
     with_attention = [name for name in ATTENTION if kept(name, folder)]
     for without in WITHOUT_ATTENTION:
         if kept(without, folder) and with_attention:
@@ -235,8 +243,8 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
 def main_table(folder: Path = results.RESULTS) -> str:
     """The paper's figures beside ours."""
     lines = [
-        "| | ours reads | B-1 | B-2 | B-3 | B-4 | METEOR "
-        "| our B-1 | B-2 | B-3 | B-4 | METEOR | B-4 p. | CIDEr | seeds |",
+        "| | ours reads | paper B-1 | paper B-2 | paper B-3 | paper B-4 | paper METEOR "
+        "| our B-1 | our B-2 | our B-3 | our B-4 | our METEOR | our B-4 p. | our CIDEr | seeds |",
         "| --- | --- |" + " ---: |" * 13,
     ]
     for name, system in SYSTEMS.items():
@@ -249,7 +257,19 @@ def main_table(folder: Path = results.RESULTS) -> str:
 def runs_table(folder: Path = results.RESULTS) -> str:
     """How each run was trained, and how it decodes."""
     command = f"`sat train {stages.DATA} --geometry squash --output runs/RUN` with"
-    lines = ["## The runs", "", f"| run | {command} | beam | γ | file |", "| --- | --- | ---: | ---: | --- |"]
+    lines = [
+        "## The runs",
+        "",
+        "Runs start from models of a first stage. This makes that of nic-1:",
+        "",
+        f"    sat train {stages.DATA} --geometry squash --comparator nic --seed 1 --output runs/nic-plain-1",
+        "",
+        "For `plain-S` and `uniform-plain-S`, `--comparator nic` becomes `--attention soft` or `uniform`",
+        "with `--set visual_ngrams=false`.",
+        "",
+        f"| run | {command} | beam | γ | file |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
     for name, system in SYSTEMS.items():
         there = kept(name, folder)
         for each, seed, file in zip(runs(name), system.seeds, evaluated(name), strict=False):
@@ -271,11 +291,12 @@ def attention_over(dataset: Dataset, without: str, systems: Sequence[str], folde
     lines = [
         f"## Attention against {SYSTEMS[without].title}",
         "",
-        "The same features and the same stages. An interval that holds 0 shows no difference.",
+        "If an interval holds 0, the difference may be chance.",
         "",
         compare(compared, show=False).to_markdown(),
-        "Does attention help more where people say more? The slope of the difference of a photo's scores over",
-        "the mean length of its references, in points for each word more, with its 95 % interval over photos:",
+        "Does attention help more where people say more? The table says by how many points the difference",
+        "of a photo's scores grows for each word more in its references (their mean length), with the 95 %",
+        "interval over photos:",
         "",
         "| | CIDEr | METEOR |",
         "| --- | ---: | ---: |",

@@ -104,9 +104,9 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
 
     main = text.split("## Attention against Google NIC, single")[0]
     rows = {line.split(" | ")[0].lstrip("| "): line for line in main.splitlines() if line.startswith("|")}
-    assert rows["Google NIC †Σ"].startswith("| Google NIC †Σ | its mean | 63 | 41 | 27 | – | – | – |")
+    assert rows["Google NIC †Σ"].startswith("| Google NIC †Σ | mean of the map | 63 | 41 | 27 | – | – | – |")
     assert "| 21.0 ± 1.4 |" in rows["Google NIC, single"] and rows["Google NIC, single"].endswith("| 2 |")
-    assert "| the map | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
+    assert "| all places | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
     assert rows["soft-1"].startswith("| soft-1 | `--attention soft --epochs 3 --set visual_ngrams=false ")
     assert "--start-from runs/plain-1 " in rows["soft-1"]
     assert rows["soft-1"].endswith("--seed 1` | 5 | 0.5 | flickr8k-soft-test |") and "soft-2" not in rows
