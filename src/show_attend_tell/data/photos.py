@@ -27,8 +27,8 @@ from show_attend_tell.files import count
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Pillow's warnings, of many pixels or of damaged EXIF data, name neither the photo nor a remedy. What it cannot read, it
-# refuses, and that is told. A filter that the user set comes first.
+# Pillow's warnings, of many pixels or of damaged EXIF data, name neither the photo nor a remedy. What it cannot read is
+# refused, and that is told. A filter that the user set comes first.
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 Geometry = Literal["squash", "crop"]

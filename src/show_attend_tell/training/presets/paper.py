@@ -13,7 +13,7 @@ where a loss is the mean over a batch of sums over captions:
 
 Selection is by val BLEU-4 with brevity penalty, by greedy search.
 
-Reached: not yet run here in full.
+Reached on test, in ten epochs, one seed (`docs/recipes.md`): soft BLEU-4 19.7, hard 15.1 by its likeliest places.
 """
 
 from dataclasses import replace
