@@ -95,8 +95,10 @@ here. What follows from the table is in [the evidence](evidence.md#attention-aga
 - † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
   Flickr8k rows, or not run here. [First runs](lab-notes.md#table-1-the-first-runs), whose captions
   were not kept, are in the lab notes.
-- Where soft or hard attention has one seed, it is the best of three on val. The models ship in 4
-  bits a weight, with [other last digits](../README.md#scores); here they have 16.
+- Of soft and hard attention, seed 1 ships. It ships in 4 bits a weight, with [other last
+  digits](../README.md#scores); here it has 16.
+- MS Research, at which we made two trials, says few different words: its detectors find few words of
+  a photo. So its row says little about the original.
 
 This command makes the trainings that are missing, in many hours, and can be stopped and started. It
 writes models to `runs/`, and replaces this page and the captions and scores in
