@@ -249,29 +249,30 @@ cache_option = click.option(
 PAPERS_ENCODER = "vgg19"
 
 
-def _with_encoder(default: str | None, otherwise: str) -> Callable[[F], F]:
-    """The options of commands that encode photos. ``otherwise`` says which encoder it is where none is named."""
+def _with_encoder(encoder: str | None, geometry: str | None) -> Callable[[F], F]:
+    """The options of commands that encode photos. A default of None is that of the model to start from."""
+    start = "that of the model to start from, otherwise "
     return _options(
         click.option(
             "--encoder",
-            default=default,
+            default=encoder,
             help="Encoder: vgg19, efficientnet-lite2 (512 values a place), efficientnet-lite2-1280 (all values), a "
             "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
-            f"[default: {otherwise}]",
+            f"[default: {'' if encoder else start}{PAPERS_ENCODER}]",
         ),
         weights_option,
         click.option(
             "--geometry",
             type=click.Choice(["crop", "squash"]),
-            default="crop",
-            show_default=True,
-            help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo).",
+            default=geometry,
+            help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
+            f"[default: {'' if geometry else start}crop]",
         ),
     )
 
 
-with_encoder = _with_encoder(PAPERS_ENCODER, PAPERS_ENCODER)
-with_encoder_of_start = _with_encoder(None, f"that of the model to start from, otherwise {PAPERS_ENCODER}")
+with_encoder = _with_encoder(PAPERS_ENCODER, "crop")
+with_encoder_of_start = _with_encoder(None, None)
 
 
 DATA_FILES = (  # what a data folder is read from

@@ -17,7 +17,6 @@ from show_attend_tell.cli.command import (
     device_option,
     gave,
     json_option,
-    was_given,
     with_encoder_of_start,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
@@ -56,7 +55,7 @@ def data(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.cli.train import own_start
+    from show_attend_tell.cli.start import own_start
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
@@ -85,8 +84,7 @@ def data(
     plan: list[str] = []
     config = preset("flickr8k", "soft")
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
-    default = not was_given("geometry")
-    start, network = own_start(dataset, config, encoder, say=plan.append, default_geometry=default, **kind)
+    start, network = own_start(dataset, config, encoder, say=plan.append, **kind)
     dataset, line = cut(dataset, config, start)
     plan.append(line)
     if dataset.own:
@@ -110,7 +108,7 @@ def data(
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):
-        words += [f"--{name.replace('_', '-')}", str(value)] if was_given(name) else []
+        words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
     command = shlex.join([*words, *(["--restval"] if restval else [])])
     say("a training would go like this:")
     for line in plan:
@@ -251,7 +249,8 @@ def features(
             raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
         from show_attend_tell.cli.shards.works import Encoding
 
-        work = Encoding(name=encoder or PAPERS_ENCODER, device=device, weights=encoder_weights, geometry=geometry)
+        encoder, geometry = encoder or PAPERS_ENCODER, geometry or "crop"
+        work = Encoding(name=encoder, device=device, weights=encoder_weights, geometry=geometry)
         how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
         do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
         return
@@ -259,7 +258,7 @@ def features(
         raise SatError("give one data folder, or add --output for any number of sources")
     if recursive:
         raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
-    from show_attend_tell.cli.train import own_start, start_and_encoder
+    from show_attend_tell.cli.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig
@@ -272,10 +271,9 @@ def features(
     for line in dataset.report.lines():
         click.echo(line)
     kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
-    default = not was_given("geometry")
     if dataset.report.photos["train"]:
         config = preset("flickr8k", "soft")
-        _, network = own_start(dataset, config, encoder, say=click.echo, default_geometry=default, **kind)
+        _, network = own_start(dataset, config, encoder, say=click.echo, **kind)
     else:
         _, network = start_and_encoder(None, encoder, **kind)
     click.echo(f"encoder {network.name}, geometry {network.preprocessing.geometry}")

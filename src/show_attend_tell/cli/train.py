@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    PAPERS_ENCODER,
     Teaching,
     cache_option,
     device_option,
@@ -161,6 +160,7 @@ def train(
 
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
+    from show_attend_tell.cli.start import chosen_start
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.data.texts import read_texts
     from show_attend_tell.device import pick_device
@@ -173,7 +173,6 @@ def train(
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
     config = changed(preset_of(preset_name, attention, comparator), changes)
-    default = {name for name in ("preset_name", "geometry") if not was_given(name)}
     if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
         raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a learning rate, 1e-5 for example")
     if fine_tune_from is not None and fine_tune_encoder is None:
@@ -184,8 +183,7 @@ def train(
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
         plan: list[str] = []
-        fits = "preset_name" in default and comparator is None and dataset.own  # the settings are fitted to the data
-        kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
+        fits = dataset.own and comparator is None and not was_given("preset_name")  # the settings, to the data
         start_from, start, network = chosen_start(
             dataset,
             config,
@@ -193,8 +191,9 @@ def train(
             encoder,
             fits=fits,
             say=plan.append,
-            default_geometry="geometry" in default,
-            **kind,
+            weights=encoder_weights,
+            geometry=geometry,
+            fine_tune=fine_tune_encoder,
         )
         dataset, line = cut(dataset, config, start)
         plan.append(line)
@@ -257,76 +256,6 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
     if attention is None:
         return comparator_preset(name, comparator)
     raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
-
-
-def chosen_start(
-    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, say: Any, **kind: Any
-) -> tuple[str | None, Any, Any]:
-    """The name of the model to start from, this model, and the encoder.
-
-    ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
-    data.
-    """
-    from show_attend_tell.training.presets.own import START
-
-    if start_from is None and fits and config.decoder.attention == "soft":
-        start, network = own_start(dataset, config, encoder, say=say, **kind)
-        return (START if start is not None else None), start, network
-    start_from = None if start_from == "none" else start_from
-    return start_from, *start_and_encoder(start_from, encoder, **kind)
-
-
-def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
-    """The default model, if own data is one to start from it with, and the encoder; says which and why."""
-    from show_attend_tell.training.presets.own import SMALL, START, why_afresh
-    from show_attend_tell.training.run import check_start
-
-    reason = why_afresh(dataset)
-    if not reason:
-        start, network = start_and_encoder(START, encoder, **kind)
-        try:
-            check_start(start, config.decoder, network)
-        except SatError as error:
-            reason = str(error).replace("the model to start from", START).split(":")[0]
-        else:
-            say(
-                f"fewer than {SMALL:,} photos of train, with English captions: the training starts from {START} and "
-                f"sees photos as it does (--geometry {network.preprocessing.geometry}). --start-from none starts afresh"
-            )
-            return start, network
-    say(f"the training starts afresh, not from {START}: {reason}")
-    return start_and_encoder(None, encoder, **kind)
-
-
-def start_and_encoder(
-    start_from: str | None,
-    encoder: str | None,
-    *,
-    weights: str | None,
-    geometry: Any,
-    fine_tune: float | None,
-    default_geometry: bool = False,
-) -> tuple[Any, Any]:
-    """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
-
-    An ``encoder`` of None is that of the model to start from, or the paper's. With ``default_geometry``, photos are
-    seen as the model to start from sees them, if there is one.
-    """
-    from show_attend_tell.checkpoint.checkpoint import Checkpoint
-    from show_attend_tell.checkpoint.find import find_model
-    from show_attend_tell.vision.encoder import load_encoder
-
-    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
-    tuned = None if start is None else start.tuned_encoder
-    if start is not None and default_geometry:
-        geometry = start.encoder.preprocessing.geometry
-    if encoder == "small" and fine_tune is None and tuned is None:
-        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
-    encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
-    network = load_encoder(encoder, weights=weights, geometry=geometry)
-    if start is not None and tuned is not None and start.encoder.name == network.name:
-        network.adopt(tuned)
-    return start, network
 
 
 SET_ELSEWHERE = {

@@ -85,7 +85,8 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.cli.train import changed, chosen_start, preset_of
+    from show_attend_tell.cli.start import chosen_start
+    from show_attend_tell.cli.train import changed, preset_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets.own import cut, fitted
@@ -110,7 +111,6 @@ def tune(
         weights=encoder_weights,
         geometry=geometry,
         fine_tune=None,
-        default_geometry=not was_given("geometry"),
     )
     dataset, line = cut(dataset, config, start)
     click.echo(line)
@@ -153,7 +153,7 @@ def tune(
         "--start-from": start_from,
         "--encoder": encoder,
         "--encoder-weights": encoder_weights,
-        "--geometry": geometry if was_given("geometry") else None,
+        "--geometry": geometry,
     }
     options = [part for name, value in repeated.items() if value is not None for part in (name, value)]
     train = ["sat", "train", str(data), "--preset", str(output / "settings.json"), *options]

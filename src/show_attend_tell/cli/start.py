@@ -1,0 +1,74 @@
+"""What a training starts from: a model, if there is one, and the encoder that goes with it."""
+
+from typing import Any
+
+from show_attend_tell.cli.command import PAPERS_ENCODER
+from show_attend_tell.errors import SatError
+
+
+def chosen_start(
+    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, say: Any, **kind: Any
+) -> tuple[str | None, Any, Any]:
+    """The name of the model to start from, this model, and the encoder.
+
+    ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
+    data.
+    """
+    from show_attend_tell.training.presets.own import START
+
+    if start_from is None and fits and config.decoder.attention == "soft":
+        start, network = own_start(dataset, config, encoder, say=say, **kind)
+        return (START if start is not None else None), start, network
+    start_from = None if start_from == "none" else start_from
+    return start_from, *start_and_encoder(start_from, encoder, **kind)
+
+
+def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
+    """The default model, if own data is one to start from it with, and the encoder; says which and why."""
+    from show_attend_tell.training.presets.own import SMALL, START, why_afresh
+    from show_attend_tell.training.run import check_start
+
+    reason = why_afresh(dataset)
+    if not reason:
+        start, network = start_and_encoder(START, encoder, **kind)
+        try:
+            check_start(start, config.decoder, network)
+        except SatError as error:
+            reason = str(error).replace("the model to start from", START).split(":")[0]
+        else:
+            say(
+                f"fewer than {SMALL:,} photos of train, with English captions: the training starts from {START} and "
+                f"sees photos as it does (--geometry {network.preprocessing.geometry}). --start-from none starts afresh"
+            )
+            return start, network
+    say(f"the training starts afresh, not from {START}: {reason}")
+    return start_and_encoder(None, encoder, **kind)
+
+
+def start_and_encoder(
+    start_from: str | None,
+    encoder: str | None,
+    *,
+    weights: str | None,
+    geometry: Any,
+    fine_tune: float | None,
+) -> tuple[Any, Any]:
+    """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
+
+    An ``encoder`` of None is that of the model to start from, or the paper's; a ``geometry`` of None too, or a crop.
+    """
+    from show_attend_tell.checkpoint.checkpoint import Checkpoint
+    from show_attend_tell.checkpoint.find import find_model
+    from show_attend_tell.vision.encoder import load_encoder
+
+    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
+    tuned = None if start is None else start.tuned_encoder
+    if geometry is None:
+        geometry = "crop" if start is None else start.encoder.preprocessing.geometry
+    if encoder == "small" and fine_tune is None and tuned is None:
+        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
+    encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
+    network = load_encoder(encoder, weights=weights, geometry=geometry)
+    if start is not None and tuned is not None and start.encoder.name == network.name:
+        network.adopt(tuned)
+    return start, network
