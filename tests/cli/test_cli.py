@@ -874,7 +874,7 @@ PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
 
 
 @pytest.mark.parametrize("then", ["raise", "pass"], ids=["heard", "lost"])
-@pytest.mark.parametrize("module", ["click", "show_attend_tell.cli.train", "torch", "torch._C"])
+@pytest.mark.parametrize("module", ["click", "show_attend_tell.cli.training.train", "torch", "torch._C"])
 def test_ctrl_c_at_start_up_is_one_line(module: str, then: str) -> None:
     """Also when the import that it interrupts loses the exception, as PyTorch's own may."""
     source = str(Path(checkpoint_module.__file__).parent.parent.parent)

@@ -11,7 +11,7 @@ from builders import shape_folder
 from documents import ROOT, blocks
 from evaluations import keep
 
-from show_attend_tell.cli.train import changed, preset_of
+from show_attend_tell.cli.training.settings import changed, preset_of
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.training.config import TrainingConfig

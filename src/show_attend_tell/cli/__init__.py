@@ -18,8 +18,8 @@ with Starting():
     from show_attend_tell.cli.evaluate import evaluate, score
     from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve
-    from show_attend_tell.cli.train import train
-    from show_attend_tell.cli.tuning.command import tune
+    from show_attend_tell.cli.training.train import train
+    from show_attend_tell.cli.training.tune import tune
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

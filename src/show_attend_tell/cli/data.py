@@ -55,7 +55,7 @@ def data(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.cli.start import own_start
+    from show_attend_tell.cli.training.start import own_start
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
@@ -258,7 +258,7 @@ def features(
         raise SatError("give one data folder, or add --output for any number of sources")
     if recursive:
         raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
-    from show_attend_tell.cli.start import own_start, start_and_encoder
+    from show_attend_tell.cli.training.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.config import TrainingConfig

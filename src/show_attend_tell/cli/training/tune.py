@@ -85,8 +85,8 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.cli.start import chosen_start
-    from show_attend_tell.cli.train import changed, preset_of
+    from show_attend_tell.cli.training.settings import changed, preset_of
+    from show_attend_tell.cli.training.start import chosen_start
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets.own import cut, fitted
