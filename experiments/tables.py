@@ -80,7 +80,7 @@ def evaluations(folder: Path = results.RESULTS) -> str:
     lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
     for name in results.names(folder):
         found = results.read(name, folder)
-        if not name.startswith(("flickr8k-", "everyday-")):
+        if not name.startswith(("flickr8k-", "everyday-soft", "everyday-hard")):
             continue
         of = "" if found["data"] == "flickr8k" else f" on {found['data']}"
         cells = [f"`{found['model']}`{of} {found['split']}", found["look"]]

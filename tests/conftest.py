@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -41,14 +40,19 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR, which takes seconds, is left out."""
+
+    def absent(module: object, jar: str) -> Path:
+        raise java_metrics.JavaError("no Java in this test")
+
+    monkeypatch.setattr(java_metrics, "java_program", absent)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
     """The small encoder instead of VGG-19, the cache in the test's own folder, no GPU, no seconds of METEOR."""
     monkeypatch.setattr(encoder_module, "load_encoder", small_load_encoder)
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)

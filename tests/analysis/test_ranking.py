@@ -3,7 +3,6 @@
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,6 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import tell, word_log_probabilities
 from show_attend_tell.model.registry import KINDS, build, classes
-from show_attend_tell.scoring import java as java_metrics
 
 # one is the beginning of another, two are equal, one is empty
 CAPTIONS = [[5, 3, 7, 0], [5, 3, 0], [5, 3, 9, 4, 2, 0], [8, 3, 7, 0], [0], [5, 3, 7, 0], [5, 4, 0]]
@@ -141,16 +139,11 @@ def test_tau_c_is_stuarts() -> None:
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
     """The small encoder, float32 on any hardware, and no seconds of METEOR."""
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
     monkeypatch.setattr(ranking, "native_bf16", lambda device: False)
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
 
 
 @pytest.fixture(scope="module")

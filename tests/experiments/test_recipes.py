@@ -10,29 +10,15 @@ import stages
 from builders import shape_folder
 from documents import ROOT, blocks
 from evaluations import keep
+from trainings import config_of
 
-from show_attend_tell.cli.training.settings import changed, preset_of
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.scoring import java as java_metrics
-from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
 from show_attend_tell.training.presets import preset
 
 
-def config_of(name: str) -> TrainingConfig:
-    """The settings that a recipe trains with."""
-    given = list(recipes.TRAININGS[name].arguments)
-    options = dict(zip(given[::2], given[1::2], strict=True))
-    changes = [value for option, value in zip(given[::2], given[1::2], strict=True) if option == "--set"]
-    changes += [f"epochs={options['--epochs']}"] if "--epochs" in options else []
-    config: TrainingConfig = changed(
-        preset_of(options.get("--preset", "flickr8k"), options["--attention"], None), changes
-    )
-    return config
-
-
 def test_the_fair_pair_differs_in_its_look_alone() -> None:
-    soft, hard = config_of("soft-as-hard"), preset("flickr8k", "hard")
+    soft, hard = config_of(recipes.TRAININGS["soft-as-hard"]), preset("flickr8k", "hard")
     assert dataclasses.replace(soft.decoder, attention="hard") == hard.decoder
     alike: dict[str, Any] = {"decoder": hard.decoder, "visual_ngrams": True}
     # a soft model reads no hard objective, and λ_e is a part of that
@@ -42,7 +28,7 @@ def test_the_fair_pair_differs_in_its_look_alone() -> None:
 
 
 def test_the_papers_recipe_is_wholly_the_papers() -> None:
-    soft, free, hard = (config_of(name) for name in ("paper-soft", "paper-soft-0", "paper-hard"))
+    soft, free, hard = (config_of(recipes.TRAININGS[name]) for name in ("paper-soft", "paper-soft-0", "paper-hard"))
     plain = SoftObjective(doubly_stochastic=0.33, entropy_weight=0.0, mosaic_weight=0.0, label_smoothing=0.0)
     rule = HardObjective(
         samples=1,
@@ -82,7 +68,7 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
 
 
 def test_the_marginal_recipe_is_the_hard_models_with_another_rule() -> None:
-    config = config_of("hard-marginal")
+    config = config_of(recipes.TRAININGS["hard-marginal"])
     assert isinstance(config.objective(), MarginalObjective) and config.marginal.places == 16
     back = {"hard_rule": "reinforce", "visual_ngrams": True, "entropy_weight_end": -0.05}
     assert dataclasses.replace(config, **back) == preset("flickr8k", "hard")
@@ -118,15 +104,9 @@ def dataset(tmp_path: Path) -> Dataset:
     return read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
 
 
-def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("without_java")
+def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(dataset: Dataset, tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap")
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
     folder = tmp_path / "results"
     keep(dataset, folder, "soft-as-hard-1-test", 2)
     assert "as good" not in recipes.document(dataset, folder)  # there is no hard one

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from builders import shape_folder
 from evaluations import keep
 
 from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.scoring import java as java_metrics
 
 
 @pytest.fixture
@@ -84,13 +82,9 @@ def test_a_command_that_fails_ends_it() -> None:
     assert ended.value.code == 1
 
 
+@pytest.mark.usefixtures("without_java")
 def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap")
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
     dataset = read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
     folder = tmp_path / "results"
     for name, wrong, bleu in (

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.caption_files import read_captions, read_evaluation, read_references
 
 CAPTIONS = {"cat.jpg": "a cat sleeps on a mat", "dog.jpg": "a dark haired dog", "owl.jpg": "an owl looks at you"}
@@ -25,13 +24,7 @@ WORDS = {
 }
 NUMBERS = {"cat.jpg": 391895, "dog.jpg": 60623, "owl.jpg": 13}
 
-
-@pytest.fixture(autouse=True)
-def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(module: object, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
+pytestmark = pytest.mark.usefixtures("without_java")
 
 
 def write(file: Path, content: Any) -> Path:

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.caption_files import Evaluation
 from show_attend_tell.scoring.comparison import METRICS, Difference, compare, differences
 from show_attend_tell.scoring.metrics import Statistics, score
@@ -19,13 +18,7 @@ REFERENCES = {f"{n}.jpg": [f"a {word} cat sleeps", f"one {word} cat on a mat"] f
 GOOD = {photo: texts[0] for photo, texts in REFERENCES.items()}
 BAD = {**GOOD, "0.jpg": "a dog", "3.jpg": "a f cat sleeps on", "5.jpg": "a dog runs on sand"}
 
-
-@pytest.fixture(autouse=True)
-def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(module: object, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
+pytestmark = pytest.mark.usefixtures("without_java")
 
 
 def statistics(cider: np.ndarray, right: np.ndarray | None = None, words: np.ndarray | None = None) -> Statistics:

@@ -298,14 +298,6 @@ def test_ptb_convention(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     assert untokenised.no_brevity[0] < 70
 
 
-@pytest.fixture
-def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(module: object, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
-
-
 def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
     """Let `java` be this shell script, which still answers `java -version`, or nothing at all."""
     if script is not None:

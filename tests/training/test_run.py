@@ -48,7 +48,6 @@ from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
-from show_attend_tell.scoring import java as java_metrics
 from show_attend_tell.scoring.metrics import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective
@@ -61,13 +60,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
     """Checkpoints find the small encoder, in float32 on any hardware; METEOR, which takes seconds, is left out."""
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
     monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
@@ -865,18 +859,6 @@ def evaluated(trained: Path, large: Dataset, split: str = "test", **options: Any
     )
 
 
-@pytest.fixture
-def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """METEOR would take seconds."""
-    from show_attend_tell.scoring import java as java_metrics
-
-    def absent(module: Any, jar: str) -> Path:
-        raise java_metrics.JavaError("no Java in this test")
-
-    monkeypatch.setattr(java_metrics, "java_program", absent)
-
-
-@pytest.mark.usefixtures("without_java")
 def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
     trained: Path, large: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,109 @@
+"""What attention adds to `everyday-soft`: the same decoder, data and stages with the same α at all places.
+
+    python experiments/everyday_uniform.py flickr8k/ coco/ runs/          # hours; stop and start it as you like
+    python experiments/everyday_uniform.py flickr8k/ coco/ runs/ --list   # say what is done and what is left
+    python experiments/everyday_uniform.py flickr8k/ coco/ runs/ --write  # train nothing, compare what is kept
+
+A model with uniform α cannot follow the words in a mosaic. So the second stage has no mosaics, and nothing else of
+what is learnt about α; epochs, learning rate, texts and selection are those of `everyday-soft`. The evaluations are
+kept in results/. The tables that it prints compare all seeds on the test splits.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import results
+import shipped
+import stages
+import tables
+from shipped import BOTH, WEIGHTS, Training
+
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_object
+from show_attend_tell.scoring.comparison import compare
+
+NAME = "everyday-uniform"
+TRAININGS = {
+    f"{NAME}-plain": Training(
+        (
+            *("--attention", "uniform", "--encoder", "efficientnet-lite2", *WEIGHTS),
+            *("--set", "visual_ngrams=false", "--set", "selected_by=cider"),
+        ),
+        data=BOTH,
+    ),
+    NAME: Training(
+        (
+            *("--attention", "uniform", "--bits", "4", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "minimum_count=20"),
+        ),
+        start=f"{NAME}-plain",
+        data=BOTH,
+        texts=True,
+    ),
+}
+ALONE = "-alone"  # the end of an evaluation's name without the reranker
+WAYS = {ALONE: "attention alone", "": "with the reranker"}
+
+
+def all_stages(flickr8k: Path, coco: Path, output: Path, seeds: Sequence[int]) -> list[stages.Stage]:
+    """The trainings and evaluations of every seed."""
+    folders = {"flickr8k": flickr8k, "coco": coco}
+    found = []
+    for seed in seeds:
+        for name, training in TRAININGS.items():
+            given = shipped.arguments(name, seed, output, TRAININGS, coco=coco)
+            data = [folders[each] for each in training.data]
+            found.append(stages.training(data, output / f"{name}-{seed}", *given))
+        found += shipped.evaluations(shipped.SHIPS["everyday-soft"], folders, output / f"{NAME}-{seed}")
+    return found
+
+
+def keep(output: Path, folder: Path = results.RESULTS) -> None:
+    """Keep the evaluations on test that are there."""
+    for file in sorted(output.glob(f"{NAME}-*-test*.json")):
+        results.keep(read_object(file, "results"), file.stem, folder)
+    results.write_list(folder)
+
+
+def compared(dataset: Dataset, way: str, folder: Path = results.RESULTS) -> str:
+    """`everyday-soft` minus the control on the test split of a data set, over photos and seeds, as a table."""
+    ending = f"{dataset.name}-test{way}"
+    control = results.kept([f"{NAME}-{seed}-{ending}" for seed in shipped.SEEDS], None, folder)
+    systems = {"uniform α": control, "everyday-soft": tables.of_all_seeds("everyday-soft", ending, folder)}
+    found = {title: [results.evaluation(name, dataset, folder) for name in names] for title, names in systems.items()}
+    return f"## {dataset.name}, {WAYS[way]}\n\n{compare(found, show=False).to_markdown()}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Train what is missing, keep the evaluations, and print the comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("flickr8k", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("coco", type=Path, help="folder of COCO's photos")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("--seeds", nargs="+", type=int, default=shipped.SEEDS, help="seeds to train with")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="compare what is kept, and make nothing else")
+    options = parser.parse_args(given)
+    try:
+        wanted = all_stages(options.flickr8k, options.coco, options.output, options.seeds)
+        if options.list:
+            stages.list_stages(wanted)
+            return
+        if not options.write:
+            options.output.mkdir(parents=True, exist_ok=True)
+            stages.run(wanted)
+        keep(options.output)
+        for data in (options.flickr8k, options.coco):
+            for way in WAYS:
+                print(compared(read_dataset(data), way))
+    except SatError as error:
+        sys.exit(f"{parser.prog}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"{parser.prog}: interrupted; the same command goes on")
+
+
+if __name__ == "__main__":
+    main()

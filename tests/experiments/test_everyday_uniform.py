@@ -1,0 +1,52 @@
+"""The control of the everyday models: it differs in attention alone, and is compared over all its seeds."""
+
+import dataclasses
+from pathlib import Path
+
+import everyday_uniform
+import pytest
+import shipped
+from builders import shape_folder
+from evaluations import keep
+from trainings import config_of
+
+from show_attend_tell.data.datasets import read_dataset
+
+ATTENTIVE = ("mosaics", "mosaics_end", "attention_rate", "entropy_weight_end", "sharpening")  # only about α
+
+
+@pytest.mark.parametrize("stage", ["plain", "soft"])
+def test_the_control_has_the_settings_of_everyday_soft_but_for_attention(stage: str) -> None:
+    name = everyday_uniform.NAME + ("-plain" if stage == "plain" else "")
+    control, model = everyday_uniform.TRAININGS[name], shipped.TRAININGS[f"everyday-{stage}"]
+    uniform, soft = config_of(control), config_of(model)
+    assert dataclasses.replace(uniform.decoder, attention="soft") == soft.decoder
+    without = {each: getattr(uniform, each) for each in (*ATTENTIVE, "decoder", "soft")}
+    assert dataclasses.replace(soft, **without) == uniform
+    kept = {"entropy_weight": uniform.soft.entropy_weight, "mosaic_weight": uniform.soft.mosaic_weight}
+    assert dataclasses.replace(soft.soft, **kept) == uniform.soft
+    assert (control.data, control.texts) == (model.data, model.texts)
+    given = set(control.arguments) & {"--weight", "--bits", "--encoder", "4", "efficientnet-lite2", "1", "2"}
+    assert given == set(model.arguments) & {"--weight", "--bits", "--encoder", "4", "efficientnet-lite2", "1", "2"}
+
+
+def test_its_stages_are_those_of_an_everyday_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everyday_uniform.main(["flickr8k", "coco", str(tmp_path), "--seeds", "1", "--list"])
+    said = capsys.readouterr().out
+    assert "[1/10] train everyday-uniform-plain-1: to do\n[2/10] train everyday-uniform-1: to do\n" in said
+    assert "evaluate everyday-uniform-1-coco-test-alone: to do" in said
+
+
+@pytest.mark.usefixtures("without_java")
+def test_all_seeds_are_compared(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    dataset = read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
+    folder = tmp_path / "results"
+    for seed in shipped.SEEDS:
+        keep(dataset, folder, f"everyday-uniform-{seed}-flickr8k-test-alone", 9)
+        keep(dataset, folder, f"everyday-soft-{seed}-flickr8k-test-alone", 2)
+    said = everyday_uniform.compared(dataset, everyday_uniform.ALONE, folder)
+    assert "| | uniform α (mean of 3) | everyday-soft (mean of 3) | difference | 95 % interval |" in said
+    (cider,) = (line for line in said.splitlines() if line.startswith("| CIDEr |"))
+    difference = float(cider.split(" | ")[3])
+    assert difference > 0

@@ -1,0 +1,16 @@
+"""The settings of the trainings in experiments/."""
+
+from shipped import Training
+
+from show_attend_tell.cli.training.settings import changed, preset_of
+from show_attend_tell.training.config import TrainingConfig
+
+
+def config_of(training: Training) -> TrainingConfig:
+    """The settings that a training has by its arguments."""
+    options = list(zip(training.arguments[::2], training.arguments[1::2], strict=True))
+    changes = [value for option, value in options if option == "--set"]
+    changes += [f"epochs={value}" for option, value in options if option == "--epochs"]
+    named = dict(options)
+    config: TrainingConfig = changed(preset_of(named.get("--preset", "flickr8k"), named["--attention"], None), changes)
+    return config
