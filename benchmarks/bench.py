@@ -133,7 +133,7 @@ def count(module: nn.Module) -> int:
 
 def training_steps(rates: Rates, seconds: float) -> list[Row]:
     """Every kind of training step."""
-    baseline = "training step, tutorial's decoder, float32"
+    baseline = "training step, baseline, float32"
     action, weights = tutorial_step()
     actions = {baseline: action}
     # the tutorial's products are in float32: its floor says how far from its own best it is
@@ -198,7 +198,7 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
                 reranker.add_agreement(part, found)
 
     for beam, share in BEAMS.items():
-        baseline = f"search, beam {beam}, tutorial's decoder"
+        baseline = f"search, beam {beam}, baseline"
         actions: dict[str, Callable[[], None]] = {baseline: partial(by_tutorial, beam)}
         for ranked in (False, True):
             named = f"search, beam {beam}, {'with' if ranked else 'without'} reranker"

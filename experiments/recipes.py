@@ -74,9 +74,12 @@ RECIPES = {
 HEAD = """\
 # Other recipes
 
-Other ways to train the models of Flickr8k, beside the usual one. `experiments/recipes.py` trains
-them, scores them on test and writes this page from the evaluations in `experiments/results/`.
-[How to train](training.md) says how each is made. All decode without the reranker, with the beam
+Other ways to train the models of Flickr8k, beside the usual one. `.venv/bin/python
+experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and writes this page from
+the evaluations in `experiments/results/`. How each is made: [hard and
+soft](training.md#hard-and-soft-that-differ-in-the-look-alone), [the paper's own
+recipe](training.md#the-papers-own-recipe), [the
+marginal](training.md#hard-attention-by-the-marginal-at-the-read-out). All decode without the reranker, with the beam
 and length normalisation that val chose. Scores are ×100, words as in Karpathy's split file. The
 paper's recipes are trained for ten epochs; the best on val is the seventh (soft) and the eighth
 (hard), which still learns slowly then. A row without ± is one training. Recipes that are missing
@@ -87,8 +90,8 @@ FAIR = """\
 
 The soft model here has the hard one's windows of 5×5 places, its cropped photos, its missing gate,
 its number of epochs and its learning rate, and starts from the same model. The hard model's
-objective stays its own, its λ_e included. The two are *as good* where the 95 % interval of the
-difference, over photos and seeds, excludes {margins}.
+objective stays its own, its λ_e included. The two are *as good* if the 95 % intervals of the
+differences, over photos and seeds, lie within ±{margins}.
 """
 
 
@@ -140,9 +143,9 @@ def compared(first: str, second: str, dataset: Dataset, folder: Path = results.R
 
 def verdict(one: Difference) -> str:
     """Whether a difference is shown to be smaller than its margin, in words."""
-    excludes = "excludes" if within(one) else "does not exclude"
+    lies = "lies within" if within(one) else "goes beyond"
     figures = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]".replace("-", "−")
-    return f"{METRICS[one.metric]} {figures}: the interval {excludes} a difference of {MARGINS[one.metric]:g}"
+    return f"{METRICS[one.metric]} {figures}: the interval {lies} ±{MARGINS[one.metric]:g}"
 
 
 def within(one: Difference) -> bool:
@@ -168,7 +171,7 @@ def document(dataset: Dataset, folder: Path = results.RESULTS) -> str:
     """The page, of what is kept."""
     parts = [HEAD]
     if kept("soft-as-hard", folder) and kept("hard", folder):
-        margins = " and ".join(f"{margin:g} in {METRICS[metric]}" for metric, margin in MARGINS.items())
+        margins = " and ±".join(f"{margin:g} in {METRICS[metric]}" for metric, margin in MARGINS.items())
         comparison = compared("soft-as-hard", "hard", dataset, folder)
         parts += [FAIR.format(margins=margins), comparison.to_markdown(), "\n".join(equivalence(comparison)) + "\n"]
     rows = [

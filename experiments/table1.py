@@ -100,19 +100,19 @@ here. What follows from the table is in [the evidence](evidence.md#attention-aga
 - MS Research, at which we made two trials, says few different words: its detectors find few words of
   a photo. So its row says little about the original.
 
-This command makes the trainings that are missing, in many hours, and can be stopped and started. It
-writes models to `runs/`, and replaces this page and the captions and scores in
+The first command makes all trainings that are missing, in many hours; the second makes one system.
+Both can be stopped and started. They write models to `runs/`, and replace this page and the captions and scores in
 `experiments/results/`; rows that you do not run stay ours. `flickr8k/` holds Karpathy's
 `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
 
     make table1 FLICKR8K=flickr8k/
-    python experiments/table1.py flickr8k/ runs/ lrcn --seeds 1    # one system
+    .venv/bin/python experiments/table1.py flickr8k/ runs/ lrcn --seeds 1
 
 ## What differs from the paper
 
 - The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
   convolutions only. So most systems without attention read the mean of the conv5_4 map that the
-  attention models look at. The column "ours reads" has the exceptions.
+  attention models look at. The column "ours gets" has the exceptions.
 - The table does not say how good the originals were. It says what attention gives over the mean of
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
@@ -138,18 +138,19 @@ writes models to `runs/`, and replaces this page and the captions and scores in
   which spends the detected words. Detectors and language model learn together here, the latter by
   the likelihood. Its captions are ranked by log p, length and the share of detected words that they
   say; a grid on val tunes the weights. Its similarity of photo and text (DMSM) is left out.
-- Soft attention and the systems without it have a second stage of three epochs with scheduled
+- Soft attention and the systems without attention have a second stage of three epochs with scheduled
   sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
 - Hard attention starts from the soft model, without its gate, and also sees photos cropped at
   random. Its annotations are means over windows of 5×5 places. 30 % of the previous words are its
   own.
 - Hard attention's objective: the paper tosses a coin for each caption between a sampled path and
-  the expected one; here every caption has both. The reward of a sampled path is to go (each place
-  is paid by the words from its own on), its baseline is the expected path's log p instead of a
+  the expected one; here every caption has both. The reward of a sampled path is a *reward to go*
+  (each place is paid by the words from its own on), its baseline is the expected path's log p instead of a
   moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes from −0.02 to
   −0.05. This sign makes α sharper; the paper's makes it wider.
 - Retrieval takes the caption on which the captions of the most similar training photos agree best.
-  The number of these photos was chosen on val ({neighbours}).
+  The number of these photos, and how their features are made comparable, were chosen on val
+  ({neighbours}).
 """
 
 QUOTED = """\
@@ -230,7 +231,7 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
     neighbours = "–"
     if kept("retrieval", folder):
         chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
-        neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'centred'}"
+        neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'their mean subtracted'}"
     parts = [HEAD.format(neighbours=neighbours, table=main_table(folder)), runs_table(folder)]
     with_attention = [name for name in ATTENTION if kept(name, folder)]
     for without in WITHOUT_ATTENTION:
@@ -245,7 +246,7 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
 def main_table(folder: Path = results.RESULTS) -> str:
     """The paper's figures beside ours."""
     lines = [
-        "| | ours reads | paper B-1 | paper B-2 | paper B-3 | paper B-4 | paper METEOR "
+        "| | ours gets | paper B-1 | paper B-2 | paper B-3 | paper B-4 | paper METEOR "
         "| our B-1 | our B-2 | our B-3 | our B-4 | our METEOR | our B-4 p. | our CIDEr | seeds |",
         "| --- | --- |" + " ---: |" * 13,
     ]

@@ -113,11 +113,11 @@ def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(dataset: D
     for seed in (1, 2):
         keep(dataset, folder, f"hard-{seed}-test", 2)
     same = recipes.document(dataset, folder)
-    assert "- BLEU-4 +0.00 [+0.00, +0.00]: the interval excludes a difference of 1." in same
+    assert "- BLEU-4 +0.00 [+0.00, +0.00]: the interval lies within ±1." in same
     assert "So hard attention is as good as soft attention here." in same
     keep(dataset, folder, "hard-2-test", 9)
     other = recipes.document(dataset, folder)
-    assert "the interval does not exclude a difference of 3." in other and "So it is not shown" in other
+    assert "the interval goes beyond ±3." in other and "So it is not shown" in other
     assert "| hard attention, by its likeliest places | 50.0 ± 0.0 |" in other and "mean of 2" in other
     keep(dataset, folder, "hard-1-test", 17)
     keep(dataset, folder, "hard-2-test", 17)
