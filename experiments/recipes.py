@@ -9,7 +9,6 @@
   look and in what is minimised. Hard attention is called as good if the 95 % intervals of its differences, over photos
   and seeds, exclude the differences of `MARGINS`.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
-- Hard attention by the marginal at the read-out, once.
 
 Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, attention alone. Evaluations
 are kept in results/, and what is compared comes from there.
@@ -47,10 +46,6 @@ TRAININGS = {
         ("--preset", "paper", "--attention", "soft", "--epochs", "10", "--set", "soft.doubly_stochastic=0")
     ),
     "paper-hard": Training(("--preset", "paper", "--attention", "hard", "--epochs", "10")),
-    "hard-marginal": Training(
-        ("--attention", "hard", *ALONE, "--set", "hard_rule=marginal", "--set", "entropy_weight_end=none"),
-        start="soft",
-    ),
 }
 
 
@@ -68,7 +63,6 @@ RECIPES = {
     "paper-soft": Recipe("the paper's recipe, soft attention"),
     "paper-soft-0": Recipe("the paper's recipe, soft attention with λ = 0"),
     "paper-hard": Recipe("the paper's recipe, hard attention"),
-    "hard-marginal": Recipe("hard attention by the marginal at the read-out"),
 }
 
 HEAD = """\
@@ -78,8 +72,7 @@ Other ways to train the models of Flickr8k, beside the usual one. `.venv/bin/pyt
 experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and writes this page from
 the evaluations in `experiments/results/`. How each is made: [hard and
 soft](training.md#hard-and-soft-that-differ-in-the-look-alone), [the paper's own
-recipe](training.md#the-papers-own-recipe), [the
-marginal](training.md#hard-attention-by-the-marginal-at-the-read-out). All decode without the reranker, with the beam
+recipe](training.md#the-papers-own-recipe). All decode without the reranker, with the beam
 and length normalisation that val chose. Scores are ×100, words as in Karpathy's split file. The
 paper's recipes are trained for ten epochs; the best on val is the seventh (soft) and the eighth
 (hard), which still learns slowly then. A row without ± is one training. Recipes that are missing

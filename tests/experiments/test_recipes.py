@@ -13,7 +13,7 @@ from evaluations import keep
 from trainings import config_of
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
+from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.presets import preset
 
 
@@ -22,7 +22,7 @@ def test_the_fair_pair_differs_in_its_look_alone() -> None:
     assert dataclasses.replace(soft.decoder, attention="hard") == hard.decoder
     alike: dict[str, Any] = {"decoder": hard.decoder, "visual_ngrams": True}
     # a soft model reads no hard objective, and λ_e is a part of that
-    alike |= {"hard": hard.hard, "marginal": hard.marginal, "entropy_weight_end": hard.entropy_weight_end}
+    alike |= {"hard": hard.hard, "entropy_weight_end": hard.entropy_weight_end}
     assert dataclasses.replace(soft, **alike) == hard
     assert isinstance(soft.objective(), SoftObjective) and soft.soft.label_smoothing == hard.hard.label_smoothing
 
@@ -43,7 +43,7 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
     )
     assert soft.objective() == plain and free == dataclasses.replace(soft, soft=free.soft)
     assert free.objective() == dataclasses.replace(plain, doubly_stochastic=0.0)
-    assert hard.objective() == rule and hard.hard_rule == "reinforce"
+    assert hard.objective() == rule
     assert (soft.decoder.attention, hard.decoder.attention) == ("soft", "hard")
     for config in (soft, free, hard):
         assert (
@@ -65,13 +65,6 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
         ours |= {"maximise": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
         papers = {"optimiser": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
         assert told.items() >= {**ours, **papers}.items()
-
-
-def test_the_marginal_recipe_is_the_hard_models_with_another_rule() -> None:
-    config = config_of(recipes.TRAININGS["hard-marginal"])
-    assert isinstance(config.objective(), MarginalObjective) and config.marginal.places == 16
-    back = {"hard_rule": "reinforce", "visual_ngrams": True, "entropy_weight_end": -0.05}
-    assert dataclasses.replace(config, **back) == preset("flickr8k", "hard")
 
 
 def test_the_documentation_has_the_commands() -> None:

@@ -1,7 +1,6 @@
 """What training minimises: the soft loss by hand, and the sampled bound's gradient against its exact enumeration."""
 
 import itertools
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +15,11 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell, word_log_probabilities
-from show_attend_tell.model.unroll import UnrolledTell
-from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import (
     Baseline,
     Draws,
     HardObjective,
-    MarginalObjective,
     MovingBaseline,
     SoftObjective,
     doubly_stochastic,
@@ -481,79 +477,6 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
         draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
         watch = objective(tell(tiny.decoder, annotations, captions, look=draws.look), captions, draws).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
-
-
-# ---------------------------------------------------------------- the marginal at the read-out
-
-
-def marginal_by_enumeration(tiny: Tiny, places: int, smoothing: float = 0.0) -> Tensor:
-    """The marginal objective's loss, place by place and word by word, with the decoder's own step and read-out."""
-    total = torch.zeros(())
-    for photo, caption in zip(tiny.annotations, tiny.captions, strict=True):
-        state, word = tiny.decoder.start(photo[None]), torch.tensor([[tiny.decoder.vocabulary_size]])
-        for target in caption:
-            step = tiny.decoder.step(tiny.decoder.embed(word), state)
-            seen, alpha = state.source[0][0], step.alpha[0, 0]
-            likely = sorted(range(len(seen)), key=lambda place: -alpha[place].item())[:places]
-            of_word, mean = torch.zeros(()), torch.zeros(())
-            for place in likely:
-                share = alpha[place] / sum(alpha[other] for other in likely)
-                context = seen[place] if step.beta is None else step.beta[0, 0] * seen[place]
-                p = torch.softmax(tiny.decoder.read_out(step.output._replace(context=context[None, None]))[0, 0], -1)
-                of_word, mean = of_word + share * p[target], mean + share * p.log().mean()
-            total = total - (1 - smoothing) * of_word.log() - smoothing * mean
-            state, word = step.state, target.view(1, 1)
-    return total / len(tiny.captions)
-
-
-@pytest.mark.parametrize("gate", [False, True])
-@pytest.mark.parametrize(("places", "smoothing"), [(3, 0.0), (16, 0.1), (2, 0.1), (1, 0.0)])
-def test_the_marginal_and_its_gradient_are_those_of_every_place_tried(
-    places: int, smoothing: float, gate: bool, float64: None
-) -> None:
-    decoder = small_decoder(**{**TINY, "gate": gate}, spread=1.0, seed=11)
-    annotations = 2 * torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(5))
-    tiny = Tiny(decoder, annotations, torch.tensor([[2, 4, 0], [3, 2, 0]]))
-    objective = MarginalObjective(places=places, label_smoothing=smoothing)
-    draws = objective.draw(2, 3, torch.Generator())
-    wanted = marginal_by_enumeration(tiny, places, smoothing)
-    for telling in (tell, UnrolledTell()):
-        told = telling(decoder, annotations, tiny.captions, look=draws.look, likely=objective.likely)
-        loss = objective(told, tiny.captions, draws)
-        torch.testing.assert_close(loss.total, wanted)
-        torch.testing.assert_close(gradient(loss.total, decoder), gradient(wanted, decoder))
-        wanted = marginal_by_enumeration(tiny, places, smoothing)
-
-
-def test_the_marginal_is_that_of_the_sequence_only_where_the_lstm_does_not_see_the_places(tiny: Tiny) -> None:
-    objective = MarginalObjective()
-
-    def both() -> tuple[float, float]:
-        log_places, log_words = enumerate_places(tiny)
-        told = tell(tiny.decoder, tiny.annotations, tiny.captions, likely=objective.likely)
-        loss = objective(told, tiny.captions).total.item()
-        return loss, -(log_places + log_words).logsumexp(1).mean().item()
-
-    ours, sequence = both()
-    assert abs(ours - sequence) > 0.01
-    with torch.no_grad():
-        tiny.decoder.gates_from_context.weight.zero_()
-        ours, sequence = both()
-    assert ours == pytest.approx(sequence, abs=1e-9)
-
-
-def test_the_marginal_is_chosen_by_a_setting_and_needs_its_places(tiny: Tiny) -> None:
-    hard = TrainingConfig(decoder=tiny.decoder.config, marginal=MarginalObjective(places=2))
-    hard = replace(hard, decoder=replace(tiny.decoder.config, attention="hard"))
-    assert isinstance(hard.objective(), HardObjective) and hard.objective().likely == 0
-    chosen = replace(hard, hard_rule="marginal").objective()
-    assert isinstance(chosen, MarginalObjective) and chosen.likely == 2
-    with pytest.raises(SatError, match="words that are read off places"):
-        chosen(tell(tiny.decoder, tiny.annotations, tiny.captions), tiny.captions)
-    without = small_decoder(**{**TINY, "attention": "uniform"})
-    for telling in (tell, UnrolledTell()):
-        with pytest.raises(SatError, match="no attention"):
-            telling(without, tiny.annotations, tiny.captions, likely=2)
 
 
 @pytest.mark.parametrize("reward", REWARDS)

@@ -182,15 +182,6 @@ class AttentionDecoder(Decoder):
         total = self.through_output_layers(self.dropout(total))
         return nn.functional.linear(total, self.word_weights, self.output_bias)
 
-    def seen_at(self, output: Output, source: tuple[Tensor, Tensor], places: Tensor, beta: Tensor | None) -> Output:
-        """The same, with β a_i of single places i in the place of ẑ_t."""
-        annotations = source[0]  # (B, L, D)
-        rows = torch.arange(len(places), device=places.device).view(-1, 1, 1, 1)
-        context = annotations[rows, places]  # (B, P, C, M, D)
-        if beta is not None:
-            context = beta[..., None, None].to(context.dtype) * context
-        return Output(output.embedding.unsqueeze(-2), output.hidden.unsqueeze(-2), context)
-
     def through_output_layers(self, total: Tensor) -> Tensor:
         """The deep output's sum (..., m) after the layers that come before L_o, if there are any."""
         for layer in self.output_layers:

@@ -113,15 +113,6 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def seen_at(self, output: Parts, source: Parts, places: Tensor, beta: Tensor | None) -> Parts:
-        """What `read_out` would get if a word were read off single places, with the same LSTM state.
-
-        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source``, M places a step
-        (B, P, C, M) and β (B, P, C). Gives tensors (B, P, C, M, ·) or (B, P, C, 1, ·). Raises `SatError` for a decoder
-        without such places.
-        """
-        raise SatError("this decoder has no attention, so its words cannot be read off single places")
-
     def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
         """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
 
@@ -134,13 +125,6 @@ class Decoder(nn.Module):
         return None
 
 
-class Likely(NamedTuple):
-    """What the M likeliest places of each step say of its word."""
-
-    alpha: Tensor  # α of these places, renormalised to the sum 1 (B, P, C, M)
-    logits: Tensor  # of the word read off each place, see `Decoder.seen_at` (B, P, C, M, K)
-
-
 class Told(NamedTuple):
     """A caption told step by step with its true history: what `tell` gives."""
 
@@ -149,7 +133,6 @@ class Told(NamedTuple):
     beta: Tensor | None  # (B, P, C)
     places: Tensor | None  # (B, P, C)
     penalty: Tensor | None = None  # (B, P)
-    likely: Likely | None = None  # where it was asked for
 
 
 def check_annotations(annotations: Tensor, size: int) -> None:
@@ -171,22 +154,6 @@ def at_step(embedded: Parts, time: int, paths: int) -> Parts:
     return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
 
 
-def read_out_likely(
-    decoder: Decoder, output: Parts, source: Parts, alpha: Tensor | None, beta: Tensor | None, number: int
-) -> Likely | None:
-    """Words read off that many of the likeliest places of each step, fewer where there are fewer; None for zero.
-
-    Raises `SatError` for a decoder without attention.
-    """
-    if number == 0:
-        return None
-    if alpha is None:
-        raise SatError("this decoder has no attention, so none of its places is likelier than another")
-    largest, places = alpha.topk(min(number, alpha.shape[-1]), dim=-1)
-    logits = decoder.read_out(decoder.seen_at(output, source, places, beta))
-    return Likely(largest / largest.sum(-1, keepdim=True), logits)
-
-
 def tell(
     decoder: Decoder,
     annotations: Tensor,
@@ -195,13 +162,12 @@ def tell(
     paths: int = 1,
     look: Look = EXPECTATION,
     history: Tensor | None = None,
-    likely: int = 0,
 ) -> Told:
     """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
 
     Captions (B, P, C) are one for each path. They may be padded at their ends with any words; leave what is told there
     out of account. Each step gets the true word before it, or that of ``history`` if given, which is shaped as the
-    captions (scheduled sampling). ``likely`` is the number of places whose own words `Told.likely` has.
+    captions (scheduled sampling).
     """
     embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
     state = decoder.start(annotations, paths=paths)
@@ -223,9 +189,7 @@ def tell(
 
     output = map_parts(over_time, *(step.output for step in taken))
     penalty = decoder.penalty(output, state.source, captions)
-    alpha, beta = gather("alpha"), gather("beta")
-    off_places = read_out_likely(decoder, output, state.source, alpha, beta, likely)
-    return Told(decoder.read_out(output), alpha, beta, gather("places"), penalty, off_places)
+    return Told(decoder.read_out(output), gather("alpha"), gather("beta"), gather("places"), penalty)
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from show_attend_tell.model.attention import AtPlaces, Look, Mixed
 from show_attend_tell.model.decoder import AttentionDecoder, Output
-from show_attend_tell.model.interface import EXPECTATION, Told, previous_words, read_out_likely
+from show_attend_tell.model.interface import EXPECTATION, Told, previous_words
 from show_attend_tell.model.kernels import PLAIN, Kernels
 
 
@@ -216,7 +216,6 @@ class UnrolledTell:
         paths: int = 1,
         look: Look = EXPECTATION,
         history: Tensor | None = None,
-        likely: int = 0,
     ) -> Told:
         """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.tell` does.
 
@@ -253,5 +252,4 @@ class UnrolledTell:
             embedding = embedding[:, None].expand(-1, paths, -1, -1)
         output = Output(embedding, told.hidden, told.context)
         alpha = None if decoder.config.attention == "uniform" else told.alpha
-        off_places = read_out_likely(decoder, output, state.source, alpha, told.beta, likely)
-        return Told(decoder.read_out(output), alpha, told.beta, told.places, likely=off_places)
+        return Told(decoder.read_out(output), alpha, told.beta, told.places)

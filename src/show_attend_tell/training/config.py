@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from show_attend_tell.data.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, settings
 from show_attend_tell.model.configs import Config, DecoderConfig
-from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
+from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
 
 
@@ -22,9 +22,6 @@ class TrainingConfig:
     decoder: Config = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
-    marginal: MarginalObjective = field(default_factory=MarginalObjective)
-    # How hard attention is learnt: by sampled places (`hard`, the paper's rule), or by `marginal`, without sampling.
-    hard_rule: Literal["reinforce", "marginal"] = "reinforce"
     maximise: Literal["likelihood", "cider"] = "likelihood"  # of true captions, or of captions that the decoder draws
     self_critical: SelfCritical = field(default_factory=SelfCritical)  # how CIDEr is maximised
 
@@ -76,13 +73,11 @@ class TrainingConfig:
         return [2] * (self.mosaic_pairs < 1) + [1] * (self.mosaic_pairs > 0)
 
     def objective(self) -> SoftObjective | HardObjective:
-        """The objective that ``hard_rule`` chooses for hard attention, and the soft one for every other decoder.
+        """The hard objective for hard attention, and the soft one for every other decoder.
 
         Without attention, only the soft objective's log p remains.
         """
-        if self.decoder.attention != "hard":
-            return dataclasses.replace(self.soft)
-        return dataclasses.replace(self.marginal if self.hard_rule == "marginal" else self.hard)
+        return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain values, flat: "decoder.hidden_size" and the like."""

@@ -1,11 +1,11 @@
-"""What training minimises: the soft model's loss, the hard model's sampled bound, and its marginal at the read-out.
+"""What training minimises: the soft model's loss, and the hard model's sampled bound.
 
 B batch · P paths of one caption · C caption length with the end token · L places · M likeliest places · K vocabulary ·
 N sampled sequences of places · S rewards of one path: 1 for the whole sentence, C for rewards to go. Captions of one
 batch have one length, so nothing is padded and no mask is needed.
 
 An objective is used in three steps: ``draws = objective.draw(…)``, then `tell` with ``draws.look`` along
-``objective.paths`` paths and with ``objective.likely`` places, then ``objective(told, captions, draws)``.
+``objective.paths`` paths, then ``objective(told, captions, draws)``.
 """
 
 import math
@@ -99,15 +99,6 @@ class SoftObjective:
 
     paths = 1
 
-    @property
-    def likely(self) -> int:
-        """How many places `tell` must read words off: none."""
-        return 0
-
-    def words(self, told: Told, captions: Tensor, word_scores: WordScores) -> tuple[Tensor, Tensor]:
-        """log p(y_t) of each word of captions (B, C), and what is minimised of it, (B, P, C) each."""
-        return word_losses(told.logits, captions, self.label_smoothing, word_scores)
-
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
         """Nothing is drawn: every path looks by expectation."""
         return Draws(Expectation(), torch.ones(batch, 1, dtype=torch.bool))
@@ -125,7 +116,7 @@ class SoftObjective:
 
         ``draws`` are there to be called like `HardObjective`, and are not read.
         """
-        log_probabilities, words = self.words(told, captions, word_scores)
+        log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
         if told.penalty is not None:
@@ -148,40 +139,6 @@ class SoftObjective:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state_dict` gave: nothing."""
-
-
-@settings(frozen=False)
-class MarginalObjective(SoftObjective):
-    """Hard attention by the marginal at the read-out, −Σ_t log Σ_i α_ti p(y_t | place i), without sampling.
-
-    i runs over the M likeliest places, whose α is renormalised to the sum 1. p(y_t | place i) is the deep output's with
-    a_i in the place of ẑ_t. The LSTM sees the expected context, so h_t does not depend on i. Therefore this is not the
-    marginal −log Σ_s p(s|a) p(y|s,a) of the sequence: each word is marginalised by itself, and the places of a word do
-    not change the words after it. The idea is that of Deng et al. 2018, "Latent Alignment and Variational Attention".
-
-    Label smoothing spreads a share of the target evenly over the vocabulary at each place, and weighs places by α. The
-    other terms are those of `SoftObjective`.
-    """
-
-    doubly_stochastic: Amount = 0.0
-    places: Count = 16  # M
-
-    @property
-    def likely(self) -> int:
-        """How many places `tell` must read words off."""
-        return self.places
-
-    def words(self, told: Told, captions: Tensor, word_scores: WordScores) -> tuple[Tensor, Tensor]:
-        """log Σ_i α_ti p(y_t | place i) of each word of captions (B, C), and what is minimised, (B, P, C) each."""
-        if told.likely is None:
-            raise SatError("the marginal needs words that are read off places: tell the captions with `likely`")
-        alpha, logits = told.likely
-        words = captions[:, None, :, None].expand(logits.shape[:-1])
-        scores = word_scores(logits.flatten(0, 3), words.flatten())
-        log_probabilities, means = (part.view(alpha.shape) for part in scores)  # (B, P, C, M)
-        marginal = (alpha.clamp_min(1e-12).log() + log_probabilities).logsumexp(-1)
-        smooth = (alpha * means).sum(-1)
-        return marginal, -((1 - self.label_smoothing) * marginal + self.label_smoothing * smooth)
 
 
 # ---------------------------------------------------------------- coins: which paths look by expectation (B, P)
@@ -315,11 +272,6 @@ class HardObjective:
     def paths(self) -> int:
         """P: along how many paths `tell` must run."""
         return self.samples + (self.coin == "both")
-
-    @property
-    def likely(self) -> int:
-        """How many places `tell` must read words off: none."""
-        return 0
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
         """A toss of the coin and the places of a batch of that many captions of that many steps."""

@@ -314,7 +314,6 @@ class Trainer:
                 paths=objective.paths,
                 look=draws.look,
                 history=history,
-                likely=objective.likely,
             )
             loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
         beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}

@@ -29,7 +29,7 @@ Reached on val (BLEU-4 with brevity penalty, three seeds):
 
 from dataclasses import replace
 
-from show_attend_tell.training.losses import HardObjective, MarginalObjective, SoftObjective
+from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.presets import paper
 
 SOFT_DECODER = replace(
@@ -68,7 +68,6 @@ HARD = replace(
         baseline="expected",
         label_smoothing=0.1,
     ),
-    marginal=MarginalObjective(label_smoothing=0.1),
     crops=2,
     entropy_weight_end=-0.05,
     scheduled_sampling=0.3,
