@@ -74,9 +74,8 @@ the evaluations in `experiments/results/`. How each is made: [hard and
 soft](training.md#hard-and-soft-that-differ-in-the-look-alone), [the paper's own
 recipe](training.md#the-papers-own-recipe). All decode without the reranker, with the beam
 and length normalisation that val chose. Scores are ×100, words as in Karpathy's split file. The
-paper's recipes are trained for ten epochs; the best on val is the seventh (soft) and the eighth
-(hard), which still learns slowly then. A row without ± is one training. Recipes that are missing
-have not been run.
+paper's recipes are trained for ten epochs; the best on val is the seventh (soft) and the
+eighth (soft with λ = 0, and hard, which still learns slowly then). A row without ± is one training.
 """
 FAIR = """\
 ## Hard against soft that differ in the look alone
