@@ -24,6 +24,8 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import pack, unpack
+from show_attend_tell.rerank.arrays import STEPS
+from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"
@@ -182,6 +184,28 @@ def test_a_failure_while_writing_leaves_the_old_file(
     monkeypatch.undo()
     assert {path.name for path in saved.iterdir()} == before.keys()  # no scratch file stays
     assert (saved / file).read_bytes() == before[file]
+
+
+def test_a_save_that_is_killed_leaves_the_old_model(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a training of the encoder too, whose tuned weights change with each better epoch."""
+    before, after = small_checkpoint(encoder), small_checkpoint(encoder)
+    before.tuned_encoder, after.tuned_encoder = ({"block": torch.full((2, 3), value)} for value in (1.0, 2.0))
+    parts = {"mean": torch.zeros(D), "whitening": torch.eye(D), "typical": torch.ones(4)}
+    before.doubt = Doubt({**parts, "quantiles": torch.linspace(0, 1, STEPS + 1)})
+    before.save(tmp_path)
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)  # of the words, the card and the configuration
+    with pytest.raises(KeyboardInterrupt):
+        after.save(tmp_path)
+    monkeypatch.undo()
+    found = Checkpoint.load(tmp_path)
+    assert found.tuned_encoder is not None and same(found.tuned_encoder, before.tuned_encoder)
+    assert found.doubt is not None
 
 
 def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
