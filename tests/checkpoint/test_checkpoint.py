@@ -228,6 +228,12 @@ def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytes
         json.loads(path.read_text(encoding="utf-8"))
 
 
+def test_a_folder_that_cannot_be_made_is_named(encoder: Encoder, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SatError, match=r"file/model: the folder cannot be made .*: name another folder"):
+        small_checkpoint(encoder).save(tmp_path / "file" / "model")
+
+
 # Older formats
 
 

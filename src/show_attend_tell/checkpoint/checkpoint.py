@@ -47,7 +47,7 @@ from show_attend_tell.checkpoint.weights import (
 )
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace_all
+from show_attend_tell.files import make_folder, replace_all
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
@@ -77,8 +77,8 @@ class Checkpoint:
         """Write the folder; make it if it is not there.
 
         ``bits`` is the size of a weight; 8 and 4 bits have a scale for each row (see `packing`). Raises `SatError` for
-        other bits, for an ensemble, for weights that are not finite or too large for so many bits, and for a folder
-        with files that are not a model's (`check_vacant`).
+        other bits, for an ensemble, for weights that are not finite or too large for so many bits, for a folder
+        with files that are not a model's (`check_vacant`), and for one that cannot be made.
         """
         folder = named(folder)
         if bits not in get_args(Bits):
@@ -95,8 +95,8 @@ class Checkpoint:
                 f"{folder} was not written: {name} holds values that are not numbers, or that are too large for {bits} "
                 "bits a weight. Train at a lower learning rate"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors: dict[str, Mapping[str, Tensor] | None] = {
+        make_folder(folder, "name another folder")
+        tensors: dict[str, dict[str, Tensor] | None] = {
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
             NGRAMS: None if self.reranker is None else self.reranker.packed,
             DOUBT: None if self.doubt is None else self.doubt.tensors,
