@@ -125,7 +125,8 @@ class Decoder(nn.Module):
     def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
         """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
 
-        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
+        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions, (B, C) or
+        (B, P, C).
         """
         return None
 
