@@ -156,6 +156,19 @@ def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkey
     assert "starts from" not in plain and "nats" not in plain  # the preset as it is
 
 
+def test_a_study_may_start_from_the_settings_of_another(tmp_path: Path, data: Path) -> None:
+    changed = [*SMALL[1::2], "decoder.annotation_window=1", "learning_rate=0.0125"]
+    first = {"preset": "flickr8k", "attention": "hard", "set": changed}
+    (tmp_path / "first.json").write_text(json.dumps(first), encoding="utf-8")
+    start = ("--preset", tmp_path / "first.json", "--search", "batch_size=2,4", "--trials", 1)
+    sat("tune", data, "--output", tmp_path / "second", "--device", "cpu", *start, "--set", "seed=5")
+    preset, attention, changes = read_settings(tmp_path / "second" / "settings.json")
+    assert (preset, attention) == ("flickr8k", "hard")
+    assert changes == [*changed, "seed=5", "batch_size=4"]
+    soft = ("--output", tmp_path / "third", *start, "--attention", "soft")
+    assert "has settings of hard attention: leave out --attention" in refused("tune", data, *soft)
+
+
 def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tuned"
     one_epoch, inside = Trainer.one_epoch, []
