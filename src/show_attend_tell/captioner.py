@@ -568,6 +568,11 @@ class Captioner:
         if decoding.reranker_weight and self.reranker is None:
             raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
 
+    def check_attention(self) -> None:
+        """Raise `SatError` for a model without attention, or one that looks at all places alike."""
+        if not self.decoder.attends:
+            raise SatError(f"{self.name} has no attention: give a model with soft or hard attention")
+
     def caption_of(
         self,
         hypotheses: list[Hypothesis],

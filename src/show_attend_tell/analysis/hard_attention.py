@@ -375,12 +375,13 @@ def examine(
     - ``gradient``: `gradient_table` on a few batches of the same photos' captions, or None;
     - ``captions``: the figures of each caption.
 
-    Raises `SatError` for a decoder without attention, for a split that is not there, and for fewer than two photos,
-    samples or draws.
+    Raises `SatError` for a model without attention, for an ensemble, for a split that is not there, and for fewer than
+    two photos, samples or draws.
     """
+    captioner.check_attention()
     decoder = captioner.decoder
     if not isinstance(decoder, AttentionDecoder):
-        raise SatError(f"{captioner.name} has no attention to examine: give a model with soft or hard attention")
+        raise SatError(f"{captioner.name} is an ensemble: examine each of its models by itself")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
     examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split))
