@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -307,6 +308,19 @@ def test_another_encoder_is_refused(
         (lambda config: config.pop("format"), "damaged.*format"),
         (lambda config: config.pop("decoder"), "damaged.*decoder"),
         (lambda config: config["encoder"].pop("digest"), "damaged.*digest"),
+        (lambda config: config["encoder"].update(digest=7), "damaged.*SHA-256 7"),
+        (lambda config: config["encoder"].update(name=5), "damaged.*name is 5"),
+        *(
+            (lambda config, grid=grid: config["encoder"].update(grid=grid), f"damaged.*{re.escape(why)}")
+            for grid, why in (
+                ([14], "not enough values"),
+                ([8, 8, 1], "too many values"),
+                ("ab", "grid is 'ab'"),
+                ([8, "x"], "grid is [8, 'x']"),
+                ([0, 0], "grid is [0, 0]"),
+            )
+        ),
+        (lambda config: config.update(training=[1]), "damaged"),
         (lambda config: config["decoder"].update(heads=8), "heads"),
         (lambda config: config["decoder"].update(hidden_size=0), "hidden_size"),
         (lambda config: config["decoder"].update(hidden_size="wide"), "damaged"),
@@ -540,6 +554,8 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     one = "beam 3, length normalisation 0; attention is read by expectation (weighted mean); split tokens."
     assert f" - test: {one} - val: beam 7, length normalisation 0.5; attention is read by its likeliest place;" in card
     model.scores["val"] = first
+    assert f" - test; val: {one} " in " ".join(model.card("beach").split())
+    model.scores["val"] = {"bleu_4": 20.0, "beam": 3}  # of another program, which says less
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
     assert (
         "- Best BLEU-4 on val of each beam (with brevity penalty, by the likeliest places): beam 3, γ 0: 17.5" in card

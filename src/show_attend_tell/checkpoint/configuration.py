@@ -91,7 +91,7 @@ class Configuration:
                 decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
                 ngrams=entries.get("ngrams"),
                 tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
-                training=entries["training"],
+                training=dict(entries["training"]),
                 scores={split: renamed(found) for split, found in entries["scores"].items()},
             )
         except FileNotFoundError as error:
