@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -111,7 +111,7 @@ class Caption:
             "settings": self.settings,
         }
 
-    def html(self, *, beside: Sequence["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+    def html(self, *, beside: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
         Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
@@ -130,7 +130,7 @@ class Caption:
     def picture(
         self,
         *,
-        beside: Sequence["Caption"] = (),
+        beside: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
@@ -149,7 +149,7 @@ class Caption:
         self,
         file: str | os.PathLike[str],
         *,
-        beside: Sequence["Caption"] = (),
+        beside: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
@@ -172,11 +172,12 @@ class Caption:
             style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
             replace(file, lambda scratch: pictures.save(scratch, exhibits, style, form=form))
 
-    def _with(self, beside: Sequence["Caption"]) -> list["Caption"]:
+    def _with(self, beside: Iterable["Caption"]) -> list["Caption"]:
         """This caption and those beside it."""
-        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in beside):
+        others = list(beside) if isinstance(beside, Iterable) else []
+        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in others):
             raise SatError(f"beside is {brief(beside)}: give a list of captions")
-        return [self, *beside]
+        return [self, *others]
 
     def _exhibit(self) -> Exhibit:
         photo = self.photo
