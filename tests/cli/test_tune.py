@@ -131,6 +131,12 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path, data: Path) -> None
     assert "the folder cannot be made" in refused(*tune(data, data / "captions.csv" / "tuned"))
 
 
+def test_a_damaged_study_is_named(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "study.db").write_text("not a study", encoding="utf-8")
+    message = refused(*tune(data, tmp_path, "--trials", 1))
+    assert "study.db cannot be read as a study (file is not a database): name another --output" in message
+
+
 def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts from the default model, and its settings train as its trials did."""
     start = tmp_path / "start"

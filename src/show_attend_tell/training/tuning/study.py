@@ -181,21 +181,27 @@ class Study:
         return plain
 
     def opened(self, optuna: Any) -> Any:
-        """The study in the folder, made if it is not there."""
-        storage = optuna.storages.RDBStorage(
-            f"sqlite:///{(self.folder / 'study.db').resolve()}",
-            engine_kwargs={"connect_args": {"timeout": 60}},
-            heartbeat_interval=BEATS,
-            grace_period=GRACE,
-            heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
-        )
-        study = optuna.create_study(
-            storage=storage,
-            study_name="sat",
-            direction="maximize",
-            load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
-        )
+        """The study in the folder, made if it is not there; raises `SatError` for a damaged file."""
+        from sqlalchemy.exc import DBAPIError
+
+        file = self.folder / "study.db"
+        try:
+            storage = optuna.storages.RDBStorage(
+                f"sqlite:///{file.resolve()}",
+                engine_kwargs={"connect_args": {"timeout": 60}},
+                heartbeat_interval=BEATS,
+                grace_period=GRACE,
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
+            )
+            study = optuna.create_study(
+                storage=storage,
+                study_name="sat",
+                direction="maximize",
+                load_if_exists=True,
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
+            )
+        except DBAPIError as error:
+            raise SatError(f"{file} cannot be read as a study ({error.orig}): name another --output") from error
         ours, before = self.identity(), study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", ours)
