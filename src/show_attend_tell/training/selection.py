@@ -133,8 +133,7 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
     for part in parts:
         scores: dict[str, float] = {}
         if only != "cider":
-            values = bleu(captions[part], references[part]).with_penalty
-            scores |= {f"bleu_{n}": value for n, value in enumerate(values, 1)}
+            scores |= {f"bleu_{n}": value for n, value in enumerate(bleu(captions[part], references[part]), 1)}
         if only != "bleu_4":
             scores["cider"] = cider(captions[part], references[part])
         for name, score in scores.items():
