@@ -32,7 +32,7 @@ from show_attend_tell.model.search import Hypothesis, different, photos_together
 from show_attend_tell.model.search.beam import search
 from show_attend_tell.model.search.hypotheses import told
 from show_attend_tell.model.search.onnx import OnnxDecoder, OnnxWalker
-from show_attend_tell.model.search.sampling import check_sampling, draw
+from show_attend_tell.model.search.sampling import draw
 from show_attend_tell.rerank.arrays import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
@@ -514,28 +514,21 @@ class Captioner:
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
         how: dict[str, Any] = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
-        narrowing = None
         if sampling is not None:
-            narrowing = dataclasses.asdict(sampling)
-            check_sampling(**narrowing)
-        paths = decoding.beam if sampling is None else sampling.captions
-        if sampling is None and not isinstance(self.decoder, OnnxDecoder):
-            found: list[list[Hypothesis]] = self.beam_search(
-                self.decoder,
-                annotations,
-                beam=decoding.beam,
-                look=look or self._look(decoding.look, seeds, paths, decoding.max_length),
-                length_normalisation=decoding.length_normalisation,
-                **how,
-            )
-            return found
-        walker = self._walker(
-            annotations, decoding.look, seeds, paths, decoding.max_length, look, whole=sampling is not None
-        )
-        if narrowing is None:
-            return search(walker, beam=decoding.beam, length_normalisation=decoding.length_normalisation, **how)
-        del narrowing["captions"]
-        return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # words and places are drawn apart
+            walker = self._walker(annotations, decoding.look, seeds, sampling.captions, decoding.max_length, look)
+            narrowing: dict[str, Any] = {
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+            }
+            return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # apart from the places' seeds
+        how |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+        if isinstance(self.decoder, OnnxDecoder):
+            walker = self._walker(annotations, decoding.look, seeds, decoding.beam, decoding.max_length, whole=False)
+            return search(walker, **how)
+        look = look or self._look(decoding.look, seeds, decoding.beam, decoding.max_length)
+        found: list[list[Hypothesis]] = self.beam_search(self.decoder, annotations, look=look, **how)
+        return found
 
     def _walker(
         self,
