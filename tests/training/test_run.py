@@ -785,7 +785,8 @@ def test_a_training_makes_a_scale_of_doubt_from_val(
 ) -> None:
     run(dataset, small_config(), tmp_path / "few")
     assert not (tmp_path / "few" / "doubt.safetensors").exists()  # val has fewer than 100 photos
-    monkeypatch.setattr(doubt_module, "LEAST", 2)
+    for module in (doubt_module, selection_module):
+        monkeypatch.setattr(module, "LEAST", 2)
     checkpoint, _ = run(dataset, small_config(), tmp_path / "model")
     scale = Checkpoint.load(tmp_path / "model").doubt
     assert scale is not None and checkpoint.doubt is not None
@@ -815,6 +816,10 @@ def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them
     monkeypatch.setattr(selection_module, "fastest_beam_search", lambda *_, **__: search)
     decoding = Decoding(beam=4, max_length=6, rarity=0.5, repetitions=True)
     assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker()) is None  # type: ignore[arg-type]
+    assert not seen  # val has too few photos, so nothing is searched
+    for module in (doubt_module, selection_module):
+        monkeypatch.setattr(module, "LEAST", 2)
+    assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker())  # type: ignore[arg-type]
     assert seen == [(4, 6, True), 0.5]
 
 

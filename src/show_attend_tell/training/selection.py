@@ -17,7 +17,7 @@ from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.configs import Config
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
-from show_attend_tell.rerank.doubt import Doubt, likelihood, summary
+from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly
 from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
@@ -245,6 +245,8 @@ def fit_doubt(
 
     None where val has too few photos.
     """
+    if len(data.validation) < LEAST:
+        return None
     train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
     parts = []
     with Progress(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
