@@ -21,8 +21,6 @@ from show_attend_tell.model.precision import wide
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
 
-DROPOUTS = ("dropout", "annotation_dropout", "initial_dropout")
-
 
 class Embedded(NamedTuple):
     """What a step needs of the previous word."""

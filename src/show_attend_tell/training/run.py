@@ -20,7 +20,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
 from show_attend_tell.model.configs import Config, DecoderConfig
-from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, check_window, grown, ungated
+from show_attend_tell.model.decoder import AttentionDecoder, check_window, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
 from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
@@ -37,7 +37,7 @@ from show_attend_tell.vision.feature_cache import UnreadablePhotos
 Say = Callable[[str], None]
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
-FREE = {"attention", "annotation_window", *DROPOUTS}
+FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
 
 # What an epoch's line says of its captions of val, see `Trainer.validate`.
 REPORTED = {
