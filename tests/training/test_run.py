@@ -815,11 +815,11 @@ def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them
 
     monkeypatch.setattr(selection_module, "fastest_beam_search", lambda *_, **__: search)
     decoding = Decoding(beam=4, max_length=6, rarity=0.5, repetitions=True)
-    assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker()) is None  # type: ignore[arg-type]
+    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker()) is None  # type: ignore[arg-type]
     assert not seen  # val has too few photos, so nothing is searched
     for module in (doubt_module, selection_module):
         monkeypatch.setattr(module, "LEAST", 2)
-    assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker())  # type: ignore[arg-type]
+    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker())  # type: ignore[arg-type]
     assert seen == [(4, 6, True), 0.5]
 
 

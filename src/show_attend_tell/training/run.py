@@ -511,7 +511,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
         data,
         config.max_length,
         metric=metric,
-        ngrams=reranker,
+        reranker=reranker,
         usual=config.validation_beam,
         say=say,
         show=show,
@@ -528,7 +528,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
     else:
         best.reranker = reranker = None
     if ranks.first():
-        best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=reranker, show=show)
+        best.doubt = fit_doubt(best.decoder, data, best.decoding, reranker=reranker, show=show)
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:
