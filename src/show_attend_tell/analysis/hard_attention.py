@@ -40,8 +40,8 @@ BATCHES, BATCH_SIZE = 4, 16  # batches, and captions of each, that the gradient 
 WARM_UP = 10  # first draws, which only start the moving baselines
 
 
-class Estimate(NamedTuple):
-    """An estimate of one caption's log p, and the estimate's variance over random places."""
+class Likelihood(NamedTuple):
+    """One caption's log p by some estimate, and the estimate's variance over random places."""
 
     value: float
     variance: float = 0.0
@@ -109,7 +109,7 @@ def particle_filter(
 @torch.inference_mode()
 def likelihoods(
     decoder: AttentionDecoder, annotations: Tensor, caption: Tensor, *, samples: int, generator: torch.Generator
-) -> tuple[dict[str, Estimate], float]:
+) -> tuple[dict[str, Likelihood], float]:
     """One caption's log p by each estimate, and the mean Σ_t H[α_t] of sampled sequences.
 
     annotations (1, L, D), caption (1, C). The estimates are:
@@ -124,7 +124,7 @@ def likelihoods(
         return torch.rand(1, *shape, generator=generator).to(annotations.device)
 
     expected = word_log_probabilities(tell(decoder, annotations, caption).logits, caption).sum()
-    found = {"expectation": Estimate(float(expected))}
+    found = {"expectation": Likelihood(float(expected))}
     log_weights, uncertainty = sampled_log_probabilities(decoder, annotations, caption, uniforms(samples, steps))
     for size in sizes(samples):
         found[f"sampled_{size}"] = mean_of(log_mean_exp(log_weights.double(), size)[0])
@@ -139,9 +139,9 @@ def sizes(samples: int) -> list[int]:
     return [size for size in SIZES if 2 * size <= samples]
 
 
-def mean_of(values: Tensor) -> Estimate:
+def mean_of(values: Tensor) -> Likelihood:
     """The mean of two or more independent values, and the variance of that mean."""
-    return Estimate(float(values.mean()), float(values.var()) / len(values))
+    return Likelihood(float(values.mean()), float(values.var()) / len(values))
 
 
 # ---------------------------------------------------------------- NWGM

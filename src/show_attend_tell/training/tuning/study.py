@@ -70,11 +70,9 @@ class Range:
 
     def text(self, value: Any) -> str:
         """A value as ``--set`` reads it."""
-        return (
-            str(value)
-            if self.choices or (self.whole and isinstance(value, int))
-            else (str(int(value)) if self.whole else f"{value:.4g}")
-        )
+        if self.choices:
+            return str(value)
+        return str(int(value)) if self.whole else f"{value:.4g}"
 
     def drawn(self, trial: Any) -> str:
         """The change of settings that a trial makes. Wide ranges above zero are searched by their logarithms."""
