@@ -178,7 +178,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
 
     def validation_scores(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
         rankings = [(0.0, 0.0), (0.5, 0.0)]
-        assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "ngrams": None, "show": False}
+        assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "reranker": None, "show": False}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
@@ -966,9 +966,9 @@ def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) 
 def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, ngrams: Any, **rest: Any) -> Any:
+    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
         asked[beam] = rankings
-        assert ngrams is not None
+        assert reranker is not None
         return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
