@@ -208,6 +208,11 @@ def test_ranges_that_a_setting_does_not_have_are_refused(text: str, why: str, tm
     assert not (tmp_path / "tuned" / "study.db").exists()
 
 
+def test_settings_that_no_training_takes_are_refused(tmp_path: Path, data: Path) -> None:
+    uniform = ("--attention", "uniform", "--set", "decoder.annotation_window=1", "--set", "sharpening=2")
+    assert "this decoder has no α to sharpen" in refused(*tune(data, tmp_path / "tuned", *uniform))
+
+
 def test_ranges_are_read() -> None:
     assert Range.read("a=1..20") == Range("a", 1.0, 20.0, whole=True)
     assert Range.read("a=1..20.5") == Range("a", 1.0, 20.5)

@@ -152,7 +152,7 @@ class Study:
                     raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
         if config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
-        check_settings(config, self.encoder, tensorboard=False)
+        check_settings(config, self.encoder)
         if self.start_from is not None:
             check_start(self.start_from, config.decoder, self.encoder)
 
