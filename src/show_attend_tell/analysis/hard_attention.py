@@ -410,26 +410,9 @@ def examine(
         )
         variances.append({name: estimate.variance for name, estimate in found.items()})
 
-    words = [caption["words"] for caption in captions]
-
-    def log_loss(name: str) -> dict[str, Any]:
-        values = [-caption["log_p"][name] for caption in captions]
-        mean, error = per_word(values, words)
-        return {
-            "nats_per_word": mean,
-            "standard_error": error,
-            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
-            "nats_per_caption": sum(values) / len(values),
-        }
-
-    losses = {name: log_loss(name) for name in variances[0]}
     own = "expectation" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
     for caption in captions:
         caption["log_p"]["own"] = caption["log_p"][own]
-    gaps: dict[str, Any] = {}
-    for name in captions[0]["nwgm"]:
-        mean, error = per_word([caption["nwgm"][name] for caption in captions], words)
-        gaps[name] = {"mean": mean, "standard_error": error}
     table = None
     if draws:
         chosen = gradient_batches(captioner, examples, annotations, seed)
@@ -443,11 +426,34 @@ def examine(
         "samples": samples,
         "draws": draws,
         "seed": seed,
-        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
-        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
-        "nwgm": gaps,
+        **averages(captions, variances, own),
         "gradient": table,
         "captions": captions,
+    }
+
+
+def averages(
+    captions: Sequence[Mapping[str, Any]], variances: Sequence[Mapping[str, float]], own: str
+) -> dict[str, Any]:
+    """What `examine` says of all captions: ``log_loss``, ``entropy`` and ``nwgm``; ``own`` is the model's estimate."""
+    words = [caption["words"] for caption in captions]
+
+    def log_loss(name: str) -> dict[str, Any]:
+        values = [-caption["log_p"][name] for caption in captions]
+        mean, error = per_word(values, words)
+        return {
+            "nats_per_word": mean,
+            "standard_error": error,
+            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
+            "nats_per_caption": sum(values) / len(values),
+        }
+
+    losses = {name: log_loss(name) for name in variances[0]}
+    gaps = {name: per_word([caption["nwgm"][name] for caption in captions], words) for name in captions[0]["nwgm"]}
+    return {
+        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
+        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
+        "nwgm": {name: {"mean": mean, "standard_error": error} for name, (mean, error) in gaps.items()},
     }
 
 
