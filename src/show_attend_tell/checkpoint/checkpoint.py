@@ -15,7 +15,7 @@ they may lie in a folder of their own beside the models, NAME-ngrams or NAME-enc
 visual n-grams so.
 
 Nothing here is ever unpickled. `save` writes all files under temporary names before it renames the first, and renames
-config.json last. So whoever kills it while it writes still has the old model.
+config.json last. So a reader never finds half a file, and a save that is killed while it writes leaves the old model.
 """
 
 import os
