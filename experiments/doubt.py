@@ -157,7 +157,9 @@ def of_pictures(captioner: Captioner, name: str, pictures: Sequence[Image.Image]
 def fitted(captioner: Captioner, known: Sequence[Dataset], cache: Path) -> Doubt:
     """The scale of doubt of a model that has none. Raises `SatError` for too small a val."""
     training = prepare(known[0], TrainingConfig(), captioner.encoder, cache, vocabulary=captioner.checkpoint.vocabulary)
-    doubt = fit_doubt(captioner.decoder, training, captioner.checkpoint.decoding, ngrams=captioner.reranker, show=True)
+    doubt = fit_doubt(
+        captioner.decoder, training, captioner.checkpoint.decoding, reranker=captioner.reranker, show=True
+    )
     if doubt is None:
         raise SatError(f"{known[0].name} has too few photos of val to make a scale of doubt")
     return doubt

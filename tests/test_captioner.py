@@ -577,6 +577,7 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
         assert alone[ending].lower().startswith(start.lower()), ending
         caption.save(str(file), beside=[hard])
         assert file.read_bytes() != alone[ending], ending
+    assert caption.picture(beside=iter([hard])).tobytes() == caption.picture(beside=[hard]).tobytes()
     for option in ("heat", "dark", "per_word_scale"):
         caption.save(tmp_path / "other.png", **{option: True})
         assert (tmp_path / "other.png").read_bytes() != alone["png"], option

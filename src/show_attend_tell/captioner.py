@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from show_attend_tell.model.search import Hypothesis, different, photos_together
 from show_attend_tell.model.search.beam import search
 from show_attend_tell.model.search.hypotheses import told
 from show_attend_tell.model.search.onnx import OnnxDecoder, OnnxWalker
-from show_attend_tell.model.search.sampling import check_sampling, draw
+from show_attend_tell.model.search.sampling import draw
 from show_attend_tell.rerank.arrays import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
@@ -111,7 +111,7 @@ class Caption:
             "settings": self.settings,
         }
 
-    def html(self, *, beside: Sequence["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+    def html(self, *, beside: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
         Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
@@ -130,7 +130,7 @@ class Caption:
     def picture(
         self,
         *,
-        beside: Sequence["Caption"] = (),
+        beside: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
@@ -149,7 +149,7 @@ class Caption:
         self,
         file: str | os.PathLike[str],
         *,
-        beside: Sequence["Caption"] = (),
+        beside: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
@@ -172,11 +172,12 @@ class Caption:
             style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
             replace(file, lambda scratch: pictures.save(scratch, exhibits, style, form=form))
 
-    def _with(self, beside: Sequence["Caption"]) -> list["Caption"]:
+    def _with(self, beside: Iterable["Caption"]) -> list["Caption"]:
         """This caption and those beside it."""
-        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in beside):
+        others = list(beside) if isinstance(beside, Iterable) else []
+        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in others):
             raise SatError(f"beside is {brief(beside)}: give a list of captions")
-        return [self, *beside]
+        return [self, *others]
 
     def _exhibit(self) -> Exhibit:
         photo = self.photo
@@ -513,28 +514,21 @@ class Captioner:
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
         how: dict[str, Any] = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
-        narrowing = None
         if sampling is not None:
-            narrowing = dataclasses.asdict(sampling)
-            check_sampling(**narrowing)
-        paths = decoding.beam if sampling is None else sampling.captions
-        if sampling is None and not isinstance(self.decoder, OnnxDecoder):
-            found: list[list[Hypothesis]] = self.beam_search(
-                self.decoder,
-                annotations,
-                beam=decoding.beam,
-                look=look or self._look(decoding.look, seeds, paths, decoding.max_length),
-                length_normalisation=decoding.length_normalisation,
-                **how,
-            )
-            return found
-        walker = self._walker(
-            annotations, decoding.look, seeds, paths, decoding.max_length, look, whole=sampling is not None
-        )
-        if narrowing is None:
-            return search(walker, beam=decoding.beam, length_normalisation=decoding.length_normalisation, **how)
-        del narrowing["captions"]
-        return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # words and places are drawn apart
+            walker = self._walker(annotations, decoding.look, seeds, sampling.captions, decoding.max_length, look)
+            narrowing: dict[str, Any] = {
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+            }
+            return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # apart from the places' seeds
+        how |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+        if isinstance(self.decoder, OnnxDecoder):
+            walker = self._walker(annotations, decoding.look, seeds, decoding.beam, decoding.max_length, whole=False)
+            return search(walker, **how)
+        look = look or self._look(decoding.look, seeds, decoding.beam, decoding.max_length)
+        found: list[list[Hypothesis]] = self.beam_search(self.decoder, annotations, look=look, **how)
+        return found
 
     def _walker(
         self,
@@ -567,6 +561,11 @@ class Captioner:
         """Raise `SatError` when the decoding uses a reranker and the model has none."""
         if decoding.reranker_weight and self.reranker is None:
             raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
+
+    def check_attention(self) -> None:
+        """Raise `SatError` for a model without attention, or one that looks at all places alike."""
+        if not self.decoder.attends:
+            raise SatError(f"{self.name} has no attention: give a model with soft or hard attention")
 
     def caption_of(
         self,

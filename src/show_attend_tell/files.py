@@ -5,7 +5,7 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -130,20 +130,33 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
         except OSError as error:
             raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
         return
-    file = Path(os.path.realpath(file))
-    scratch = _scratch(file)
-    for left in _left_behind(file) if sync else ():  # large files; to look for others would take too long
-        left.unlink(missing_ok=True)
+    replace_all({file: write}, sync=sync)
+
+
+def replace_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:
+    """Write files that belong together: each under a temporary name, and only then all renamed, in the order given.
+
+    Links, ``sync`` and errors are as in `replace`. A process that is killed while it writes leaves the old files.
+    """
+    scratches: dict[Path, Path] = {}  # with the file that each becomes
     try:
-        write(scratch)
-        mask = os.umask(0)
-        os.umask(mask)
-        scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
-        if sync:
-            _synced(scratch)
-        os.replace(scratch, file)
-        if sync and os.name == "posix":
-            _synced(file.parent)
+        for file, write in files.items():
+            check_file(file)
+            file = Path(os.path.realpath(file))
+            scratch = _scratch(file)
+            scratches[scratch] = file
+            for left in _left_behind(file) if sync else ():  # large files; to look for others would take too long
+                left.unlink(missing_ok=True)
+            write(scratch)
+            mask = os.umask(0)
+            os.umask(mask)
+            scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
+            if sync:
+                _synced(scratch)
+        for scratch, file in scratches.items():
+            os.replace(scratch, file)
+        for folder in {file.parent for file in scratches.values()} if sync and os.name == "posix" else ():
+            _synced(folder)
     except (OSError, SafetensorError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise SatError(
@@ -151,8 +164,9 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
             "place, and give the command again"
         ) from error
     finally:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
+        for scratch in scratches:
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
 
 
 def _synced(path: Path) -> None:

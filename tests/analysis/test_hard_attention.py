@@ -38,6 +38,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Looked
 from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import tell, word_log_probabilities
 from show_attend_tell.training.losses import SoftObjective
 
@@ -328,8 +329,11 @@ def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) ->
     alone = replace(dataset, examples=dataset.split("val")[:1])
     with pytest.raises(SatError, match="'val' has one photo"):
         examine(model, alone, "val", cache=tmp_path)
-    model.decoder = torch.nn.Identity()  # type: ignore[assignment]
-    with pytest.raises(SatError, match="m has no attention to examine"):
+    uniform = Captioner(small_checkpoint(model.encoder, attention="uniform"), model.encoder, name="uniform")
+    with pytest.raises(SatError, match="uniform has no attention"):
+        examine(uniform, dataset, "val", cache=tmp_path)
+    model.decoder = Ensemble([model.decoder])
+    with pytest.raises(SatError, match="m is an ensemble: examine each"):
         examine(model, dataset, "val", cache=tmp_path)
 
 

@@ -13,7 +13,7 @@ from commands import refused, sat
 from PIL import Image
 from torch import Tensor
 
-import show_attend_tell.analysis.mosaics as mosaics_module
+import show_attend_tell.analysis.pointing as pointing_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 from show_attend_tell.analysis.mosaics import (
     Mosaic,
@@ -105,7 +105,7 @@ def test_the_share_is_that_of_the_right_quarter_at_both_steps(
         alpha[first + 1, [corner, ROWS * COLUMNS - 1 - corner]] = torch.tensor([0.6, 0.4], dtype=torch.float64)
         return Told(torch.zeros(1, 1, *captions.shape, 3), alpha[None, None], None, None)
 
-    monkeypatch.setattr(mosaics_module, "tell", tell)
+    monkeypatch.setattr(pointing_module, "tell", tell)
     found = point_in_mosaics(captioner, examples, mosaics=30, show=False)
     assert len(set(places)) == 4 and found["look"] == "expectation" and found["chance"] == pytest.approx(0.25)
     cars = sum(mosaic.photos[mosaic.quarter].name == "car.png" for mosaic in draw_mosaics(examples, 30, 0))
@@ -155,13 +155,14 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
     alike = [replace(example, captions=(("a", "man"),)) for example in examples]
     with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
         point_in_mosaics(captioner, alike, mosaics=3, show=False)
-    blind = without_attention(captioner)
-    with pytest.raises(SatError, match="blind has no attention"):
-        point_in_mosaics(blind, examples, mosaics=3, show=False)
-    with pytest.raises(SatError, match="blind has no attention"):
-        mosaic_page(blind, [examples[:4]], title="")
-    with pytest.raises(SatError, match="blind has no attention"):
-        own_mosaics(blind, [example.photo for example in examples[:4]])
+    uniform = small_checkpoint(captioner.encoder, attention="uniform")
+    for blind in (without_attention(captioner), Captioner(uniform, captioner.encoder, name="blind")):
+        with pytest.raises(SatError, match="blind has no attention"):
+            point_in_mosaics(blind, examples, mosaics=3, show=False)
+        with pytest.raises(SatError, match="blind has no attention"):
+            mosaic_page(blind, [examples[:4]], title="")
+        with pytest.raises(SatError, match="blind has no attention"):
+            own_mosaics(blind, [example.photo for example in examples[:4]])
 
 
 def test_the_command_tells_and_writes(

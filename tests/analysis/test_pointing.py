@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import small_checkpoint
 from click.testing import CliRunner
 from numpy.typing import NDArray
 from torch import Tensor
@@ -129,9 +130,7 @@ def test_a_model_is_measured_as_it_reads_attention(folder: Path, captioner: Capt
     assert sampled[0] == sampled[1] != sampled[2]
 
 
-def test_what_cannot_be_measured_is_refused(
-    folder: Path, captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, tmp_path: Path) -> None:
     (tmp_path / "images").symlink_to(folder / "images")
     (tmp_path / "captions.csv").write_bytes((folder / "captions.csv").read_bytes())
     with pytest.raises(SatError, match=r"boxes\.json is not there"):
@@ -147,13 +146,9 @@ def test_what_cannot_be_measured_is_refused(
     (tmp_path / "boxes.json").write_text(json.dumps(smaller))
     with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
         point_in_scenes(captioner, tmp_path, show=False)
-    monkeypatch.setattr(
-        pointing_module,
-        "tell",
-        lambda *args, **kwargs: Told(torch.zeros(1, 1, 2, 3), None, None, None),
-    )
-    with pytest.raises(SatError, match="has no attention"):
-        point_in_scenes(captioner, folder, show=False)
+    uniform = Captioner(small_checkpoint(captioner.encoder, attention="uniform"), captioner.encoder, name="uniform")
+    with pytest.raises(SatError, match="uniform has no attention"):
+        point_in_scenes(uniform, tmp_path / "nowhere", show=False)
 
 
 def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.packing import pack, unpack
+from show_attend_tell.rerank.arrays import STEPS
+from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"
@@ -184,6 +187,28 @@ def test_a_failure_while_writing_leaves_the_old_file(
     assert (saved / file).read_bytes() == before[file]
 
 
+def test_a_save_that_is_killed_leaves_the_old_model(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a training of the encoder too, whose tuned weights change with each better epoch."""
+    before, after = small_checkpoint(encoder), small_checkpoint(encoder)
+    before.tuned_encoder, after.tuned_encoder = ({"block": torch.full((2, 3), value)} for value in (1.0, 2.0))
+    parts = {"mean": torch.zeros(D), "whitening": torch.eye(D), "typical": torch.ones(4)}
+    before.doubt = Doubt({**parts, "quantiles": torch.linspace(0, 1, STEPS + 1)})
+    before.save(tmp_path)
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)  # of the words, the card and the configuration
+    with pytest.raises(KeyboardInterrupt):
+        after.save(tmp_path)
+    monkeypatch.undo()
+    found = Checkpoint.load(tmp_path)
+    assert found.tuned_encoder is not None and same(found.tuned_encoder, before.tuned_encoder)
+    assert found.doubt is not None
+
+
 def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pickle
 
@@ -202,6 +227,12 @@ def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytes
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors", ".md"}
     for path in tmp_path.glob("*.json"):
         json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_folder_that_cannot_be_made_is_named(encoder: Encoder, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SatError, match=r"file/model: the folder cannot be made .*: name another folder"):
+        small_checkpoint(encoder).save(tmp_path / "file" / "model")
 
 
 # Older formats
@@ -277,6 +308,19 @@ def test_another_encoder_is_refused(
         (lambda config: config.pop("format"), "damaged.*format"),
         (lambda config: config.pop("decoder"), "damaged.*decoder"),
         (lambda config: config["encoder"].pop("digest"), "damaged.*digest"),
+        (lambda config: config["encoder"].update(digest=7), "damaged.*SHA-256 7"),
+        (lambda config: config["encoder"].update(name=5), "damaged.*name is 5"),
+        *(
+            (lambda config, grid=grid: config["encoder"].update(grid=grid), f"damaged.*{re.escape(why)}")
+            for grid, why in (
+                ([14], "not enough values"),
+                ([8, 8, 1], "too many values"),
+                ("ab", "grid is 'ab'"),
+                ([8, "x"], "grid is [8, 'x']"),
+                ([0, 0], "grid is [0, 0]"),
+            )
+        ),
+        (lambda config: config.update(training=[1]), "damaged"),
         (lambda config: config["decoder"].update(heads=8), "heads"),
         (lambda config: config["decoder"].update(hidden_size=0), "hidden_size"),
         (lambda config: config["decoder"].update(hidden_size="wide"), "damaged"),
@@ -510,6 +554,8 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     one = "beam 3, length normalisation 0; attention is read by expectation (weighted mean); split tokens."
     assert f" - test: {one} - val: beam 7, length normalisation 0.5; attention is read by its likeliest place;" in card
     model.scores["val"] = first
+    assert f" - test; val: {one} " in " ".join(model.card("beach").split())
+    model.scores["val"] = {"bleu_4": 20.0, "beam": 3}  # of another program, which says less
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
     assert (
         "- Best BLEU-4 on val of each beam (with brevity penalty, by the likeliest places): beam 3, γ 0: 17.5" in card

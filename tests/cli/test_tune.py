@@ -131,6 +131,12 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path, data: Path) -> None
     assert "the folder cannot be made" in refused(*tune(data, data / "captions.csv" / "tuned"))
 
 
+def test_a_damaged_study_is_named(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "study.db").write_text("not a study", encoding="utf-8")
+    message = refused(*tune(data, tmp_path, "--trials", 1))
+    assert "study.db cannot be read as a study (file is not a database): name another --output" in message
+
+
 def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts from the default model, and its settings train as its trials did."""
     start = tmp_path / "start"
@@ -154,6 +160,19 @@ def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkey
     assert "--geometry squash --output MODEL" in afresh
     plain = sat(*tuned[:3], tmp_path / "plain", *tuned[4:], "--preset", "flickr8k", "--set", "minimum_count=1").output
     assert "starts from" not in plain and "nats" not in plain  # the preset as it is
+
+
+def test_a_study_may_start_from_the_settings_of_another(tmp_path: Path, data: Path) -> None:
+    changed = [*SMALL[1::2], "decoder.annotation_window=1", "learning_rate=0.0125"]
+    first = {"preset": "flickr8k", "attention": "hard", "set": changed}
+    (tmp_path / "first.json").write_text(json.dumps(first), encoding="utf-8")
+    start = ("--preset", tmp_path / "first.json", "--search", "batch_size=2,4", "--trials", 1)
+    sat("tune", data, "--output", tmp_path / "second", "--device", "cpu", *start, "--set", "seed=5")
+    preset, attention, changes = read_settings(tmp_path / "second" / "settings.json")
+    assert (preset, attention) == ("flickr8k", "hard")
+    assert changes == [*changed, "seed=5", "batch_size=4"]
+    soft = ("--output", tmp_path / "third", *start, "--attention", "soft")
+    assert "has settings of hard attention: leave out --attention" in refused("tune", data, *soft)
 
 
 def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +206,11 @@ def test_two_workers_share_one_study(tmp_path: Path, data: Path, monkeypatch: py
 def test_ranges_that_a_setting_does_not_have_are_refused(text: str, why: str, tmp_path: Path, data: Path) -> None:
     assert why in refused("tune", data, "--output", tmp_path / "tuned", "--device", "cpu", "--search", text)
     assert not (tmp_path / "tuned" / "study.db").exists()
+
+
+def test_settings_that_no_training_takes_are_refused(tmp_path: Path, data: Path) -> None:
+    uniform = ("--attention", "uniform", "--set", "decoder.annotation_window=1", "--set", "sharpening=2")
+    assert "this decoder has no α to sharpen" in refused(*tune(data, tmp_path / "tuned", *uniform))
 
 
 def test_ranges_are_read() -> None:

@@ -36,6 +36,8 @@ class Pointer(Decoder):
     A decoder that is not coupled has the same α, but names the mean of all places. α depends on nothing but the step.
     """
 
+    attends = True
+
     def __init__(self, *, coupled: bool, gate: bool = True) -> None:
         super().__init__()
         self.coupled, self.gate = coupled, gate

@@ -29,7 +29,7 @@ from show_attend_tell.model.search import beam_search, sample
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.losses import SoftObjective
 from show_attend_tell.training.presets import comparator_preset
-from show_attend_tell.training.run import train
+from show_attend_tell.training.run import check_start, train
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.sources import MeanAnnotations
 
@@ -290,6 +290,7 @@ def test_a_training_reads_averaged_photos_and_its_model_is_whole(
     with pytest.raises(SatError, match=r"give --set decoder\.embedding_size=7 --set decoder\.hidden_size=9"):
         start = captioner.checkpoint
         train(dataset, comparator_preset("flickr8k", "lrcn"), encoder, tmp_path / "b", start_from=start, **options)
+    check_start(start, replace(decoder, embedding_dropout=0.1), encoder)  # a dropout may differ
 
 
 # Kinds, configurations and checkpoints

@@ -284,6 +284,7 @@ def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:
     together = (kept[:, 1:] * kept[:, :-1]).mean()  # neighbours come from one random word
     assert together == pytest.approx((1 - share) ** 2, abs=0.01)
     assert dropout.eval()(values) is values
+    assert Dropout(0.999).train()(torch.ones(400, 1000)).unique().tolist() == [0, 256]  # 255/256 are dropped
 
 
 def test_annotation_dropout_takes_whole_channels() -> None:

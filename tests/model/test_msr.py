@@ -88,6 +88,17 @@ def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
         np.testing.assert_allclose(told.penalty[photo].detach().numpy(), wanted, rtol=1e-6)
 
 
+def test_each_path_may_have_its_own_caption(float64: None) -> None:
+    """As where a training maximises CIDEr."""
+    decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
+    others = torch.stack([captions, captions.flip(0)], dim=1)  # (B, 2, C)
+    both = tell(decoder, annotations, others, paths=2).penalty
+    assert both is not None
+    for path in range(2):
+        alone = tell(decoder, annotations, others[:, path]).penalty
+        torch.testing.assert_close(both[:, path : path + 1], alone)
+
+
 def test_captions_are_ranked_by_the_detected_words_that_they_say() -> None:
     decoder, annotations = small_msr(), small_annotations()
     found = beam_search(decoder, annotations, beam=P, max_length=C)

@@ -209,12 +209,17 @@ def test_photos_in_a_report_are_at_most_10_kb(tmp_path: Path) -> None:
 
 def test_two_evaluations_must_be_of_the_same_photos(tmp_path: Path) -> None:
     first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
-    with pytest.raises(SatError, match=r"hard\.json and .*soft\.json are not of the same photos: only one has 3\.png"):
+    with pytest.raises(SatError, match=r"hard\.json has no caption of 3\.png, and .*soft\.json has"):
         report([first, second], show=False)
     third = evaluation(tmp_path, "other", OTHERS)
     third.write_text(third.read_text().replace('"split", "model"', '"ptb", "model"'))
-    with pytest.raises(SatError, match=r"scored on ptb tokens and .* on split tokens"):
+    with pytest.raises(SatError, match=r"compares ptb tokens and .*soft\.json split tokens"):
         report([first, third], show=False)
+    fourth = json.loads(evaluation(tmp_path, "fourth", OTHERS).read_text())
+    fourth["results"][2]["references"] = ["something else"]
+    (tmp_path / "fourth.json").write_text(json.dumps(fourth))
+    with pytest.raises(SatError, match=r"have other references of the photo '2\.png'"):
+        report([first, tmp_path / "fourth.json"], show=False)
 
 
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:

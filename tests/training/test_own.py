@@ -49,6 +49,8 @@ def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, 
     found, lines = fitted(own(photos, val=200), config, started=started)
     assert (found.epochs, found.minimum_count, found.selected_by) == (epochs, least, "bleu_4")
     assert (found.learning_rate == 5e-4) == (found.scheduled_sampling == 0.3) == started
+    said = "learning_rate 0.0005 and scheduled_sampling 0.3, for a model that is trained on (--set NAME=VALUE chooses)"
+    assert (said in lines) == started
     assert any(line.startswith(f"{epochs} epochs of ") for line in lines) == (epochs not in (3, 6))
     assert any("seen once or more are learnt" in line for line in lines) == (least == 1)
 
@@ -57,6 +59,7 @@ def test_what_the_user_has_set_stays() -> None:
     config = preset("flickr8k", "soft")
     given = ("epochs", "minimum_count", "selected_by", "learning_rate", "scheduled_sampling")
     assert fitted(own(20), config, given=given, started=True) == (config, [])
+    assert fitted(own(20), config, given=("learning_rate",), started=True)[1][0].startswith("scheduled_sampling 0.3,")
     found, lines = fitted(own(20), config, given=("epochs",))
     assert found.epochs == 6 and found.selected_by == "nats" and "fewer than 200" in lines[1]
 

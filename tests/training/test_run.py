@@ -178,7 +178,7 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
 
     def validation_scores(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
         rankings = [(0.0, 0.0), (0.5, 0.0)]
-        assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "ngrams": None, "show": False}
+        assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "reranker": None, "show": False}
         return [{"bleu_4": score} for score in tried[beam]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
@@ -785,7 +785,8 @@ def test_a_training_makes_a_scale_of_doubt_from_val(
 ) -> None:
     run(dataset, small_config(), tmp_path / "few")
     assert not (tmp_path / "few" / "doubt.safetensors").exists()  # val has fewer than 100 photos
-    monkeypatch.setattr(doubt_module, "LEAST", 2)
+    for module in (doubt_module, selection_module):
+        monkeypatch.setattr(module, "LEAST", 2)
     checkpoint, _ = run(dataset, small_config(), tmp_path / "model")
     scale = Checkpoint.load(tmp_path / "model").doubt
     assert scale is not None and checkpoint.doubt is not None
@@ -814,7 +815,11 @@ def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them
 
     monkeypatch.setattr(selection_module, "fastest_beam_search", lambda *_, **__: search)
     decoding = Decoding(beam=4, max_length=6, rarity=0.5, repetitions=True)
-    assert selection_module.fit_doubt(decoder, data, decoding, ngrams=Reranker()) is None  # type: ignore[arg-type]
+    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker()) is None  # type: ignore[arg-type]
+    assert not seen  # val has too few photos, so nothing is searched
+    for module in (doubt_module, selection_module):
+        monkeypatch.setattr(module, "LEAST", 2)
+    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker())  # type: ignore[arg-type]
     assert seen == [(4, 6, True), 0.5]
 
 
@@ -961,9 +966,9 @@ def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) 
 def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, ngrams: Any, **rest: Any) -> Any:
+    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
         asked[beam] = rankings
-        assert ngrams is not None
+        assert reranker is not None
         return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)

@@ -40,8 +40,8 @@ BATCHES, BATCH_SIZE = 4, 16  # batches, and captions of each, that the gradient 
 WARM_UP = 10  # first draws, which only start the moving baselines
 
 
-class Estimate(NamedTuple):
-    """An estimate of one caption's log p, and the estimate's variance over random places."""
+class Likelihood(NamedTuple):
+    """One caption's log p by some estimate, and the estimate's variance over random places."""
 
     value: float
     variance: float = 0.0
@@ -109,7 +109,7 @@ def particle_filter(
 @torch.inference_mode()
 def likelihoods(
     decoder: AttentionDecoder, annotations: Tensor, caption: Tensor, *, samples: int, generator: torch.Generator
-) -> tuple[dict[str, Estimate], float]:
+) -> tuple[dict[str, Likelihood], float]:
     """One caption's log p by each estimate, and the mean Σ_t H[α_t] of sampled sequences.
 
     annotations (1, L, D), caption (1, C). The estimates are:
@@ -124,7 +124,7 @@ def likelihoods(
         return torch.rand(1, *shape, generator=generator).to(annotations.device)
 
     expected = word_log_probabilities(tell(decoder, annotations, caption).logits, caption).sum()
-    found = {"expectation": Estimate(float(expected))}
+    found = {"expectation": Likelihood(float(expected))}
     log_weights, uncertainty = sampled_log_probabilities(decoder, annotations, caption, uniforms(samples, steps))
     for size in sizes(samples):
         found[f"sampled_{size}"] = mean_of(log_mean_exp(log_weights.double(), size)[0])
@@ -139,9 +139,9 @@ def sizes(samples: int) -> list[int]:
     return [size for size in SIZES if 2 * size <= samples]
 
 
-def mean_of(values: Tensor) -> Estimate:
+def mean_of(values: Tensor) -> Likelihood:
     """The mean of two or more independent values, and the variance of that mean."""
-    return Estimate(float(values.mean()), float(values.var()) / len(values))
+    return Likelihood(float(values.mean()), float(values.var()) / len(values))
 
 
 # ---------------------------------------------------------------- NWGM
@@ -375,12 +375,13 @@ def examine(
     - ``gradient``: `gradient_table` on a few batches of the same photos' captions, or None;
     - ``captions``: the figures of each caption.
 
-    Raises `SatError` for a decoder without attention, for a split that is not there, and for fewer than two photos,
-    samples or draws.
+    Raises `SatError` for a model without attention, for an ensemble, for a split that is not there, and for fewer than
+    two photos, samples or draws.
     """
+    captioner.check_attention()
     decoder = captioner.decoder
     if not isinstance(decoder, AttentionDecoder):
-        raise SatError(f"{captioner.name} has no attention to examine: give a model with soft or hard attention")
+        raise SatError(f"{captioner.name} is an ensemble: examine each of its models by itself")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
     examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split))
@@ -409,26 +410,9 @@ def examine(
         )
         variances.append({name: estimate.variance for name, estimate in found.items()})
 
-    words = [caption["words"] for caption in captions]
-
-    def log_loss(name: str) -> dict[str, Any]:
-        values = [-caption["log_p"][name] for caption in captions]
-        mean, error = per_word(values, words)
-        return {
-            "nats_per_word": mean,
-            "standard_error": error,
-            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
-            "nats_per_caption": sum(values) / len(values),
-        }
-
-    losses = {name: log_loss(name) for name in variances[0]}
     own = "expectation" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
     for caption in captions:
         caption["log_p"]["own"] = caption["log_p"][own]
-    gaps: dict[str, Any] = {}
-    for name in captions[0]["nwgm"]:
-        mean, error = per_word([caption["nwgm"][name] for caption in captions], words)
-        gaps[name] = {"mean": mean, "standard_error": error}
     table = None
     if draws:
         chosen = gradient_batches(captioner, examples, annotations, seed)
@@ -442,11 +426,34 @@ def examine(
         "samples": samples,
         "draws": draws,
         "seed": seed,
-        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
-        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
-        "nwgm": gaps,
+        **averages(captions, variances, own),
         "gradient": table,
         "captions": captions,
+    }
+
+
+def averages(
+    captions: Sequence[Mapping[str, Any]], variances: Sequence[Mapping[str, float]], own: str
+) -> dict[str, Any]:
+    """What `examine` says of all captions: ``log_loss``, ``entropy`` and ``nwgm``; ``own`` is the model's estimate."""
+    words = [caption["words"] for caption in captions]
+
+    def log_loss(name: str) -> dict[str, Any]:
+        values = [-caption["log_p"][name] for caption in captions]
+        mean, error = per_word(values, words)
+        return {
+            "nats_per_word": mean,
+            "standard_error": error,
+            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
+            "nats_per_caption": sum(values) / len(values),
+        }
+
+    losses = {name: log_loss(name) for name in variances[0]}
+    gaps = {name: per_word([caption["nwgm"][name] for caption in captions], words) for name in captions[0]["nwgm"]}
+    return {
+        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
+        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
+        "nwgm": {name: {"mean": mean, "standard_error": error} for name, (mean, error) in gaps.items()},
     }
 
 

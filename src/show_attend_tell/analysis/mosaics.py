@@ -24,7 +24,7 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
-from show_attend_tell.analysis.pointing import Cover
+from show_attend_tell.analysis.pointing import Cover, alpha_along
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
@@ -33,8 +33,6 @@ from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count
-from show_attend_tell.model.attention import look_by_name
-from show_attend_tell.model.interface import tell
 from show_attend_tell.scoring.bootstrap import Bootstrap
 from show_attend_tell.show.page import captions_page, with_image
 
@@ -114,11 +112,11 @@ def point_in_mosaics(
     likeliest place has its centre there. ``chance`` is what even attention gives. Raises `SatError` for fewer than four
     photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
     """
+    captioner.check_attention()
     if len(examples) < 4:
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how mosaics differ")
-    check_attention(captioner)
     look = look or captioner.checkpoint.decoding.look
     square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
     cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
@@ -132,7 +130,8 @@ def point_in_mosaics(
             pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
             annotations = captioner.encoder.annotate(pixels.to(captioner.device))
             for number, mosaic in enumerate(batch, start=start):
-                alpha = _alpha(captioner, annotations[[number - start]], mosaic, look, photo_seed(seed, b"%d" % number))
+                own = photo_seed(seed, b"%d" % number)
+                alpha, _ = alpha_along(captioner, annotations[[number - start]], mosaic.words, look, own)
                 share = alpha @ inside[mosaic.quarter]  # (C,)
                 hit = centred[mosaic.quarter][alpha.argmax(1)]
                 for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
@@ -170,7 +169,7 @@ def own_mosaics(
     number of photos that four does not divide, another number of captions, a photo that cannot be read, a caption
     without a word, and a model without attention.
     """
-    check_attention(captioner)
+    captioner.check_attention()
     if not files or len(files) % 4:
         raise SatError(f"{count(len(files), 'photo')}: a mosaic has 4, so give 4, or 8, or 12 …")
     if captions and len(captions) != len(files):
@@ -203,7 +202,7 @@ def mosaic_page(
     follows the words. ``look`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption without a
     word, and for a model without attention.
     """
-    check_attention(captioner)
+    captioner.check_attention()
     look = look or captioner.checkpoint.decoding.look
     square, known = captioner.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
@@ -243,24 +242,8 @@ def mosaic_page(
     return captions_page(told, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
 
 
-def check_attention(captioner: Captioner) -> None:
-    """Raise `SatError` for a model without attention."""
-    if captioner.checkpoint.decoder.config.attention == "none":
-        raise SatError(f"{captioner.name} has no attention: there is nothing to measure or to show")
-
-
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
     """The part of each place that is inside each quarter of a mosaic: four arrays (L,)."""
     size = captioner.encoder.preprocessing.size
     cover = Cover((0, 0, size, size), captioner.encoder.grid)
     return [cover.share(quarter_box(number, size // 2)) for number in range(4)]
-
-
-def _alpha(captioner: Captioner, annotations: Tensor, mosaic: Mosaic, look: LookName, seed: int) -> NDArray[np.float64]:
-    """α (C, L) at every word of a mosaic's caption, for its annotations (1, L, D)."""
-    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(mosaic.words)], device=captioner.device)
-    chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
-    told = tell(captioner.decoder, annotations, ids, look=chosen)
-    assert told.alpha is not None
-    alpha: NDArray[np.float64] = told.alpha[0, 0].double().cpu().numpy()
-    return alpha

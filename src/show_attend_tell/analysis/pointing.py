@@ -4,11 +4,13 @@ C words of a sentence, end token included · L places in a grid of rows and colu
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
 from show_attend_tell.captioner import Captioner, photo_seed
@@ -51,10 +53,10 @@ def point_in_scenes(
 
     Raises `SatError` for data without boxes, a model without attention and an unknown split.
     """
+    captioner.check_attention()
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
     look = look or captioner.checkpoint.decoding.look
-    vocabulary = captioner.checkpoint.vocabulary
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
     figures: list[tuple[float, ...]] = []
@@ -73,14 +75,8 @@ def point_in_scenes(
         annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
         cover = Cover(captioner.encoder.preprocessing.seen(*scene.size), captioner.encoder.grid)
         for sentence in scene.sentences:
-            ids = torch.tensor([vocabulary.encode(sentence.words)], device=captioner.device)
-            seeds = [photo_seed(seed, example.name.encode())]
-            chosen = look_by_name(look, seeds=seeds, paths=1, steps=ids.shape[1], device=captioner.device)
-            told = tell(captioner.decoder, annotations, ids, look=chosen)
-            if told.alpha is None:
-                raise SatError(f"{captioner.name} has no attention: there is nothing to measure")
-            alpha = told.alpha[0, 0].cpu().numpy()  # (C, L)
-            right = (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()  # (C,)
+            own = photo_seed(seed, example.name.encode())
+            alpha, right = alpha_along(captioner, annotations, sentence.words, look, own)
             for step, number in enumerate(sentence.objects):
                 if number is not None:
                     kinds.append("colour" if sentence.words[step] == scene.objects[number].colour else "shape")
@@ -97,6 +93,17 @@ def point_in_scenes(
             means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
             result[kind] = {"words": len(of_it), **dict(zip(FIGURES, means, strict=True))}
     return result
+
+
+def alpha_along(
+    captioner: Captioner, annotations: Tensor, words: Sequence[str], look: LookName, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """α (C, L) at each word of a caption that is told for annotations (1, L, D), and whether it was likeliest (C,)."""
+    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=captioner.device)
+    chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
+    told = tell(captioner.decoder, annotations, ids, look=chosen)
+    assert told.alpha is not None  # a model with attention's
+    return told.alpha[0, 0].double().cpu().numpy(), (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()
 
 
 class Cover:

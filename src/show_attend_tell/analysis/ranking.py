@@ -186,6 +186,20 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     return found
 
 
+def read_of_others(file: Path, examples: Sequence[Example]) -> tuple[list[Judgement], int]:
+    """The ratings of captions of other photos, and how many of a photo's own captions were dropped.
+
+    Raises `SatError` as `read_experts`, and where no ratings remain or all are the same.
+    """
+    found = read_experts(file, examples)
+    judgements = [judged for judged in found if judged.photo != judged.source]
+    if not judgements:
+        raise SatError(f"{file}: each photo is rated with its own captions only: give ratings of other captions")
+    if len({rating for judged in judgements for rating in judged.ratings}) < 2:
+        raise SatError(f"{file}: all ratings are the same, so there is nothing to correlate with: give others")
+    return judgements, len(found) - len(judgements)
+
+
 def kendall_tau_c(scores: Array, ratings: NDArray[np.int64]) -> float:
     """Stuart's τ_c = 2m (P − Q) / (n² (m − 1)) of n scores with n ratings, −1 to 1.
 
@@ -212,6 +226,32 @@ def reference_metrics(judgements: Sequence[Judgement], examples: Sequence[Exampl
     references = {key: of[judged.photo] for key, judged in zip(keys, judgements, strict=True)}
     each = score(captions, references).photos
     return {name: np.array([each[key][name] for key in keys]) for name in each[keys[0]]}
+
+
+def agreement(judgements: Sequence[Judgement], ours: dict[str, Array], examples: Sequence[Example]) -> dict[str, Any]:
+    """How far values of the judged captions (N,) agree with the ratings, and how far the usual metrics do."""
+    metrics = reference_metrics(judgements, examples)
+    ratings = np.array([judged.ratings for judged in judgements])
+
+    def correlation(values: Array) -> float | None:
+        if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
+            return None
+        return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())
+
+    return {
+        "ratings": ratings.size,
+        "tau_c": {name: correlation(values) for name, values in ours.items()},
+        "metrics": {name: correlation(values) for name, values in metrics.items()},
+        "pairs": [
+            {
+                "photo": judged.photo,
+                "caption": f"{judged.source}#{judged.number}",
+                "ratings": list(judged.ratings),
+                **{name: float(values[number]) for name, values in (ours | metrics).items()},
+            }
+            for number, judged in enumerate(judgements)
+        ],
+    }
 
 
 # ---------------------------------------------------------------- all of it
@@ -261,13 +301,7 @@ def rank(
     own = 0
     if experts is not None:
         check_scorers()
-        found = read_experts(experts, examples)
-        judgements = [judged for judged in found if judged.photo != judged.source]
-        own = len(found) - len(judgements)
-        if not judgements:
-            raise SatError(f"{experts}: each photo is rated with its own captions only: give ratings of other captions")
-        if len({rating for judged in judgements for rating in judged.ratings}) < 2:
-            raise SatError(f"{experts}: all ratings are the same, so there is nothing to correlate with: give others")
+        judgements, own = read_of_others(experts, examples)
 
     chosen = [(e.name, number) for e in among for number in range(min(captions, len(e.captions)))]
     ranked = len(chosen)
@@ -312,27 +346,5 @@ def rank(
     }
     if judgements:
         ours = {name: np.array([values[cell] for cell in cells]) for name, values in scores.items()}
-        metrics = reference_metrics(judgements, examples)
-        ratings = np.array([judged.ratings for judged in judgements])
-
-        def correlation(values: Array) -> float | None:
-            if len(np.unique(values)) < 2:  # a metric may be 0 for every pair of a few
-                return None
-            return 100 * kendall_tau_c(values.repeat(ratings.shape[1]), ratings.ravel())
-
-        result["experts"] = {
-            "own_captions_dropped": own,
-            "ratings": ratings.size,
-            "tau_c": {name: correlation(values) for name, values in ours.items()},
-            "metrics": {name: correlation(values) for name, values in metrics.items()},
-            "pairs": [
-                {
-                    "photo": judged.photo,
-                    "caption": f"{judged.source}#{judged.number}",
-                    "ratings": list(judged.ratings),
-                    **{name: float(values[number]) for name, values in (ours | metrics).items()},
-                }
-                for number, judged in enumerate(judgements)
-            ],
-        }
+        result["experts"] = {"own_captions_dropped": own, **agreement(judgements, ours, examples)}
     return result

@@ -16,8 +16,8 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.tokenisers import Tokens, joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object, shown, some
-from show_attend_tell.scoring.caption_files import Evaluation, read_evaluation
+from show_attend_tell.files import read_object, shown
+from show_attend_tell.scoring.caption_files import check_alike, evaluation_of
 from show_attend_tell.scoring.metrics import words_of
 from show_attend_tell.show.page import data_uri, document, packed
 
@@ -46,13 +46,13 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
 
     After `sat evaluate --attention` it shows where each word looked. ``cards`` are the texts of models' cards by model
     name; the page holds those that it needs. The page holds a small copy of each photo. Raises `SatError` for a damaged
-    evaluation, and for two that are not of the same photos or were not scored on the same tokens.
+    evaluation, and for two whose photos, tokens or references differ (`check_alike`).
     """
-    evaluations = [read_evaluation(file) for file in files]
     content = [read_object(file, "results") for file in files]
+    evaluations = [evaluation_of(file, found) for file, found in zip(files, content, strict=True)]
     first = evaluations[0]
     for other in evaluations[1:]:
-        _check_alike(first, other)
+        check_alike(first, other)
     models = _models(files, content)
     entries = [
         {entry["photo"]: (f"{file}: results[{index}]", entry) for index, entry in enumerate(found["results"])}
@@ -80,19 +80,6 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
     )
     attention = any("attention" in caption for photo in photos for caption in photo["captions"])
     return Report(page=page, photos=len(photos), missing=missing, attention=attention)
-
-
-def _check_alike(first: Evaluation, other: Evaluation) -> None:
-    """Raise `SatError` for two evaluations that are not of the same photos or were not scored on the same tokens."""
-    named = (*first.captions, *other.captions)
-    strangers = [photo for photo in named if photo not in first.captions or photo not in other.captions]
-    if strangers:
-        raise SatError(f"{other.file} and {first.file} are not of the same photos: only one has {some(strangers)}")
-    if other.tokens != first.tokens:
-        raise SatError(
-            f"{other.file} was scored on {other.tokens} tokens and {first.file} on {first.tokens} tokens: "
-            "evaluate one again, with --tokens"
-        )
 
 
 def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -133,7 +133,7 @@ def evaluate(
         nearest = neighbours(where(means["val"]), where(means["train"]), max(NEIGHBOURS))
         for k in Progress(NEIGHBOURS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
             captions = [consensus(photos[:k])[1] for photos in nearest]
-            tried[whitened, k] = bleu(captions, references).with_penalty[3]
+            tried[whitened, k] = bleu(captions, references)[3]
     whitened, k = max(tried, key=lambda choice: tried[choice])
     where = space(means["train"], whitened=whitened)
     entries = []

@@ -185,8 +185,8 @@ def _tell(things: Sequence[Thing]) -> tuple[Sentence, ...]:
     """Three sentences, each naming the objects from left to right."""
     told = []
     for opening, between in (("from left to right", "and"), ("", "then"), ("there is", "left of")):
-        words, objects = opening.split(), [None] * len(opening.split())
-        naming: list[int | None] = [*objects]
+        words = opening.split()
+        naming: list[int | None] = [None] * len(words)
         for number, thing in enumerate(things):
             joint = between.split() if number else []
             words += [*joint, "a", thing.colour, thing.shape]

@@ -120,8 +120,9 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
         numbers = ("beam", "length_normalisation", "reranker_weight", "rarity")
         decoding = Decoding().but(**{name: found.get(name) for name in numbers})
-        tokens = "scores count characters" if found["tokens"] == "characters" else f"{found['tokens']} tokens"
-        how = f"{decoding.summary()}; attention is read by {LOOKS[found['look']]}; {tokens}"
+        unit = found.get("tokens", "split")
+        tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
+        how = f"{decoding.summary()}; attention is read by {LOOKS[found.get('look', decoding.look)]}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

@@ -14,13 +14,14 @@ Models may share their visual n-grams and their encoder's tuned weights: config.
 they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder. The shipped models share their
 visual n-grams so.
 
-Nothing here is ever unpickled. `save` writes each file under a temporary name and then renames it. So a reader finds
-the old file or the new one, never half a file.
+Nothing here is ever unpickled. `save` writes all files under temporary names before it renames the first, and renames
+config.json last. So a reader never finds half a file, and a save that is killed while it writes leaves the old model.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -46,7 +47,7 @@ from show_attend_tell.checkpoint.weights import (
 )
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import make_folder, replace_all
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
@@ -76,8 +77,8 @@ class Checkpoint:
         """Write the folder; make it if it is not there.
 
         ``bits`` is the size of a weight; 8 and 4 bits have a scale for each row (see `packing`). Raises `SatError` for
-        other bits, for an ensemble, for weights that are not finite or too large for so many bits, and for a folder
-        with files that are not a model's (`check_vacant`).
+        other bits, for an ensemble, for weights that are not finite or too large for so many bits, for a folder
+        with files that are not a model's (`check_vacant`), and for one that cannot be made.
         """
         folder = named(folder)
         if bits not in get_args(Bits):
@@ -94,34 +95,31 @@ class Checkpoint:
                 f"{folder} was not written: {name} holds values that are not numbers, or that are too large for {bits} "
                 "bits a weight. Train at a lower learning rate"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.tuned_encoder is not None:
-            tuned = smallest(self.tuned_encoder)
-            replace(folder / TUNED, lambda file: save_file(tuned, file), sync=True)
-        else:  # of a model that was here before
-            (folder / TUNED).unlink(missing_ok=True)
-        if self.reranker is not None:
-            packed = self.reranker.packed
-            replace(folder / NGRAMS, lambda file: save_file(packed, file))
-        if self.doubt is not None:
-            scale = self.doubt.tensors
-            replace(folder / DOUBT, lambda file: save_file(scale, file))
-        else:  # of a model that was here before
-            (folder / DOUBT).unlink(missing_ok=True)
-        replace(
-            folder / "model.safetensors", lambda file: save_file(weights, file, metadata={"format": "pt"}), sync=True
-        )
-        self.vocabulary.save(folder / "vocabulary.json")
-        self.describe(folder)
-        if self.reranker is None:  # of a model that was here before
-            (folder / NGRAMS).unlink(missing_ok=True)
+        make_folder(folder, "name another folder")
+        tensors: dict[str, dict[str, Tensor] | None] = {
+            TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
+            NGRAMS: None if self.reranker is None else self.reranker.packed,
+            DOUBT: None if self.doubt is None else self.doubt.tensors,
+            "model.safetensors": weights,
+        }
+        files: dict[Path, Callable[[Path], object]] = {
+            folder / name: partial(save_file, values, metadata={"format": "pt"})
+            for name, values in tensors.items()
+            if values is not None
+        }
+        replace_all({**files, folder / "vocabulary.json": self.vocabulary.save, **self._described(folder)})
+        for name, values in tensors.items():
+            if values is None:  # of a model that was here before
+                (folder / name).unlink(missing_ok=True)
 
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write the card and the configuration, with the scores, and leave weights and words as they are."""
-        folder = named(folder)
-        text = self.card(model_name(folder))
-        replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
-        self.configuration().write(folder / "config.json")
+        replace_all(self._described(named(folder)))
+
+    def _described(self, folder: Path) -> dict[Path, Callable[[Path], object]]:
+        """What writes the card and the configuration; last the configuration, which names the other files' digests."""
+        texts = {"README.md": self.card(model_name(folder)), "config.json": self.configuration().to_json()}
+        return {folder / name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
 
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name; raises `SatError` for an ensemble."""

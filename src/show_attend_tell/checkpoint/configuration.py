@@ -20,7 +20,7 @@ from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import TUNED
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, replace
+from show_attend_tell.files import brief
 from show_attend_tell.model.configs import Config, read_config
 from show_attend_tell.packing import check_readable, read_arrays, unpacked, weights_digest
 
@@ -39,8 +39,8 @@ class Configuration:
     training: dict[str, Any]
     scores: dict[str, Any]
 
-    def write(self, file: Path) -> None:
-        """Write the file, whole or not at all."""
+    def to_json(self) -> str:
+        """The text of the file."""
         entries = {
             "format": FORMAT,
             "decoder": self.decoder.to_dict(),
@@ -51,8 +51,7 @@ class Configuration:
             "training": self.training,
             "scores": self.scores,
         }
-        text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
-        replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
+        return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
 
     def read_vocabulary(self, folder: Path) -> Vocabulary:
         """The vocabulary in the model's folder. Raises `SatError` for that of another model."""
@@ -92,7 +91,7 @@ class Configuration:
                 decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
                 ngrams=entries.get("ngrams"),
                 tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
-                training=entries["training"],
+                training=dict(entries["training"]),
                 scores={split: renamed(found) for split, found in entries["scores"].items()},
             )
         except FileNotFoundError as error:

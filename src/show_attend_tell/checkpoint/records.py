@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
@@ -81,13 +82,17 @@ class EncoderRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
-        """The record that `to_dict` described; raises `KeyError`, `TypeError` or `SatError` for one that is damaged."""
-        return cls(
-            name=values["name"],
-            digest=values["digest"],
-            preprocessing=Preprocessing.from_dict(values["preprocessing"]),
-            grid=tuple(values["grid"]),
-        )
+        """The record that `to_dict` described.
+
+        Raises `KeyError`, `TypeError`, `ValueError` or `SatError` for one that is damaged.
+        """
+        name, digest, (rows, columns) = values["name"], values["digest"], values["grid"]
+        if not isinstance(name, str) or not isinstance(digest, (str, NoneType)):
+            raise ValueError(f"the encoder's name is {name!r}, and its SHA-256 {digest!r}")
+        if not all(isinstance(side, int) and side > 0 for side in (rows, columns)):
+            raise ValueError(f"the encoder's grid is {values['grid']!r}")
+        preprocessing = Preprocessing.from_dict(values["preprocessing"])
+        return cls(name=name, digest=digest, preprocessing=preprocessing, grid=(rows, columns))
 
     def check(self, encoder: Encodes, model: str) -> None:
         """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message.

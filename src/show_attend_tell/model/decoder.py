@@ -21,8 +21,6 @@ from show_attend_tell.model.precision import wide
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
 
-DROPOUTS = ("dropout", "annotation_dropout", "initial_dropout")
-
 
 class Embedded(NamedTuple):
     """What a step needs of the previous word."""
@@ -197,11 +195,12 @@ class AttentionDecoder(Decoder):
 class Dropout(nn.Dropout):
     """`nn.Dropout` with one random byte for each value, several times faster on a CPU.
 
-    The share that is dropped is rounded to a multiple of 1/256. What is kept is scaled by 1 / (1 − that share).
+    The share that is dropped is rounded to a multiple of 1/256, at most 255/256. What is kept is scaled by
+    1 / (1 − that share).
     """
 
     def forward(self, values: Tensor) -> Tensor:
-        dropped = round(256 * self.p)
+        dropped = min(255, round(256 * self.p))
         if not self.training or not dropped:
             return values
         words = torch.empty(-(-values.numel() // 8), dtype=torch.int64, device=values.device)

@@ -41,6 +41,10 @@ class Ensemble(Decoder):
     def config(self) -> Config:  # type: ignore[override]
         raise SatError("Ensembles cannot be trained or saved: train and save the members")
 
+    @property
+    def attends(self) -> bool:
+        return all(member.attends for member in self.members)
+
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The members' states side by side."""
         return joined([member.start(annotations, paths=paths) for member in self.members])

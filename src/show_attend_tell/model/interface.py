@@ -79,6 +79,11 @@ class Decoder(nn.Module):
     config: Config
     vocabulary_size: int  # K; this is also the id of the word before the first, which no vocabulary has
 
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder looks at some places more than at others, and its steps have α."""
+        return self.config.attention not in ("none", "uniform")
+
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The state before the first word.
 
@@ -116,7 +121,8 @@ class Decoder(nn.Module):
     def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
         """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
 
-        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
+        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions, (B, C) or
+        (B, P, C).
         """
         return None
 

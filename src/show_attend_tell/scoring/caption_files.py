@@ -21,7 +21,7 @@ paper.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
 from show_attend_tell.data.tokenisers import Tokens, in_form
@@ -174,7 +174,11 @@ def read_evaluation(file: Path) -> Evaluation:
 
     Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
     """
-    content = read_object(file, "results")
+    return evaluation_of(file, read_object(file, "results"))
+
+
+def evaluation_of(file: Path, content: dict[str, Any]) -> Evaluation:
+    """`read_evaluation` of a file whose content was read already."""
     named = text_of(content, "tokens", str(file))
     tokens: Tokens | None = next((tokens for tokens in get_args(Tokens) if tokens == named), None)
     if tokens is None:
@@ -192,6 +196,26 @@ def read_evaluation(file: Path) -> Evaluation:
     if not captions:
         raise SatError(f"{file} holds no captions")
     return Evaluation(file, tokens, captions, references)
+
+
+def check_alike(first: Evaluation, other: Evaluation) -> None:
+    """Raise `SatError` for evaluations with other tokens, photos or references, naming what differs."""
+    if first.tokens != other.tokens:
+        raise SatError(
+            f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens, so their scores "
+            "cannot be compared: evaluate both with the same --tokens"
+        )
+    for one, two in ((first, other), (other, first)):
+        if strangers := [photo for photo in one.captions if photo not in two.captions]:
+            raise SatError(
+                f"{two.file} has no caption of {some(strangers)}, and {one.file} has: evaluate both on one split"
+            )
+    for photo, references in first.references.items():
+        if references != other.references[photo]:
+            raise SatError(
+                f"{other.file} and {first.file} have other references of the photo {photo!r}: evaluate both on the "
+                "same data"
+            )
 
 
 def _lines(file: Path) -> list[str]:

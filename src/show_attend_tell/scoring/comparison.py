@@ -20,7 +20,7 @@ from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count
 from show_attend_tell.scoring.bootstrap import Array, draw, interval
-from show_attend_tell.scoring.caption_files import Evaluation
+from show_attend_tell.scoring.caption_files import Evaluation, check_alike
 from show_attend_tell.scoring.metrics import Statistics, score
 
 METRICS = {
@@ -213,7 +213,7 @@ def compare(
     evaluations = [evaluation for each in systems.values() for evaluation in each]
     first = evaluations[0]
     for other in evaluations[1:]:
-        _check_alike(first, other)
+        check_alike(first, other)
     order = list(first.captions)
     wanted = set(order if photos is None else photos)
     rows = [index for index, photo in enumerate(order) if photo in wanted]
@@ -246,24 +246,3 @@ def compare(
         seed=seed,
         missing=missing,
     )
-
-
-def _check_alike(first: Evaluation, other: Evaluation) -> None:
-    if first.tokens != other.tokens:
-        raise SatError(
-            f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens, so their scores "
-            "cannot be compared: evaluate both with the same --tokens"
-        )
-    for one, two in ((first, other), (other, first)):
-        for photo in one.captions:
-            if photo not in two.captions:
-                raise SatError(
-                    f"{two.file} has no caption of the photo {photo!r}, which {one.file} has: evaluate both on the "
-                    "same split"
-                )
-    for photo, references in first.references.items():
-        if references != other.references[photo]:
-            raise SatError(
-                f"{other.file} and {first.file} have other references of the photo {photo!r}: evaluate both on the "
-                "same data"
-            )

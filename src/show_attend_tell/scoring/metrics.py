@@ -42,19 +42,8 @@ _TINY = 1e-15
 _SMALL = 1e-9
 
 
-@dataclass(frozen=True)
-class Bleu:
-    """Corpus BLEU-1 to BLEU-4 (x100), with and without the penalty for captions that are too short."""
-
-    with_penalty: tuple[float, float, float, float]
-    no_brevity: tuple[float, float, float, float]
-    brevity_penalty: float  # the factor between the two, 0 to 1
-    caption_length: int  # words in all captions
-    reference_length: int  # words in the references closest to them in length
-
-
-def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Bleu:
-    """Score captions against their references by BLEU-1 to BLEU-4 over the whole corpus, x100.
+def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> list[float]:
+    """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty.
 
     `captions` are N lists of words and `references` N lists of captions, in the same order.
     BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
@@ -64,16 +53,9 @@ def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequen
 
     Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
-    counts = _bleu_counts(captions, references).sum(0)
-    plain, penalty = _bleu_of(counts)
-    values, product = plain.tolist(), (penalty * plain).tolist()
-    return Bleu(
-        with_penalty=(product[0], product[1], product[2], product[3]),
-        no_brevity=(values[0], values[1], values[2], values[3]),
-        brevity_penalty=float(penalty[0]),
-        caption_length=int(counts[8]),
-        reference_length=int(counts[9]),
-    )
+    plain, penalty = _bleu_of(_bleu_counts(captions, references).sum(0))
+    values: list[float] = (penalty * plain).tolist()
+    return values
 
 
 def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:

@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,7 @@ from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.vision.blocks import cut
+from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, each_cached
 
@@ -68,48 +68,33 @@ def prepare(
         tokeniser=dataset.tokeniser,
         texts=texts,
     )
-    source: Callable[[str, Sequence[str]], Annotations]  # of a view and splits
-    tuned: nn.Module | None = None
+    cached = encoder
+    tuned: Encoder | LastBlocks | None = None
     names: list[str] = []
-    if fine_tune is None:
-
-        def source(view: str, splits: Sequence[str]) -> Annotations:
-            annotations = each_cached(dataset, encoder, cache, splits=splits, view=view, show=show)
-            # without attention, most decoders do not tell the places apart
-            averaged = config.decoder.attention == "none" and not config.decoder.reads_places
-            return MeanAnnotations(annotations) if averaged else annotations
-
-    elif fine_tune_from is not None:
-        below, blocks, names = cut(encoder, fine_tune_from)
-        tuned = blocks
-
-        def source(view: str, splits: Sequence[str]) -> Annotations:
-            read = each_cached(dataset, below, cache, splits=splits, view=view, show=show)
-            return TunedAnnotations(read, blocks, encoder.precision)
-
-    else:
+    if fine_tune is not None and fine_tune_from is not None:
+        cached, tuned, names = cut(encoder, fine_tune_from)
+    elif fine_tune is not None:
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
-        def source(view: str, splits: Sequence[str]) -> Annotations:
+    def source(view: str, splits: Sequence[str]) -> Annotations:
+        if isinstance(tuned, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
+        found = each_cached(dataset, cached, cache, splits=splits, view=view, show=show)
+        if tuned is not None:
+            return TunedAnnotations(found, tuned, encoder.precision)
+        # without attention, most decoders do not tell the places apart
+        averaged = config.decoder.attention == "none" and not config.decoder.reads_places
+        return MeanAnnotations(found) if averaged else found
 
-    weights: list[float] = []
-    parts: list[slice] = []
-    start = 0
-    for part in dataset.parts:
-        of = {split: [e for e in part.dataset.examples if e.split == split] for split in ("train", "val")}
-        weights += [part.weight] * sum(len(example.captions) for example in of["train"])
-        if of["val"]:
-            parts.append(slice(start, start + len(of["val"])))
-            start += len(of["val"])
+    weights, scored = joined_sets(dataset)
     return TrainingData(
         vocabulary=vocabulary,
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
         weights=weights,
         texts=[vocabulary.encode(text) for text in texts if all(word in vocabulary for word in text)],
-        parts=parts,
+        parts=scored,
         views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
@@ -122,6 +107,20 @@ def prepare(
             **({"fine_tune_from": fine_tune_from} if fine_tune_from is not None else {}),
         },
     )
+
+
+def joined_sets(dataset: Dataset) -> tuple[list[float], list[slice]]:
+    """How often an epoch shows each training caption, and which validation photos are of each joined data set."""
+    weights: list[float] = []
+    photos: list[slice] = []
+    start = 0
+    for part in dataset.parts:
+        train, validation = ([e for e in part.dataset.examples if e.split == split] for split in ("train", "val"))
+        weights += [part.weight] * sum(len(example.captions) for example in train)
+        if validation:
+            photos.append(slice(start, start + len(validation)))
+            start += len(validation)
+    return weights, photos
 
 
 def batches(
@@ -219,7 +218,7 @@ def mosaics(
             grids = grids.view(len(used), side, side, size)
             pictures = grids.new_empty(len(chosen), side, side, size)
             where = torch.zeros(2 * down, side, side, dtype=torch.bool)
-            for number, part in enumerate(parts(side, down)):
+            for number, part in enumerate(tiles(side, down)):
                 pictures[:, *part] = grids[:, *part][at[:, number].to(grids.device)]
                 where[number, *part] = True
             result[chosen.to(annotations.device)] = pictures.flatten(1, 2)
@@ -233,8 +232,8 @@ def check_mosaics(rows: int, columns: int) -> None:
         raise SatError(f"mosaics is above 0, and {rows} × {columns} places are not a square grid: give 0")
 
 
-def parts(side: int, down: int) -> list[tuple[slice, slice]]:
-    """The rows and columns of each part of a picture: ``down`` rows of two parts."""
+def tiles(side: int, down: int) -> list[tuple[slice, slice]]:
+    """The rows and columns of each photo of a mosaic, which has ``down`` rows of two."""
     halves = [slice(0, side // 2), slice(side // 2, side)]
     return list(product([slice(0, side)] if down == 1 else halves, halves))
 

@@ -20,7 +20,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
 from show_attend_tell.model.configs import Config, DecoderConfig
-from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, check_window, grown, ungated
+from show_attend_tell.model.decoder import AttentionDecoder, check_window, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
 from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
@@ -37,7 +37,7 @@ from show_attend_tell.vision.feature_cache import UnreadablePhotos
 Say = Callable[[str], None]
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
-FREE = {"attention", "annotation_window", *DROPOUTS}
+FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
 
 # What an epoch's line says of its captions of val, see `Trainer.validate`.
 REPORTED = {
@@ -95,13 +95,7 @@ def train(
             check_origin(state, started_from)
     else:
         say, show = silent, False
-    check_settings(config, encoder, tensorboard=tensorboard)
-    if texts and config.maximise == "cider":
-        raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
-    if config.sharpening != 1 and (
-        not isinstance(config.decoder, DecoderConfig) or config.decoder.attention == "uniform"
-    ):
-        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α to sharpen: give 1")
+    check_settings(config, encoder, texts=bool(texts), tensorboard=tensorboard)
     if start_from is not None:
         check_start(start_from, config.decoder, encoder)
     if first:
@@ -162,22 +156,11 @@ def train(
                 f"{further} goes on"
             )
 
-        best = Checkpoint.load(output)
-        if isinstance(best.decoder, AttentionDecoder) and not has_ended(best):
-            best.decoder.attention.energy.data *= config.sharpening
-        if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
-            encoder.adopt(best.tuned_encoder)
-        best.decoder.to(device)
-        decide_decoding(best, config, data, say=say, show=show)
+        best = finished(output, config, encoder, data, device=device, say=say, show=show)
         if first:
             best.save(output, bits=bits)
         say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
         return best
-
-
-def has_ended(model: Checkpoint) -> bool:
-    """Whether the training that made a model has ended: the choice of the decoding is its last step."""
-    return any(name.startswith("validation_") for name in model.training)
 
 
 def silent(text: str) -> None:
@@ -252,10 +235,18 @@ def check_output(output: Path, state: Path, *, resume: bool) -> None:
     check_vacant(output)
 
 
-def check_settings(config: TrainingConfig, encoder: Encoder, *, tensorboard: bool) -> None:
-    """Raise `SatError` for settings that do not go together, or with the encoder, or with what is installed."""
+def check_settings(config: TrainingConfig, encoder: Encoder, *, texts: bool = False, tensorboard: bool = False) -> None:
+    """Raise `SatError` for settings that do not go together, or with the encoder, or with what is installed.
+
+    ``texts`` says whether there are captions without photos.
+    """
     if tensorboard:
         summary_writer()
+    if texts and config.maximise == "cider":
+        raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
+    has_alpha = isinstance(config.decoder, DecoderConfig) and config.decoder.attention != "uniform"
+    if config.sharpening != 1 and not has_alpha:
+        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α to sharpen: give 1")
     if config.visual_ngrams and config.decoder.attention == "none":
         raise SatError("visual_ngrams is on, and without attention only the mean of the places is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):
@@ -497,7 +488,33 @@ def write_log(file: Path, epoch: Epoch) -> None:
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
-# The decoding
+# The end
+
+
+def finished(
+    output: Path,
+    config: TrainingConfig,
+    encoder: Encoder,
+    data: TrainingData,
+    *,
+    device: torch.device,
+    say: Say,
+    show: bool,
+) -> Checkpoint:
+    """The best checkpoint in ``output``, with sharpened attention and with the decoding that val chooses."""
+    best = Checkpoint.load(output)
+    if isinstance(best.decoder, AttentionDecoder) and not has_ended(best):
+        best.decoder.attention.energy.data *= config.sharpening
+    if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
+        encoder.adopt(best.tuned_encoder)
+    best.decoder.to(device)
+    decide_decoding(best, config, data, say=say, show=show)
+    return best
+
+
+def has_ended(model: Checkpoint) -> bool:
+    """Whether the training that made a model has ended: the choice of the decoding is its last step."""
+    return any(name.startswith("validation_") for name in model.training)
 
 
 def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, say: Say, show: bool) -> None:
@@ -511,7 +528,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
         data,
         config.max_length,
         metric=metric,
-        ngrams=reranker,
+        reranker=reranker,
         usual=config.validation_beam,
         say=say,
         show=show,
@@ -528,7 +545,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
     else:
         best.reranker = reranker = None
     if ranks.first():
-        best.doubt = fit_doubt(best.decoder, data, best.decoding, ngrams=reranker, show=show)
+        best.doubt = fit_doubt(best.decoder, data, best.decoding, reranker=reranker, show=show)
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.configs import Config
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
 from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
-from show_attend_tell.rerank.doubt import Doubt, likelihood, summary
-from show_attend_tell.rerank.visual_ngrams import VisualNgrams, evenly
+from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
+from show_attend_tell.rerank.visual_ngrams import evenly
 from show_attend_tell.scoring.cider import cider
 from show_attend_tell.scoring.metrics import bleu
 from show_attend_tell.training.data import TrainingData, batches
@@ -26,16 +26,26 @@ from show_attend_tell.training.distributed import ranks
 
 # Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)
-WIDE = (40, 100)  # with visual n-grams only: a reranker gains from more captions to choose from
+WIDE = (40, 100)  # with a reranker only, which gains from more captions to choose from
 NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
 TOLD_TOGETHER = 32  # captions of val whose words' probabilities are computed at once
-AGREEMENTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with visual n-grams
-RARITY = 0.75  # with visual n-grams: about the least with which the captions of 1,000 photos have 300 different words
+AGREEMENTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with a reranker
+RARITY = 0.75  # with a reranker: about the least with which the captions of 1,000 photos have 300 different words
 
 TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
 
 Metric = Literal["bleu_4", "cider"]
 TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
+
+
+class Reranker(Protocol):
+    """What ranks captions: visual n-grams, or a decoder's own (`Decoder.own_reranker`)."""
+
+    def add_agreement(
+        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D)."""
+        ...
 
 
 def own_look(decoder: Config) -> LookName:
@@ -54,7 +64,7 @@ def validation_captions(
     beam: int,
     max_length: int,
     rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
-    ngrams: VisualNgrams | None = None,
+    reranker: Reranker | None = None,
     show: bool = False,
 ) -> list[list[list[str]]]:
     """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
@@ -66,7 +76,7 @@ def validation_captions(
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
     decoding = Decoding(beam=beam, look=own_look(decoder.config), max_length=max_length, rarity=RARITY)
-    for _, searched in searches(decoder, data, names, decoding, ngrams=ngrams, show=show):
+    for _, searched in searches(decoder, data, names, decoding, reranker=reranker, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
@@ -80,7 +90,7 @@ def searches(
     names: Sequence[str],
     decoding: Decoding,
     *,
-    ngrams: VisualNgrams | None = None,
+    reranker: Reranker | None = None,
     show: bool = False,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
     """The annotations (B, L, D) of photos and what the search found of each, as many photos at a time as is fastest.
@@ -97,7 +107,10 @@ def searches(
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
             found = search(decoder, annotations, beam=decoding.beam, **how)
-            yield annotations, found if ngrams is None else ngrams.add_agreement(annotations, found, decoding.rarity)
+            yield (
+                annotations,
+                found if reranker is None else reranker.add_agreement(annotations, found, decoding.rarity),
+            )
             bar.update(len(annotations))
 
 
@@ -133,8 +146,7 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
     for part in parts:
         scores: dict[str, float] = {}
         if only != "cider":
-            values = bleu(captions[part], references[part]).with_penalty
-            scores |= {f"bleu_{n}": value for n, value in enumerate(values, 1)}
+            scores |= {f"bleu_{n}": value for n, value in enumerate(bleu(captions[part], references[part]), 1)}
         if only != "bleu_4":
             scores["cider"] = cider(captions[part], references[part])
         for name, score in scores.items():
@@ -178,15 +190,15 @@ def choose_decoding(
     max_length: int,
     *,
     metric: Metric = "bleu_4",
-    ngrams: VisualNgrams | None = None,
+    reranker: Reranker | None = None,
     usual: int = 1,
     say: Callable[[str], None],
     show: bool = False,
 ) -> Chosen:
     """The beam, length normalisation γ and reranker weight ω that have the best val score.
 
-    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there are visual
-    n-grams and several captions to rank. The look is the decoder's `own_look`. Where all of them score alike, for
+    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there is a
+    reranker and several captions to rank. The look is the decoder's `own_look`. Where all of them score alike, for
     example 0, val cannot tell them apart: then the beam is the ``usual`` one, and γ and ω are 0.
     """
     chosen = alone = Decoding(look=own_look(decoder.config), max_length=max_length)
@@ -195,8 +207,8 @@ def choose_decoding(
     different: set[float] = set()
     title = f"val {TITLES[metric]} by length normalisation"
     say(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
-    for beam in BEAMS if ngrams is None else (*BEAMS, *WIDE):
-        weights = (0.0,) if ngrams is None or beam == 1 else AGREEMENTS
+    for beam in BEAMS if reranker is None else (*BEAMS, *WIDE):
+        weights = (0.0,) if reranker is None or beam == 1 else AGREEMENTS
         rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
         found = validation_scores(
             decoder,
@@ -205,7 +217,7 @@ def choose_decoding(
             beam=beam,
             max_length=max_length,
             rankings=rankings,
-            ngrams=ngrams,
+            reranker=reranker,
             show=show,
         )
         by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
@@ -239,13 +251,15 @@ def fit_doubt(
     data: TrainingData,
     decoding: Decoding,
     *,
-    ngrams: VisualNgrams | None = None,
+    reranker: Reranker | None = None,
     show: bool = False,
 ) -> Doubt | None:
     """The scale of doubt of a model that decodes so, by its training photos and at most `KNOWN` photos of val.
 
     None where val has too few photos.
     """
+    if len(data.validation) < LEAST:
+        return None
     train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
     parts = []
     with Progress(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
@@ -256,7 +270,7 @@ def fit_doubt(
     known, likelihoods = [], []
     names = evenly([name for name, _ in data.validation], KNOWN)
     ranking = (decoding.length_normalisation, decoding.reranker_weight)
-    for annotations, found in searches(decoder, data, names, decoding, ngrams=ngrams, show=show):
+    for annotations, found in searches(decoder, data, names, decoding, reranker=reranker, show=show):
         known.append(summary(annotations))
         likelihoods.append(likelihood([ranked(hypotheses, *ranking)[0] for hypotheses in found]))
     return Doubt.fit(torch.cat(parts), torch.cat(known), torch.cat(likelihoods))

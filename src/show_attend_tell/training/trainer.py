@@ -1,4 +1,4 @@
-"""The training loop: batches of one length, an objective, selection by BLEU-4 of free-running captions on val."""
+"""The training loop: epochs of batches, an objective, and the best epoch by a score on val (`selected_by`)."""
 
 import math
 import time

@@ -223,7 +223,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(
     model = small_checkpoint(small_encoder())
     config = NicConfig(vocabulary_size=len(model.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
     replace(model, decoder=build(config)).save(tmp_path / "nic")
-    blind = (*command[:3], tmp_path / "nic", *command[4:], "--split", "val", "--json", tmp_path / "nic.json")
-    assert refused(*blind, code=1) == "sat: nic has no attention: there is no gaze to examine"
-    assert not (tmp_path / "nic.json").exists()
+    small_checkpoint(small_encoder(), attention="uniform").save(tmp_path / "uniform")
+    for name in ("nic", "uniform"):
+        blind = (*command[:3], tmp_path / name, *command[4:], "--split", "val", "--json", tmp_path / "nic.json")
+        assert refused(*blind, code=1) == f"sat: {name} has no attention: give a model with soft or hard attention"
+        assert not (tmp_path / "nic.json").exists()
     assert not (tmp_path / "cache").exists()

@@ -101,8 +101,7 @@ def gaze(
     Without a gate there is no ``beta``, and ``beta_missing`` says so. Raises `SatError` for a model without attention,
     for fewer than two photos, and where fewer than two captions have two words.
     """
-    if captioner.checkpoint.decoder.config.attention == "none":
-        raise SatError(f"{captioner.name} has no attention: there is no gaze to examine")
+    captioner.check_attention()
     dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
     check_numbers(dataset, split, photos=photos, encoded=encoded)
     examples = sorted(dataset.split(split), key=lambda example: example.name)

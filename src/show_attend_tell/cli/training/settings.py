@@ -17,18 +17,28 @@ def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
     Raises a usage error if both attention and comparator are given.
     """
     from show_attend_tell.training.presets import comparator_preset, preset
-    from show_attend_tell.training.tuning.study import read_settings
 
-    if name.lower().endswith(".json"):
-        base, tuned, changes = read_settings(Path(name))
-        if comparator is not None or attention not in (None, tuned):
-            raise SatError(f"{name} has settings of {tuned} attention: leave out --attention and --comparator")
-        return changed(preset(base, tuned), changes)
     if comparator is None:
-        return preset(name, attention or "soft")
+        base, attention, changes = preset_behind(name, attention)
+        return changed(preset(base, attention), changes)
     if attention is None:
         return comparator_preset(name, comparator)
     raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
+
+
+def preset_behind(name: str, attention: str | None) -> tuple[str, str, list[str]]:
+    """The preset of that name with its attention, and the changes of it if the name is of a file of `sat tune`.
+
+    Raises `SatError` for a file with settings of another attention.
+    """
+    from show_attend_tell.training.tuning.study import read_settings
+
+    if not name.lower().endswith(".json"):
+        return name, attention or "soft", []
+    base, tuned, changes = read_settings(Path(name))
+    if attention not in (None, tuned):
+        raise SatError(f"{name} has settings of {tuned} attention: leave out --attention")
+    return base, tuned, changes
 
 
 SET_ELSEWHERE = {

@@ -51,10 +51,13 @@ DEFAULT = (
     type=click.FloatRange(0, min_open=True),
     help="Minutes after which this process starts no further trial. [default: no limit]",
 )
-@click.option("--preset", "preset_name", default="flickr8k", show_default=True, help="Settings to start from.")
 @click.option(
-    "--attention", type=click.Choice(["soft", "hard", "uniform"]), default="soft", show_default=True,
-    help="Kind of attention to train.",
+    "--preset", "preset_name", default="flickr8k", show_default=True,
+    help="Settings to start from: a preset of sat train, or a file of sat tune.",
+)  # fmt: skip
+@click.option(
+    "--attention", type=click.Choice(["soft", "hard", "uniform"]),
+    help="Kind of attention to train. [default: soft]",
 )  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Value of a setting in all trials.")
 @click.option(
@@ -71,7 +74,7 @@ def tune(
     trials: int,
     minutes: float | None,
     preset_name: str,
-    attention: str,
+    attention: str | None,
     changes: tuple[str, ...],
     start_from: str | None,
     encoder: str | None,
@@ -85,17 +88,20 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.cli.training.settings import changed, preset_of
+    from show_attend_tell.cli.training.settings import changed, preset_behind
     from show_attend_tell.cli.training.start import chosen_start
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
+    from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.own import cut, fitted
     from show_attend_tell.training.tuning.study import Range, Study
     from show_attend_tell.vision.feature_cache import default_cache
 
     Study.optuna()
     chosen = pick_device(device)
-    base = preset_of(preset_name, attention, None)
+    preset_name, attention, tuned = preset_behind(preset_name, attention)
+    changes = (*tuned, *changes)
+    base = preset(preset_name, attention)
     config = changed(base, changes)
     objective = "hard" if attention == "hard" else "soft"
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)

@@ -145,10 +145,12 @@ class Msr(Decoder):
 
     def penalty(self, output: tuple[Said, Tensor], source: Photo, captions: Tensor) -> Tensor:
         """The cross-entropy of each caption's words by the detectors, summed over the words with detectors (B, P)."""
-        there = nn.functional.one_hot(captions, self.vocabulary_size).amax(1)
-        wanted = there[:, self.first : self.first + source.scores.shape[-1]].to(source.scores)
-        wrong = nn.functional.binary_cross_entropy_with_logits(source.scores[:, 0], wanted, reduction="none")
-        return self.config.detection * wrong.sum(-1, keepdim=True).expand(-1, output[0].left.shape[1])
+        each = captions if captions.dim() == 3 else captions[:, None]  # (B, P or 1, C)
+        there = nn.functional.one_hot(each, self.vocabulary_size).amax(2)
+        wanted = there[..., self.first : self.first + source.scores.shape[-1]].to(source.scores)
+        scores = source.scores.expand_as(wanted)
+        wrong = nn.functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+        return self.config.detection * wrong.sum(-1).expand(-1, output[0].left.shape[1])
 
     def own_reranker(self) -> "Coverage":
         """The ranking by how many of the detected words a caption says."""

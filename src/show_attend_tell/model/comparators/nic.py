@@ -7,7 +7,8 @@ c_t = f ⊙ c_{t−1} + i ⊙ tanh(W_x x_t + W_m m_{t−1} + b)    (7)
 m_t = o ⊙ c_t                             (8; there is no tanh)
 p_{t+1} = softmax(W_o m_t + b_o)          (9, 12)
 
-The photo is seen once and has to be remembered. So b starts at 1 for f, as Gers et al. 2000 and most programs have it.
+The photo is seen once and has to be remembered. So the preset's `forget_bias` lets b start at 1 for f, as Gers et al.
+2000 and most programs have it.
 """
 
 import torch

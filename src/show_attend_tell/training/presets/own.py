@@ -98,6 +98,8 @@ def fitted(
     changes: dict[str, object] = {}
     if started and config.decoder.attention == "soft":
         changes |= STARTED
+        if small := [f"{name} {value:g}" for name, value in STARTED.items() if name not in ("epochs", *given)]:
+            lines.append(f"{' and '.join(small)}, for a model that is trained on (--set NAME=VALUE chooses)")
     least = least_count(dataset, config)
     if least != config.minimum_count:
         changes["minimum_count"] = least

@@ -70,11 +70,9 @@ class Range:
 
     def text(self, value: Any) -> str:
         """A value as ``--set`` reads it."""
-        return (
-            str(value)
-            if self.choices or (self.whole and isinstance(value, int))
-            else (str(int(value)) if self.whole else f"{value:.4g}")
-        )
+        if self.choices:
+            return str(value)
+        return str(int(value)) if self.whole else f"{value:.4g}"
 
     def drawn(self, trial: Any) -> str:
         """The change of settings that a trial makes. Wide ranges above zero are searched by their logarithms."""
@@ -154,7 +152,7 @@ class Study:
                     raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
         if config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
-        check_settings(config, self.encoder, tensorboard=False)
+        check_settings(config, self.encoder)
         if self.start_from is not None:
             check_start(self.start_from, config.decoder, self.encoder)
 
@@ -181,21 +179,27 @@ class Study:
         return plain
 
     def opened(self, optuna: Any) -> Any:
-        """The study in the folder, made if it is not there."""
-        storage = optuna.storages.RDBStorage(
-            f"sqlite:///{(self.folder / 'study.db').resolve()}",
-            engine_kwargs={"connect_args": {"timeout": 60}},
-            heartbeat_interval=BEATS,
-            grace_period=GRACE,
-            heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
-        )
-        study = optuna.create_study(
-            storage=storage,
-            study_name="sat",
-            direction="maximize",
-            load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
-        )
+        """The study in the folder, made if it is not there; raises `SatError` for a damaged file."""
+        from sqlalchemy.exc import DBAPIError
+
+        file = self.folder / "study.db"
+        try:
+            storage = optuna.storages.RDBStorage(
+                f"sqlite:///{file.resolve()}",
+                engine_kwargs={"connect_args": {"timeout": 60}},
+                heartbeat_interval=BEATS,
+                grace_period=GRACE,
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
+            )
+            study = optuna.create_study(
+                storage=storage,
+                study_name="sat",
+                direction="maximize",
+                load_if_exists=True,
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
+            )
+        except DBAPIError as error:
+            raise SatError(f"{file} cannot be read as a study ({error.orig}): name another --output") from error
         ours, before = self.identity(), study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", ours)
