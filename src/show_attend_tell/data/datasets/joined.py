@@ -25,8 +25,11 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     for dataset, weight in zip(datasets, weights, strict=True):
         if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
             raise SatError(f"{dataset.folder} is given twice: give it once, with a larger weight")
-        alike = sum(part.dataset.name == dataset.name for part in parts)
-        parts.append(Part(f"{dataset.name}-{alike + 1}" if alike else dataset.name, dataset, weight))
+        name = plain = dataset.name.replace("/", "-")  # the first slash in a photo's name ends that of its part
+        number = 2
+        while name in {part.name for part in parts}:
+            name, number = f"{plain}-{number}", number + 1
+        parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
     reports = [part.dataset.report for part in parts]
     splits = {split: None for report in reports for split in report.photos}
