@@ -233,6 +233,19 @@ def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     assert "2 workers; one alone did" in engines.told(found, tmp_path / "out.jsonl", 2)[0]
 
 
+def test_a_shard_that_kills_its_workers_is_named_and_not_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "DEATHS", 2)
+    folder, output, deadly = folder_of(tmp_path / "photos", 4), tmp_path / "out.jsonl", tmp_path / "deadly"
+    deadly.write_text("000.png")
+    with pytest.raises(SatError, match="a worker was killed 2 times while it did shard 0"):
+        run([folder], output, Shade(str(deadly), lasting=True, slow=0.3), size=2, workers=2)
+    deadly.unlink()
+    run([folder], output, size=2)
+    assert [row["shade"] for row in rows_of(output)] == [0, 1, 2, 3]
+
+
 # Hostile shards
 
 
