@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 import tracemalloc
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,15 @@ def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
         ("memory:///bucket/1.png", 1),
         ("memory:///bucket/sub/2.png", 2),
     ]
+
+
+def test_a_photo_behind_an_address_that_fails_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(address: str) -> Any:
+        raise RuntimeError("no connection")  # not an OSError
+
+    monkeypatch.setattr(reading, "opened", broken)
+    ((_, found),) = photos_of(Shard(kind="photos", file="memory://bucket/", names=["1.png"]))
+    assert str(found) == "cannot be read (no connection)"
 
 
 # Output
@@ -306,6 +316,15 @@ def test_a_tar_file_that_breaks_off_keeps_what_came_before(cut: int, tmp_path: P
     *before, (_, last) = photos_of(Shard(kind="tar", file=f"file://{tmp_path}/cut.tar"))
     assert [content for _, content in before] == [photo(0), photo(1)][: len(before)] and len(before) >= 1
     assert "damaged: photos from here on are missing" in str(last)
+
+
+def test_damage_inside_a_packed_tar_file_keeps_what_came_before(tmp_path: Path) -> None:
+    whole = tar_of(tmp_path / "x.tar", {"0.png": photo(0), "1.png": bytes(30_000)}).read_bytes()
+    pack = zlib.compressobj(wbits=31)
+    damaged = pack.compress(whole[:20_000]) + pack.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 50
+    (tmp_path / "x.tar.gz").write_bytes(damaged)
+    (_, first), (_, last) = photos_of(Shard(kind="tar", file=f"file://{tmp_path}/x.tar.gz"))
+    assert first == photo(0) and "damaged: photos from here on are missing (Error -3" in str(last)
 
 
 def test_memory_does_not_grow_with_the_number_of_photos(tmp_path: Path) -> None:
