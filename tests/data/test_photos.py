@@ -297,10 +297,15 @@ def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
     assert found("*", "odd[1].jpg") == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
     assert found("notes.txt", ".hidden.jpg") == [Path("notes.txt"), Path(".hidden.jpg")]  # named, so it is tried
     assert found() == []
-    for nothing in ("none", "z*.jpg", "absent.jpg", "*.txt", "x" * 300, "a\0b"):
+    for nothing in ("none", "z*.jpg", "absent.jpg", "~absent.jpg", "*.txt", "x" * 300, "a\0b"):
         with pytest.raises(SatError) as refusal:
             found("a.png", nothing)
         assert str(refusal.value).startswith(f"{nothing}: ")
+
+
+def test_a_photo_whose_name_begins_like_a_user_s_folder_is_found(folder: Path) -> None:
+    (folder / "~draft.png").touch()
+    assert find_photos(["~draft.png"]).photos == [Path("~draft.png")]
 
 
 def test_what_is_left_out_is_counted(folder: Path) -> None:

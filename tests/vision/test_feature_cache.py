@@ -560,6 +560,8 @@ def test_progress_is_shown_only_when_asked(
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SAT_CACHE", str(tmp_path))
     assert default_cache() == tmp_path
+    monkeypatch.setenv("SAT_CACHE", "~no-such-user/cache")  # no such user: a folder of that name
+    assert default_cache() == Path("~no-such-user/cache")
     monkeypatch.delenv("SAT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_cache() == tmp_path / ".cache" / "show-attend-tell" / "features"

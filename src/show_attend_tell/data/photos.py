@@ -207,7 +207,7 @@ def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
     """
     found = Found()
     for argument in arguments:
-        path = Path(argument).expanduser()
+        path = Path(os.path.expanduser(argument))  # Path's own raises an error where ~ names no user
         try:
             folder, there = path.is_dir(), path.exists()
         except OSError as error:  # of a name that is too long, say

@@ -85,7 +85,7 @@ class UnreadablePhotos(SatError):
 def default_cache() -> Path:
     """Return where feature caches live unless told: `$SAT_CACHE`, or a folder in the user's own cache."""
     given = os.environ.get("SAT_CACHE")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "show-attend-tell" / "features"
+    return Path(os.path.expanduser(given)) if given else Path.home() / ".cache" / "show-attend-tell" / "features"
 
 
 def folder_name(dataset: str) -> str:
