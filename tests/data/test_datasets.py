@@ -381,6 +381,13 @@ def test_imagefolder_with_one_file(folder: Path) -> None:
         read_dataset(folder)
 
 
+@pytest.mark.parametrize("name", [".", "./"])
+def test_a_photo_that_is_the_folder_itself_is_not_found(folder: Path, name: str) -> None:
+    rows = "".join(f"{photo},a dog\n" for photo in ("images/a.jpg", "images/b.jpg", name))
+    (folder / "metadata.csv").write_text(f"file_name,text\n{rows}", encoding="utf-8")
+    assert "left out: 1 photo not found: ." in read_dataset(folder).report.lines()
+
+
 def test_photos_outside_of_the_folder_are_refused(folder: Path) -> None:
     draw(folder.parent / "secret.jpg")
     for name in (
