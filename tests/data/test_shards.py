@@ -243,6 +243,15 @@ def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     assert "2 workers; one alone did" in engines.told(found, tmp_path / "out.jsonl", 2)[0]
 
 
+def test_a_first_shard_that_was_done_by_a_lost_worker_is_no_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [engines.Done(0, 0, 0.0), engines.Done(1, 2, 0.1), engines.Done(2, 2, 0.1)]
+    monkeypatch.setattr(engines, "_local", lambda job, todo, workers: iter(found))
+    result = run([folder_of(tmp_path / "photos", 6)], tmp_path / "out.jsonl", size=2, workers=2)
+    assert (result.photos, result.alone) == (4, None)
+
+
 def test_a_shard_that_kills_its_workers_is_named_and_not_one_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,7 +169,8 @@ def run(
                 left = len(todo) - len(done)
                 raise Interrupted(f"{count(left, 'shard')} of {len(offsets):,} left") from None
         seconds = time.monotonic() - began
-        one_alone = done[0].photos / done[0].seconds if workers > 1 and len(done) > workers else None
+        measured = workers > 1 and len(done) > workers and done[0].seconds  # 0 where a lost worker had done it
+        one_alone = done[0].photos / done[0].seconds if measured else None
         return Result(photos, failures(output, len(offsets)), len(done), seconds, one_alone)
 
 
