@@ -169,7 +169,8 @@ def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Ite
     """Keep other processes that ask for the same folder out.
 
     While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised
-    with the text of ``refusal``. Where the system has no such locks, as Windows, nobody is kept out.
+    with the text of ``refusal``. Where the system or the folder's disk has no such locks, as Windows and some network
+    disks, nobody is kept out.
     """
     if fcntl is None:
         yield
@@ -183,6 +184,9 @@ def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Ite
                 raise SatError(refusal) from None
             print(waiting, file=sys.stderr)
             fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+                raise
         yield
     finally:
         os.close(handle)
