@@ -68,7 +68,7 @@ class Captioning:
             "what": "captions",
             "model": self.captioner.name,
             "decoder": weights_digest(checkpoint.decoder.state_dict()),
-            "encoder": checkpoint.encoder.digest,
+            "encoder": self.captioner.encoder.digest,  # an imported model does not record it
             "decoding": dataclasses.asdict(self.decoding),
             **({"seed": self.seed} if self.decoding.look == "sampled" else {}),
         }
