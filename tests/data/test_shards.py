@@ -398,6 +398,11 @@ def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path: P
     odd = parquet_of(tmp_path / "odd.parquet", {"x": [1], "y": ["a"]})
     with pytest.raises(SatError, match="which column has the photos"):
         run([odd], tmp_path / "odd-out.parquet")
+    addresses = parquet_of(tmp_path / "addresses.parquet", {"url": ["https://example.org/a.jpg"]})
+    with pytest.raises(
+        SatError, match=r"or their paths\? \(Addresses are not fetched\.\) Give --column, one of \['url'"
+    ):
+        run([addresses], tmp_path / "addresses-out.parquet")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and not much more PAR1")
     with pytest.raises(SatError, match="the Parquet file cannot be read"):
         run([tmp_path / "damaged.parquet"], tmp_path / "damaged-out.parquet")
