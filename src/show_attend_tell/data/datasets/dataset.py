@@ -46,7 +46,8 @@ class DataReport:
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
-    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash, because the files do not name them
+    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash
+    why_dealt: str = ""  # what the files say of splits, where photos were dealt
     sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
     notes: tuple[str, ...] = ()  # how the files were read, where a person should know
 
@@ -59,11 +60,11 @@ class DataReport:
         lines += self.notes
         if "train" in self.dealt:
             lines.append(
-                f"the files name no splits: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
+                f"{self.why_dealt}: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
                 "test at least a tenth, up to ten photos)"
             )
         elif self.dealt:
-            lines.append(f"the files name no {' and no '.join(self.dealt)}: photos of train are dealt to it by name")
+            lines.append(f"{self.why_dealt}: photos of train are dealt to {' and '.join(self.dealt)} by name")
         for split, photos in self.other_splits.items():
             lines.append(f"left out: {count(photos, 'photo')} of the split {split!r}")
         for names, what in (
