@@ -471,15 +471,6 @@ def test_karpathy_wins_over_all_other_forms(folder: Path) -> None:
     assert len(read_dataset(karpathy(folder, *THREE)).examples) == 3
 
 
-def test_photos_may_be_elsewhere(tmp_path: Path) -> None:
-    draw(*(tmp_path / "pictures" / name for name in ("a.jpg", "b.jpg", "c.jpg")))
-    (tmp_path / "data").mkdir()
-    dataset = read_dataset(karpathy(tmp_path / "data", *THREE), images=tmp_path / "pictures")
-    assert dataset.examples[0].photo == tmp_path / "pictures" / "a.jpg"
-    with pytest.raises(SatError, match="nowhere is not a folder"):
-        read_dataset(tmp_path / "data", images=tmp_path / "nowhere")
-
-
 # What is counted and left out
 
 
