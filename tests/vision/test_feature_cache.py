@@ -62,14 +62,15 @@ Build = Callable[..., FeatureCache]
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    monkeypatch.setattr(feature_cache_module, "TOGETHER", 2)
+
     def run(photos: dict[str, Path], encoder: Encoder, **options: object) -> FeatureCache:
         return FeatureCache.build(
             tmp_path / "cache",
             photos,
             encoder,
             progress=False,
-            batch_size=2,
             **options,  # type: ignore[arg-type]
         )
 

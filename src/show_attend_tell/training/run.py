@@ -395,9 +395,9 @@ def initial_weights(
 
 
 @torch.no_grad()
-def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500, *, show: bool = False) -> float:
-    """The mean gate β of a decoder over the words of that many training captions, with their true history."""
-    chosen = data.captions[:: max(1, len(data.captions) // captions)]
+def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
+    """The mean gate β of a decoder over the words of 500 training captions, with their true history."""
+    chosen = data.captions[:: max(1, len(data.captions) // 500)]
     device = next(decoder.parameters()).device
     betas = []
     for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
