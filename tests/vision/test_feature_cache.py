@@ -414,7 +414,7 @@ def test_a_full_disk_is_told_and_what_is_stored_stays(
 
     def full(file: Any) -> None:
         done.append(file)
-        if len(done) > 9:  # the index and the manifest, and three files for each batch of two photos
+        if len(done) > 7:  # three files for each batch of two photos
             raise OSError(error, os.strerror(error))
         to_disk(file)
 

@@ -409,12 +409,7 @@ def _appended(path: Path, end: int) -> Iterator[BinaryIO]:
 
 
 def _write(file: Path, text: str) -> None:
-    def write(scratch: Path) -> None:
-        with open(scratch, "wb") as opened:
-            opened.write(text.encode())
-            _to_disk(opened)
-
-    replace(file, write)
+    replace(file, lambda scratch: scratch.write_bytes(text.encode()), sync=True)
 
 
 def _to_disk(file: BinaryIO) -> None:
