@@ -66,10 +66,7 @@ def pack(state: "Mapping[str, Tensor]", bits: Literal[8, 4] = 8) -> "dict[str, T
 
 def unpack(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     """Return the float32 weights that `pack` stored, as tensors; see `unpacked`."""
-    import torch
-
-    arrays = {name: as_array(tensor) for name, tensor in packed.items()}
-    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in unpacked(arrays).items()}
+    return as_tensors(unpacked({name: as_array(tensor) for name, tensor in packed.items()}))
 
 
 def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
@@ -112,9 +109,18 @@ def unpacked_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float
     return values.reshape(len(packed), -1)
 
 
-def as_array(tensor: "Tensor") -> NDArray[Any]:
-    """The values of a tensor; floating ones in float32, since NumPy has no bfloat16."""
-    return (tensor.float() if tensor.is_floating_point() else tensor).numpy(force=True)
+def as_array(values: Any) -> Any:
+    """A tensor's values as an array, floating ones in float32, since NumPy has no bfloat16. What is no tensor stays."""
+    if not hasattr(values, "numpy"):
+        return values
+    return (values.float() if values.is_floating_point() else values).numpy(force=True)
+
+
+def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
+    """Arrays as tensors of PyTorch, which share their memory where it may be written."""
+    import torch
+
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
 
 
 def check_readable(file: Path) -> None:
