@@ -133,10 +133,11 @@ def check_readable(file: Path) -> None:
         raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
 
 
-def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(file: Path, *, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file.
 
-    Raises `SatError` when the file is missing or damaged, and for bfloat16, which NumPy does not have.
+    Raises `SatError`, which ends with the remedy, when the file is missing or damaged, and for bfloat16, which NumPy
+    does not have.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -145,18 +146,7 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
         return load_file(file)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
-
-
-def load_state(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of weights that a user names; raises `SatError` when it is not a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{path}: not a readable .safetensors file ({error})") from None
+        raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
 
 
 def fitting(
