@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -123,7 +123,6 @@ class Dataset:
         if tokeniser == self.tokeniser:
             return self
         examples = []
-        photos, captions = Counter[str](), Counter[str]()
         empty = 0
         captionless = list(self.report.captionless_photos)
         for example in self.examples:
@@ -133,14 +132,13 @@ class Dataset:
             if kept:
                 words, raws = zip(*kept, strict=True)
                 examples.append(replace(example, captions=words, raw=raws))
-                photos[example.split] += 1
-                captions[example.split] += len(kept)
             else:
                 captionless.append(example.name)
+        photos, captions = per_split(examples, self.report.photos)
         report = replace(
             self.report,
-            photos={split: photos[split] for split in self.report.photos},
-            captions={split: captions[split] for split in self.report.captions},
+            photos=photos,
+            captions=captions,
             empty_captions=self.report.empty_captions + empty,
             captionless_photos=tuple(captionless),
         )
@@ -150,17 +148,19 @@ class Dataset:
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""
         examples = tuple(example for example in self.examples if example.name not in names)
-        photos, captions = Counter[str](), Counter[str]()
-        for example in examples:
-            photos[example.split] += 1
-            captions[example.split] += len(example.captions)
-        report = replace(
-            self.report,
-            photos={split: photos[split] for split in self.report.photos},
-            captions={split: captions[split] for split in self.report.captions},
-        )
+        photos, captions = per_split(examples, self.report.photos)
+        report = replace(self.report, photos=photos, captions=captions)
         parts = tuple(replace(part, dataset=part.dataset.without(part.own_names(names))) for part in self.parts)
         return replace(self, examples=examples, report=report, parts=parts)
+
+
+def per_split(examples: Iterable[Example], splits: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """The number of photos, and that of their captions, in each of the splits."""
+    photos, captions = Counter[str](), Counter[str]()
+    for example in examples:
+        photos[example.split] += 1
+        captions[example.split] += len(example.captions)
+    return {split: photos[split] for split in splits}, {split: captions[split] for split in splits}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from show_attend_tell.data.datasets import splits
-from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example
+from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, per_split
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, some
 
@@ -107,13 +107,10 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         for name, (_, photo, captions) in kept.items()
         if name not in copied
     ]
-    photos = Counter(example.split for example in examples)
-    captions_per_split: Counter[str] = Counter()
-    for example in examples:
-        captions_per_split[example.split] += len(example.captions)
+    photos_per_split, captions_per_split = per_split(examples, SPLITS)
     report = DataReport(
-        photos={split: photos[split] for split in SPLITS},
-        captions={split: captions_per_split[split] for split in SPLITS},
+        photos=photos_per_split,
+        captions=captions_per_split,
         missing_photos=tuple(missing["train"] + missing[None]),
         duplicate_photos=tuple(duplicates),
         copied_photos=tuple(name for name in kept if name in copied),
