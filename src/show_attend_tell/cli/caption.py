@@ -175,7 +175,7 @@ def caption(
         )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
-    check_alone(click.get_current_context(), output)
+    check_alone(output)
     if output is not None:
         if json_file or html_file or picture or beside or sample or several or "-" in photos:
             raise SatError(
