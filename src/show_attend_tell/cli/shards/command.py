@@ -17,7 +17,6 @@ OPTIONS = ("engine", "workers", "shard_size", "column")
 
 def shard_options(content: str) -> Callable[[F], F]:
     """``--output`` and the options that belong to it; ``content`` says what the output holds."""
-
     return options(
         click.option(
             "--output",
