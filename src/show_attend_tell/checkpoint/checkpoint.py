@@ -45,6 +45,7 @@ from show_attend_tell.checkpoint.weights import (
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
+from show_attend_tell.model.configs import misfit
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
@@ -153,7 +154,7 @@ class Checkpoint:
             raise SatError(f"{folder / 'config.json'} is damaged: its decoder cannot be made ({error})") from error
         vocabulary = config.read_vocabulary(folder)
         weights = unpack(read_weights(folder / "model.safetensors"))
-        if difference := different(weights, shell.state_dict()):
+        if difference := misfit(weights, {name: tuple(each.shape) for name, each in shell.state_dict().items()}):
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {difference}")
         decoder = build(config.decoder)
         decoder.load_state_dict(weights)
@@ -177,15 +178,6 @@ class Checkpoint:
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
         """The encoder that this model was trained on, as `EncoderRecord.load` documents it."""
         return self.encoder.load(load_encoder, model, weights=weights, tuned=self.tuned_encoder)
-
-
-def different(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
-    """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
-    for name in (*expected, *weights):
-        found, wanted = (None if name not in each else tuple(each[name].shape) for each in (weights, expected))
-        if found != wanted:
-            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
-    return ""
 
 
 def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

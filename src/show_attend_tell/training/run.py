@@ -19,8 +19,8 @@ from show_attend_tell.data.tokenisers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
-from show_attend_tell.model.configs import Config, DecoderConfig
-from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, check_window, grown, ungated
+from show_attend_tell.model.configs import Config, DecoderConfig, check_window
+from show_attend_tell.model.decoder import DROPOUTS, AttentionDecoder, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
 from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
