@@ -45,7 +45,7 @@ def read_json(file: Path) -> Any:
         raise SatError(f"{file} is not valid JSON: {error}; get it again") from error
 
 
-def read_object(file: Path, key: str = "images") -> dict[str, Any]:
+def read_object(file: Path, key: str) -> dict[str, Any]:
     """The JSON object in a file. The message about another kind of file says that it must have ``key``."""
     content = read_json(file)
     if not isinstance(content, dict):
