@@ -29,10 +29,10 @@ import torch
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.device import as_array
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.search import FastBeamSearch, Hypothesis
 from show_attend_tell.model.search.hypotheses import score as score_of
+from show_attend_tell.packing import as_array
 from show_attend_tell.scoring.metrics import score
 
 Line = dict[str, Any]

@@ -90,3 +90,14 @@ def test_a_folder_is_free_again_after_a_failure(tmp_path: Path) -> None:
         raise ValueError("inside")
     with alone(tmp_path, refusal="taken"):
         pass
+
+
+@pytest.mark.skipif(files_module.fcntl is None, reason="there are no locks")
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP])
+def test_a_disk_without_locks_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def no_lock(handle: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files_module.fcntl, "flock", no_lock)
+    with alone(tmp_path, refusal="taken"), alone(tmp_path, refusal="taken"):
+        pass

@@ -97,7 +97,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "grid": checkpoint.encoder.grid,
         "preprocessing": encoder.preprocessing.to_dict(),
         "decoding": asdict(decoding),
-        "words": vocabulary.texts(),
+        "words": vocabulary.words,
         "between": joined(["", ""], vocabulary.tokeniser.name),
         "card": checkpoint.card(name),
         "files": {

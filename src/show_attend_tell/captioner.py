@@ -25,7 +25,7 @@ from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.settings import Count, CountOrNone, LookName, Rate, settings
 from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
-from show_attend_tell.device import as_array, native_bf16, needs_torch, pick_backend, pick_device
+from show_attend_tell.device import native_bf16, needs_torch, pick_backend, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
 from show_attend_tell.model.search import Hypothesis, different, photos_together, ranked
@@ -33,6 +33,7 @@ from show_attend_tell.model.search.beam import search
 from show_attend_tell.model.search.hypotheses import told
 from show_attend_tell.model.search.onnx import OnnxDecoder, OnnxWalker
 from show_attend_tell.model.search.sampling import draw
+from show_attend_tell.packing import as_array
 from show_attend_tell.rerank.arrays import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style

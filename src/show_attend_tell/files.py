@@ -45,7 +45,7 @@ def read_json(file: Path) -> Any:
         raise SatError(f"{file} is not valid JSON: {error}; get it again") from error
 
 
-def read_object(file: Path, key: str = "images") -> dict[str, Any]:
+def read_object(file: Path, key: str) -> dict[str, Any]:
     """The JSON object in a file. The message about another kind of file says that it must have ``key``."""
     content = read_json(file)
     if not isinstance(content, dict):
@@ -183,7 +183,8 @@ def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Ite
     """Keep other processes that ask for the same folder out.
 
     While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised
-    with the text of ``refusal``. Where the system has no such locks, as Windows, nobody is kept out.
+    with the text of ``refusal``. Where the system or the folder's disk has no such locks, as Windows and some network
+    disks, nobody is kept out.
     """
     if fcntl is None:
         yield
@@ -197,6 +198,9 @@ def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Ite
                 raise SatError(refusal) from None
             print(waiting, file=sys.stderr)
             fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+                raise
         yield
     finally:
         os.close(handle)

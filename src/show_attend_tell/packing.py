@@ -66,10 +66,7 @@ def pack(state: "Mapping[str, Tensor]", bits: Literal[8, 4] = 8) -> "dict[str, T
 
 def unpack(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     """Return the float32 weights that `pack` stored, as tensors; see `unpacked`."""
-    import torch
-
-    arrays = {name: as_array(tensor) for name, tensor in packed.items()}
-    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in unpacked(arrays).items()}
+    return as_tensors(unpacked({name: as_array(tensor) for name, tensor in packed.items()}))
 
 
 def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
@@ -112,9 +109,18 @@ def unpacked_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float
     return values.reshape(len(packed), -1)
 
 
-def as_array(tensor: "Tensor") -> NDArray[Any]:
-    """The values of a tensor; floating ones in float32, since NumPy has no bfloat16."""
-    return (tensor.float() if tensor.is_floating_point() else tensor).numpy(force=True)
+def as_array(values: Any) -> Any:
+    """A tensor's values as an array, floating ones in float32, since NumPy has no bfloat16. What is no tensor stays."""
+    if not hasattr(values, "numpy"):
+        return values
+    return (values.float() if values.is_floating_point() else values).numpy(force=True)
+
+
+def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
+    """Arrays as tensors of PyTorch, which share their memory where it may be written."""
+    import torch
+
+    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
 
 
 def check_readable(file: Path) -> None:
@@ -127,10 +133,11 @@ def check_readable(file: Path) -> None:
         raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
 
 
-def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(file: Path, *, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file.
 
-    Raises `SatError` when the file is missing or damaged, and for bfloat16, which NumPy does not have.
+    Raises `SatError`, which ends with the remedy, when the file is missing or damaged, and for bfloat16, which NumPy
+    does not have.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -139,18 +146,7 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
         return load_file(file)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
-
-
-def load_state(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of weights that a user names; raises `SatError` when it is not a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{path}: not a readable .safetensors file ({error})") from None
+        raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
 
 
 def fitting(

@@ -172,7 +172,7 @@ def experts(folder: Path, dataset: Dataset, *lines: str) -> Path:
     text = "".join(f"{line}\n" for line in lines)
     for number, name in enumerate(names):
         text = text.replace(f"<{number}>", name)
-    (folder / "experts.txt").write_text(text, encoding="utf-8")
+    (folder / "experts.txt").write_text(text, encoding="utf-8-sig")  # with the mark of some editors
     return folder / "experts.txt"
 
 
@@ -306,4 +306,4 @@ def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
     assert lines[8].split() == ["log", "p", f"{written['experts']['tau_c']['log_p']:.1f}"]
     command[-3] = tmp_path / "absent.txt"
     result = CliRunner().invoke(main, [str(part) for part in command])
-    assert result.exit_code == 1 and result.stderr.startswith("sat: cannot read the experts' ratings")
+    assert result.exit_code == 1 and result.stderr.startswith(f"sat: cannot read {tmp_path / 'absent.txt'}")

@@ -85,6 +85,9 @@ def test_the_folder_is_read_as_any_data_and_its_boxes_come_back(tmp_path: Path) 
     assert [scenes[example.name] for example in dataset.split("test")] == [SCENES[9][0], SCENES[19][0]]
     for example in dataset.examples:
         assert example.captions == tuple(sentence.words for sentence in scenes[example.name].sentences)
+    boxes = tmp_path / "scenes" / "boxes.json"
+    boxes.write_text(boxes.read_text(encoding="utf-8"), encoding="utf-8-sig")  # as some editors save it
+    assert read_scenes(tmp_path / "scenes") == scenes
     write_scenes(tmp_path / "more", 23, seed=3, show=False)
     more = read_scenes(tmp_path / "more")
     assert len(more) == 23 and {name: more[name] for name in scenes} == scenes

@@ -38,7 +38,7 @@ import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
-from show_attend_tell.cli.caption import Results
+from show_attend_tell.cli.caption import Results, picture_names
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -229,6 +229,15 @@ def test_pictures_replace_earlier_ones_and_no_other_file(
     monkeypatch.setattr(Captioner, "from_pretrained", None)  # the work does not begin
     assert f"photo0.{form} is there already, and was not drawn by this command: name another" in refused(*command)
     assert (folder / f"photo0.{form}").read_bytes() == b"mine"
+
+
+def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
+    names = picture_names(
+        [Path(name) for name in ("a.png", "x/a.png", "a-2.png", "y/a.jpg", "b.png", "z/a.png")], "svg"
+    )
+    assert names == ["a.svg", "a-2.svg", "a-2-2.svg", "a-3.svg", "b.svg", "a-4.svg"]
+    many = picture_names([Path(str(folder), "a.png") for folder in range(20_000)], "png")
+    assert len(set(many)) == 20_000 and many[-1] == "a-20000.png"
 
 
 def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
@@ -868,6 +877,7 @@ class Press:  # Ctrl-C at the first import of a module
 
 sys.meta_path.insert(0, Press())
 from show_attend_tell.cli import main
+from show_attend_tell.cli.caption import picture_names
 main(["caption", sys.argv[2]], prog_name="sat")
 """
 PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"

@@ -1,17 +1,20 @@
 """`sat caption` and `sat features` with ``--output``: the same captions and annotations, in shards."""
 
 import base64
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from builders import small_encoder
+from builders import small_checkpoint, small_encoder
 from click.testing import CliRunner
 from commands import refused, sat
 
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
+from show_attend_tell.cli.shards.works import Captioning
 from show_attend_tell.data.photos import open_photo
 
 
@@ -50,6 +53,17 @@ def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path
     ]
     other = ("--model", model, "--beam", 3)
     assert "begun with other settings" in refused("caption", photos, *other, "--output", output, "--shard-size", 3)
+
+
+def test_captions_of_another_encoder_are_another_output_also_of_an_imported_model(tmp_path: Path) -> None:
+    settings = []
+    for seed in (0, 1):
+        checkpoint = small_checkpoint(small_encoder())
+        checkpoint.encoder = dataclasses.replace(checkpoint.encoder, digest=None)  # as an imported model has it
+        work = Captioning(model="imported", device="cpu", encoder_weights="vgg19.pth", search={}, seed=0)
+        vars(work)["captioner"] = Captioner(checkpoint, small_encoder(seed=seed), name="imported")
+        settings.append(work.settings())
+    assert settings[0] != settings[1]
 
 
 def test_features_are_those_that_the_encoder_gives(tmp_path: Path, photos: Path) -> None:

@@ -190,7 +190,10 @@ def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
     assert sum(photos.values()) == 1511
     assert 0.87 < photos["train"] / 1511 < 0.93
     assert min(photos["val"], photos["test"]) > 50
-    assert any("dealt to train, val, test by name, 90/5/5" in line for line in dataset.report.lines())
+    assert any(
+        "name no splits: photos are dealt to train, val, test by name, 90/5/5" in line
+        for line in dataset.report.lines()
+    )
     fewer = splits(dealt(tmp_path, names[::3]))
     assert fewer == {name: splits(dataset)[name] for name in names[::3]}  # a photo stays in its split
 
@@ -247,7 +250,10 @@ def test_val_is_dealt_where_only_train_is_named(folder: Path, named: list[str]) 
         assert {name for name, split in splits(dataset).items() if split == "test"} == {
             f"{number}.jpg" for number in range(1, 20, 2)
         }
-        assert "the files name no val: photos of train are dealt to it by name" in dataset.report.lines()
+        assert "no photo has the split val: photos of train are dealt to val by name" in dataset.report.lines()
+    else:
+        line = "all photos have the split train: photos are dealt to train, val, test by name, 90/5/5"
+        assert any(each.startswith(line) for each in dataset.report.lines())
 
 
 # Own data: tables
@@ -381,6 +387,13 @@ def test_imagefolder_with_one_file(folder: Path) -> None:
         read_dataset(folder)
 
 
+@pytest.mark.parametrize("name", [".", "./"])
+def test_a_photo_that_is_the_folder_itself_is_not_found(folder: Path, name: str) -> None:
+    rows = "".join(f"{photo},a dog\n" for photo in ("images/a.jpg", "images/b.jpg", name))
+    (folder / "metadata.csv").write_text(f"file_name,text\n{rows}", encoding="utf-8")
+    assert "left out: 1 photo not found: ." in read_dataset(folder).report.lines()
+
+
 def test_photos_outside_of_the_folder_are_refused(folder: Path) -> None:
     draw(folder.parent / "secret.jpg")
     for name in (
@@ -456,15 +469,6 @@ def test_karpathy_wins_over_all_other_forms(folder: Path) -> None:
     (folder / "captions.csv").write_text("photo,caption\na.jpg,mine\n", encoding="utf-8")
     (folder / "Flickr8k.token.txt").write_text("damaged", encoding="utf-8")
     assert len(read_dataset(karpathy(folder, *THREE)).examples) == 3
-
-
-def test_photos_may_be_elsewhere(tmp_path: Path) -> None:
-    draw(*(tmp_path / "pictures" / name for name in ("a.jpg", "b.jpg", "c.jpg")))
-    (tmp_path / "data").mkdir()
-    dataset = read_dataset(karpathy(tmp_path / "data", *THREE), images=tmp_path / "pictures")
-    assert dataset.examples[0].photo == tmp_path / "pictures" / "a.jpg"
-    with pytest.raises(SatError, match="nowhere is not a folder"):
-        read_dataset(tmp_path / "data", images=tmp_path / "nowhere")
 
 
 # What is counted and left out

@@ -1,5 +1,6 @@
 """What is seen in captions before training: their languages, lengths and words."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,12 @@ def test_photos_without_captions_are_found(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     data = dataset(("train", "a dog"), folder=tmp_path)
     assert [path.name for path in without_captions(data)] == ["1.PNG", "2.webp"]
+
+
+def test_a_photo_left_out_hides_no_photo_of_that_name_in_another_folder(tmp_path: Path) -> None:
+    for name in ("0.jpg", "images/a/1.jpg", "images/b/1.jpg", "b/2.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    report = DataReport(photos={}, captions={}, captionless_photos=("a/1.jpg", "2.jpg"))
+    data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
+    assert without_captions(data) == [tmp_path / "images" / "b" / "1.jpg"]

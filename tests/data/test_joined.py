@@ -38,6 +38,13 @@ def test_photos_keep_their_split_and_are_told_apart(parts: list[Dataset]) -> Non
     assert any(line.startswith("shapes-2: train: ") for line in lines)
 
 
+def test_each_data_set_has_a_name_of_its_own_without_a_slash(parts: list[Dataset]) -> None:
+    third = replace(parts[1], name="shapes-2", folder=parts[1].folder / "elsewhere")
+    assert [part.name for part in join([*parts, third]).parts] == ["shapes", "shapes-2", "shapes-2-2"]
+    joined = join([parts[0], replace(parts[1], name="my/shapes")])
+    assert {example.name.partition("/")[0] for example in joined.examples} == {"shapes", "my-shapes"}
+
+
 def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]) -> None:
     with pytest.raises(SatError, match="2 data folders and 1 weights: give one for each"):
         join(parts, [1.0])

@@ -150,6 +150,16 @@ def test_arrays(make: Callable[[], np.ndarray[Any, Any]], expected: tuple[int, i
     assert photo.getpixel((4, 2)) == expected
 
 
+class Given:
+    """A file object of a program's own, which gives what it holds."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self.content = content
+
+    def read(self) -> bytearray | None:
+        return None if self.content is None else bytearray(self.content)
+
+
 def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> None:
     scene.save(tmp_path / "scene.png")
     content = (tmp_path / "scene.png").read_bytes()
@@ -158,6 +168,10 @@ def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> 
     with open(tmp_path / "scene.png", "rb") as file:
         assert np.array_equal(array(open_photo(file)), array(scene))
     with pytest.raises(SatError, match=r"scene\.png: cannot be read .*closed"):
+        open_photo(file)
+    assert np.array_equal(array(open_photo(Given(content))), array(scene))  # type: ignore[arg-type]
+    (tmp_path / "bad.png").write_bytes(b"no photo")
+    with open(tmp_path / "bad.png", "rb") as file, pytest.raises(SatError, match=r"bad\.png: not a photo"):
         open_photo(file)
     with open(tmp_path / "scene.png") as text, pytest.raises(SatError, match=r"scene\.png: "):
         open_photo(text)  # type: ignore[arg-type]
@@ -225,6 +239,7 @@ def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monke
         (b"no photo", "photo of 8 bytes: not a photo in a format"),
         (io.BytesIO(b"no photo"), "photo of 8 bytes: not a photo in a format"),
         (io.StringIO("no photo"), "gives text, not bytes: open it with mode 'rb'"),
+        (Given(None), "file object: gives NoneType, not bytes"),
         (7, "not a int"),
         (None, "not a NoneType"),
         ("a\0b.jpg", "no such file"),
@@ -297,10 +312,15 @@ def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
     assert found("*", "odd[1].jpg") == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
     assert found("notes.txt", ".hidden.jpg") == [Path("notes.txt"), Path(".hidden.jpg")]  # named, so it is tried
     assert found() == []
-    for nothing in ("none", "z*.jpg", "absent.jpg", "*.txt", "x" * 300, "a\0b"):
+    for nothing in ("none", "z*.jpg", "absent.jpg", "~absent.jpg", "*.txt", "x" * 300, "a\0b"):
         with pytest.raises(SatError) as refusal:
             found("a.png", nothing)
         assert str(refusal.value).startswith(f"{nothing}: ")
+
+
+def test_a_photo_whose_name_begins_like_a_user_s_folder_is_found(folder: Path) -> None:
+    (folder / "~draft.png").touch()
+    assert find_photos(["~draft.png"]).photos == [Path("~draft.png")]
 
 
 def test_what_is_left_out_is_counted(folder: Path) -> None:

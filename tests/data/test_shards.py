@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 import tracemalloc
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,15 @@ def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
     ]
 
 
+def test_a_photo_behind_an_address_that_fails_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(address: str) -> Any:
+        raise RuntimeError("no connection")  # not an OSError
+
+    monkeypatch.setattr(reading, "opened", broken)
+    ((_, found),) = photos_of(Shard(kind="photos", file="memory://bucket/", names=["1.png"]))
+    assert str(found) == "cannot be read (no connection)"
+
+
 # Output
 
 
@@ -233,6 +243,28 @@ def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     assert "2 workers; one alone did" in engines.told(found, tmp_path / "out.jsonl", 2)[0]
 
 
+def test_a_first_shard_that_was_done_by_a_lost_worker_is_no_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [engines.Done(0, 0, 0.0), engines.Done(1, 2, 0.1), engines.Done(2, 2, 0.1)]
+    monkeypatch.setattr(engines, "_local", lambda job, todo, workers: iter(found))
+    result = run([folder_of(tmp_path / "photos", 6)], tmp_path / "out.jsonl", size=2, workers=2)
+    assert (result.photos, result.alone) == (4, None)
+
+
+def test_a_shard_that_kills_its_workers_is_named_and_not_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "DEATHS", 2)
+    folder, output, deadly = folder_of(tmp_path / "photos", 4), tmp_path / "out.jsonl", tmp_path / "deadly"
+    deadly.write_text("000.png")
+    with pytest.raises(SatError, match="a worker was killed 2 times while it did shard 0"):
+        run([folder], output, Shade(str(deadly), lasting=True, slow=0.3), size=2, workers=2)
+    deadly.unlink()
+    run([folder], output, size=2)
+    assert [row["shade"] for row in rows_of(output)] == [0, 1, 2, 3]
+
+
 # Hostile shards
 
 
@@ -293,6 +325,15 @@ def test_a_tar_file_that_breaks_off_keeps_what_came_before(cut: int, tmp_path: P
     *before, (_, last) = photos_of(Shard(kind="tar", file=f"file://{tmp_path}/cut.tar"))
     assert [content for _, content in before] == [photo(0), photo(1)][: len(before)] and len(before) >= 1
     assert "damaged: photos from here on are missing" in str(last)
+
+
+def test_damage_inside_a_packed_tar_file_keeps_what_came_before(tmp_path: Path) -> None:
+    whole = tar_of(tmp_path / "x.tar", {"0.png": photo(0), "1.png": bytes(30_000)}).read_bytes()
+    pack = zlib.compressobj(wbits=31)
+    damaged = pack.compress(whole[:20_000]) + pack.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 50
+    (tmp_path / "x.tar.gz").write_bytes(damaged)
+    (_, first), (_, last) = photos_of(Shard(kind="tar", file=f"file://{tmp_path}/x.tar.gz"))
+    assert first == photo(0) and "damaged: photos from here on are missing (Error -3" in str(last)
 
 
 def test_memory_does_not_grow_with_the_number_of_photos(tmp_path: Path) -> None:
@@ -357,6 +398,11 @@ def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path: P
     odd = parquet_of(tmp_path / "odd.parquet", {"x": [1], "y": ["a"]})
     with pytest.raises(SatError, match="which column has the photos"):
         run([odd], tmp_path / "odd-out.parquet")
+    addresses = parquet_of(tmp_path / "addresses.parquet", {"url": ["https://example.org/a.jpg"]})
+    with pytest.raises(
+        SatError, match=r"or their paths\? \(Addresses are not fetched\.\) Give --column, one of \['url'"
+    ):
+        run([addresses], tmp_path / "addresses-out.parquet")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and not much more PAR1")
     with pytest.raises(SatError, match="the Parquet file cannot be read"):
         run([tmp_path / "damaged.parquet"], tmp_path / "damaged-out.parquet")

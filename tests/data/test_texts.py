@@ -14,10 +14,11 @@ CAPTIONS = "A dog runs.\n\nTwo men, one boat\n"
 WORDS = [("a", "dog", "runs"), ("two", "men", "one", "boat")]
 
 
-def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark: str) -> None:
     plain, packed = tmp_path / "texts.txt", tmp_path / "texts.txt.gz"
-    plain.write_text(CAPTIONS, encoding="utf-8")
-    packed.write_bytes(gzip.compress(CAPTIONS.encode()))
+    plain.write_text(mark + CAPTIONS, encoding="utf-8")
+    packed.write_bytes(gzip.compress((mark + CAPTIONS).encode()))
     assert read_texts(plain, ENGLISH) == read_texts(packed, ENGLISH) == WORDS
 
 

@@ -165,14 +165,12 @@ def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Script
     return Scripted(table.log())
 
 
-def test_unknown_is_never_said_unless_asked() -> None:
+def test_unknown_is_never_said() -> None:
     decoder = chain(4, {-1: {UNKNOWN: 0.7, 2: 0.3}, UNKNOWN: {END: 1.0}, 2: {UNKNOWN: 0.8, END: 0.2}})
     annotations = torch.zeros(1, 1, 1)
     (first, *others) = beam_search(decoder, annotations, beam=3, max_length=5)[0]
     assert first.words == [2] and all(UNKNOWN not in h.words for h in others)
     assert first.log_probability == pytest.approx(math.log(0.3 * 0.2), abs=1e-5)  # of all words, not of those allowed
-    (first, *_) = beam_search(decoder, annotations, beam=3, max_length=5, allow_unknown=True)[0]
-    assert first.words == [UNKNOWN] and first.log_probability == pytest.approx(math.log(0.7), abs=1e-5)
 
 
 @pytest.mark.parametrize("end", [1e-9, 0.0], ids=["hardly", "never"])
@@ -223,7 +221,6 @@ def test_an_empty_caption_is_given_only_last() -> None:
     assert greedy.words == [2] and greedy.log_probability == pytest.approx(math.log(0.06), abs=1e-5)
     for drawn in sample(decoder, photo, seeds=[3], captions=99)[0]:
         assert drawn.words
-    assert not all(drawn.words for drawn in sample(decoder, photo, seeds=[3], captions=99, allow_empty=True)[0])
 
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:
@@ -269,10 +266,9 @@ def chi_square(seen: Tensor, probabilities: Tensor) -> float:
 NEXT = torch.tensor([0.05, 0.25, 0.3, 0.15, 0.13, 0.08, 0.04])  # p of the end, the unknown and five known words
 
 
-def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, unknown: bool = False) -> Tensor:
+def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
     p = NEXT.double().numpy() ** (1 / temperature)
-    if not unknown:
-        p[UNKNOWN] = 0
+    p[UNKNOWN] = 0
     order = [int(k) for k in np.argsort(-p) if p[k] > 0]
     kept = order[: top_k or len(order)]
     p = np.array([x if k in kept else 0 for k, x in enumerate(p)])
@@ -287,15 +283,14 @@ def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.
 
 NARROWINGS = [
     {},
-    {"unknown": True},
     {"temperature": 0.5},
-    {"temperature": 3.0, "unknown": True},
+    {"temperature": 3.0},
     {"top_k": 1},
     {"top_k": 3},
     {"top_k": 99},
     {"top_p": 0.01},
     {"top_p": 0.6},
-    {"top_p": 0.8, "unknown": True},
+    {"top_p": 0.8},
     {"temperature": 2.0, "top_k": 4, "top_p": 0.7},
 ]
 
@@ -303,9 +298,8 @@ NARROWINGS = [
 @pytest.mark.parametrize("options", NARROWINGS, ids=str)
 def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]) -> None:
     by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
-    named = {name: value for name, value in options.items() if name != "unknown"}
-    full = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, **named}
-    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), **full, allow_unknown="unknown" in options))
+    full: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, **options}
+    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), **full))
     torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
 
     draws = 20_011
@@ -315,30 +309,29 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]
         torch.zeros(1, 1, 1),
         seeds=[5],
         captions=draws,
-        max_length=1,
-        allow_unknown="unknown" in options,
-        allow_empty=True,
-        **named,  # type: ignore[arg-type]
+        max_length=2,
+        **options,  # type: ignore[arg-type]
     )[0]
-    first = torch.tensor([h.words[0] if h.words else END for h in found])
+    second = torch.tensor([h.words[1] if len(h.words) == 2 else END for h in found])  # the first is never the end
     if (by_hand > 0).sum() == 1:
-        assert (first == by_hand.argmax()).all()
+        assert (second == by_hand.argmax()).all()
     else:
-        assert chi_square(torch.bincount(first, minlength=7), by_hand) < 4
-    for h, word in zip(found[:99], first[:99], strict=True):
-        assert h.log_probability == pytest.approx(math.log(NEXT[word]), abs=1e-5)  # the model's own
+        assert chi_square(torch.bincount(second, minlength=7), by_hand) < 4
+    for h, word in zip(found[:99], second[:99], strict=True):
+        p = float(NEXT[h.words[0]] * NEXT[word])  # the model's own
+        assert h.log_probability == pytest.approx(math.log(p), abs=1e-5)
 
 
 def test_whole_captions_are_drawn_by_their_probability() -> None:
     """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
     decoder, annotations, draws = small_decoder(vocabulary_size=4, spread=0.4), small_annotations(batch=1), 5_003
-    captions = every_caption(4, 3)
-    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3, allow_empty=True)[0]
+    captions = [words for words in every_caption(4, 3) if words != [END]]
+    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3)[0]
     p = []
-    for words in captions:  # p over the words allowed: without the unknown one, word by word
+    for words in captions:  # p over the words allowed: without the unknown one, and first without the end
         with torch.no_grad():
             logits = tell(decoder, annotations, torch.tensor([words])).logits[0, 0]
-        logits[:, UNKNOWN] = -math.inf
+        logits[:, UNKNOWN] = logits[0, END] = -math.inf
         p.append(torch.log_softmax(logits, -1)[torch.arange(len(words)), torch.tensor(words)].sum().exp())
     probabilities = torch.stack(p)
     assert probabilities.sum().item() == pytest.approx(1, abs=1e-5)

@@ -125,7 +125,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(
     assert "features.7.weight.scale is missing" in refusal(unscaled)
 
     (tmp_path / "junk.safetensors").write_bytes(b"not tensors")
-    with pytest.raises(SatError, match=r"junk\.safetensors: not a readable"):
+    with pytest.raises(SatError, match=r"junk\.safetensors is missing or damaged .*: give a \.safetensors file"):
         load_encoder(weights=tmp_path / "junk.safetensors")
     with pytest.raises(SatError, match=r"absent\.safetensors: no such file"):
         load_encoder(weights=str(tmp_path / "absent.safetensors"))

@@ -62,14 +62,15 @@ Build = Callable[..., FeatureCache]
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    monkeypatch.setattr(feature_cache_module, "TOGETHER", 2)
+
     def run(photos: dict[str, Path], encoder: Encoder, **options: object) -> FeatureCache:
         return FeatureCache.build(
             tmp_path / "cache",
             photos,
             encoder,
             progress=False,
-            batch_size=2,
             **options,  # type: ignore[arg-type]
         )
 
@@ -413,7 +414,7 @@ def test_a_full_disk_is_told_and_what_is_stored_stays(
 
     def full(file: Any) -> None:
         done.append(file)
-        if len(done) > 9:  # the index and the manifest, and three files for each batch of two photos
+        if len(done) > 7:  # three files for each batch of two photos
             raise OSError(error, os.strerror(error))
         to_disk(file)
 
@@ -560,6 +561,8 @@ def test_progress_is_shown_only_when_asked(
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SAT_CACHE", str(tmp_path))
     assert default_cache() == tmp_path
+    monkeypatch.setenv("SAT_CACHE", "~no-such-user/cache")  # no such user: a folder of that name
+    assert default_cache() == Path("~no-such-user/cache")
     monkeypatch.delenv("SAT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_cache() == tmp_path / ".cache" / "show-attend-tell" / "features"

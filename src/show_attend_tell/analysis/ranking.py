@@ -24,6 +24,7 @@ from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_lines
 from show_attend_tell.model.interface import Decoder, State
 from show_attend_tell.model.precision import wide
 from show_attend_tell.scoring.metrics import check_scorers, score
@@ -157,12 +158,8 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     names a photo or caption that is not there.
     """
     known = {example.name: len(example.captions) for example in examples}
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SatError(f"cannot read the experts' ratings {file}: {error}") from error
     found = []
-    for place, line in enumerate(lines, start=1):
+    for place, line in enumerate(read_lines(file), start=1):
         if not line.strip():
             continue
         fields = line.split("\t")

@@ -29,7 +29,7 @@ from PIL import Image, ImageDraw
 
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import make_folder, replace
+from show_attend_tell.files import make_folder, read_json, replace
 
 SIDE = 64  # pixels of a picture
 COLOURS = {
@@ -141,12 +141,9 @@ def write_scenes(folder: str | os.PathLike[str], photos: int, *, seed: int = 1, 
 def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
     """The scenes of a data folder by photo; raises `SatError` when its ``boxes.json`` is missing or damaged."""
     file = Path(folder) / "boxes.json"
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except OSError:
-        raise SatError(f"{file} is not there: make a folder with boxes by sat analyse scenes") from None
-    except (ValueError, RecursionError) as error:
-        raise SatError(f"{file} is not valid JSON: {error}") from None
+    if not file.exists():
+        raise SatError(f"{file} is not there: make a folder with boxes by sat analyse scenes")
+    content = read_json(file)
     scenes = {}
     try:
         for photo, values in content.items():

@@ -25,9 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -48,10 +46,11 @@ from show_attend_tell.checkpoint.weights import (
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import make_folder, replace_all
+from show_attend_tell.model.configs import misfit
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.packing import SCALE, pack, unpack
+from show_attend_tell.packing import SCALE, as_tensors, pack, unpack
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
@@ -153,7 +152,7 @@ class Checkpoint:
             raise SatError(f"{folder / 'config.json'} is damaged: its decoder cannot be made ({error})") from error
         vocabulary = config.read_vocabulary(folder)
         weights = unpack(read_weights(folder / "model.safetensors"))
-        if difference := different(weights, shell.state_dict()):
+        if difference := misfit(weights, {name: tuple(each.shape) for name, each in shell.state_dict().items()}):
             raise SatError(f"{folder / 'model.safetensors'} does not fit its config.json: {difference}")
         decoder = build(config.decoder)
         decoder.load_state_dict(weights)
@@ -161,6 +160,7 @@ class Checkpoint:
             raise SatError(f"{folder / 'model.safetensors'} is damaged: {name} holds values that are not numbers")
         ngrams = read_ngrams(folder, config.ngrams, lambda file: VisualNgrams(read_weights(file)))
         config.check_reranker(folder, there=ngrams is not None or decoder.own_reranker() is not None)
+        tuned = read_tuned(folder, config.tuned)
         return cls(
             decoder=decoder.eval(),
             vocabulary=vocabulary,
@@ -168,7 +168,7 @@ class Checkpoint:
             decoding=config.decoding,
             training=config.training,
             scores=config.scores,
-            tuned_encoder=as_tensors(read_tuned(folder, config.tuned)),
+            tuned_encoder=None if tuned is None else as_tensors(tuned),
             reranker=ngrams,
             doubt=read_doubt(folder, decoder.config.annotation_size, lambda file: Doubt(read_weights(file))),
         )
@@ -176,22 +176,6 @@ class Checkpoint:
     def load_encoder(self, model: str, weights: str | Path | None = None) -> Encoder:
         """The encoder that this model was trained on, as `EncoderRecord.load` documents it."""
         return self.encoder.load(load_encoder, model, weights=weights, tuned=self.tuned_encoder)
-
-
-def as_tensors(arrays: Mapping[str, NDArray[Any]] | None) -> dict[str, Tensor] | None:
-    """Arrays as tensors of PyTorch."""
-    if arrays is None:
-        return None
-    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
-
-
-def different(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
-    """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
-    for name in (*expected, *weights):
-        found, wanted = (None if name not in each else tuple(each[name].shape) for each in (weights, expected))
-        if found != wanted:
-            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
-    return ""
 
 
 def smallest(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

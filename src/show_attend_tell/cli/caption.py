@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -174,7 +175,7 @@ def caption(
         )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
-    check_alone(click.get_current_context(), output)
+    check_alone(output)
     if output is not None:
         if json_file or html_file or picture or beside or sample or several or "-" in photos:
             raise SatError(
@@ -204,8 +205,9 @@ def caption(
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
     check_targets(json_file, html_file, read=found.photos)
-    names = dict(zip(files, picture_names(files, form), strict=True))
+    names: dict[Path, str] = {}
     if picture is not None:
+        names = dict(zip(files, picture_names(files, form), strict=True))
         check_pictures([picture / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     captioners = [
@@ -383,11 +385,12 @@ class Results:
 
 def picture_names(files: list[Path], form: str) -> list[str]:
     """A name for each photo's picture: the photo's own, numbered where two photos share it."""
-    names: list[str] = []
+    names: dict[str, None] = {}  # a set in order
+    alike = Counter[str]()  # names that were made of a photo's own
     for file in files:
-        stem, number = "stdin" if file is STDIN else file.stem, 2
-        name = f"{stem}.{form}"
+        name = own = "stdin" if file is STDIN else file.stem
         while name in names:
-            name, number = f"{stem}-{number}.{form}", number + 1
-        names.append(name)
-    return names
+            alike[own] += 1
+            name = f"{own}-{alike[own] + 1}"
+        names[name] = None
+    return [f"{name}.{form}" for name in names]

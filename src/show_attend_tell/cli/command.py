@@ -118,7 +118,7 @@ def printable(text: str) -> str:
 SEEN = "\u200c\u200d\ufffd"  # not printable to Python, but they belong to words; and the sign for what is not text
 
 
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """One decorator that adds several options, in this order."""
 
     def add(command: F) -> F:
@@ -185,7 +185,7 @@ look_option = click.option(
     help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
     "[default: the model's]",
 )
-decoding_options = _options(
+decoding_options = options(
     click.option("--beam", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"),
     look_option,
     click.option(
@@ -206,7 +206,7 @@ def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | N
         threads.use_threads(number)  # before the command imports PyTorch
 
 
-backend_option = _options(
+backend_option = options(
     click.option(
         "--backend",
         type=click.Choice(["auto", "torch", "onnx"]),
@@ -223,7 +223,7 @@ backend_option = _options(
         "(flickr8k-soft, flickr8k-hard); auto is float32.",
     ),
 )
-device_option = _options(
+device_option = options(
     click.option(
         "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
     ),
@@ -252,7 +252,7 @@ PAPERS_ENCODER = "vgg19"
 def _with_encoder(encoder: str | None, geometry: str | None) -> Callable[[F], F]:
     """The options of commands that encode photos. A default of None is that of the model to start from."""
     start = "that of the model to start from, otherwise "
-    return _options(
+    return options(
         click.option(
             "--encoder",
             default=encoder,

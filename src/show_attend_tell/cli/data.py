@@ -243,7 +243,7 @@ def features(
     The encoder and the geometry are those of a training of soft attention on DATA, unless they are named; with
     --output, they are vgg19 and crop.
     """
-    check_alone(click.get_current_context(), output)
+    check_alone(output)
     if output is not None:
         if flipped or crops or restval or cache is not None:
             raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")

@@ -175,13 +175,16 @@ def without_captions(dataset: Dataset) -> list[Path]:
     """The photos in the data folder that no caption is of, by their suffix. Links to folders are not followed."""
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
-    skipped = {Path(name).name for name in (*report.captionless_photos, *report.copied_photos)}
+    skipped = {*report.captionless_photos, *report.copied_photos}
     found = []
     for folder, subfolders, files in os.walk(dataset.folder):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(files):
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".") and name not in skipped:
-                photo = Path(folder) / name
-                if os.path.realpath(photo) not in known:
-                    found.append(photo)
+            photo = Path(folder) / name
+            if photo.suffix.lower() not in SUFFIXES or name.startswith("."):
+                continue
+            path = photo.relative_to(dataset.folder).as_posix()
+            names = (path, path.removeprefix("images/"), name)  # by which a file of captions may call it
+            if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
+                found.append(photo)
     return found

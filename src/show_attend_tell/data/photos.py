@@ -95,7 +95,7 @@ def open_photo(photo: Photo) -> Image.Image:
     if isinstance(photo, (bytes, bytearray, memoryview)):
         return _read(io.BytesIO(photo), f"photo of {len(photo):,} bytes")
     if hasattr(photo, "read"):
-        return open_photo(_content(photo))
+        return _read_object(photo)
     if not isinstance(photo, (str, os.PathLike)):
         raise SatError(
             f"a photo is a path, bytes, a file object, a PIL image, a NumPy array or a tensor, not a "
@@ -113,16 +113,18 @@ def open_photo(photo: Photo) -> Image.Image:
     return _read(path, str(path))
 
 
-def _content(file: Any) -> bytes:
-    """All bytes of a file object."""
-    name = getattr(file, "name", None) or "file object"
+def _read_object(file: Any) -> Image.Image:
+    """The photo in a file object."""
+    name = getattr(file, "name", None)
+    name = os.fsdecode(name) if isinstance(name, (str, os.PathLike)) else ""  # a number for a file without a name
     try:
         content = file.read()
     except (OSError, ValueError) as error:  # the latter of a closed file, and of one that is opened as text
-        raise SatError(f"{name}: cannot be read ({error})") from None
-    if not isinstance(content, bytes):
-        raise SatError(f"{name}: gives text, not bytes: open it with mode 'rb'")
-    return content
+        raise SatError(f"{name or 'file object'}: cannot be read ({error})") from None
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        what = "text" if isinstance(content, str) else type(content).__name__
+        raise SatError(f"{name or 'file object'}: gives {what}, not bytes: open it with mode 'rb'")
+    return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
 
 
 def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
@@ -207,7 +209,7 @@ def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
     """
     found = Found()
     for argument in arguments:
-        path = Path(argument).expanduser()
+        path = Path(os.path.expanduser(argument))  # Path's own raises an error where ~ names no user
         try:
             folder, there = path.is_dir(), path.exists()
         except OSError as error:  # of a name that is too long, say

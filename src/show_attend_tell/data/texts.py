@@ -31,7 +31,8 @@ def read_texts(file: Path, tokeniser: Tokeniser) -> list[tuple[str, ...]]:
 def lines(file: Path) -> Iterator[str]:
     """The lines of a text file, which may be compressed."""
     try:
-        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as stream:
+        opened = gzip.open if file.suffix == ".gz" else open
+        with opened(file, "rt", encoding="utf-8-sig") as stream:
             yield from stream
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None

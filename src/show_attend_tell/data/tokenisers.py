@@ -2,8 +2,8 @@
 
 | tokeniser | of which captions | words | scores compare |
 | --- | --- | --- | --- |
-| `English` | English, and the paper's data sets | as in Karpathy's split files | words |
-| `Unicode` | others in scripts with spaces | by the categories of Unicode | words |
+| `ENGLISH` | English, and the paper's data sets | as in Karpathy's split files | words |
+| `UNICODE` | others in scripts with spaces | by the categories of Unicode | words |
 | `Unigram` | Chinese, Japanese, Thai and the like | pieces that are learnt from the training captions | characters |
 
 A model stores its tokeniser in its vocabulary's file. All other modules ask this tokeniser.
@@ -15,7 +15,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
@@ -55,6 +55,31 @@ class Tokeniser(Protocol):
         ...
 
 
+# Scripts with spaces
+
+
+@dataclass(frozen=True)
+class Spaced:
+    """Words with spaces between them."""
+
+    name: str
+    tokens: Tokens
+    cut: Callable[[str], list[str]] = field(repr=False)
+    between = " "
+
+    def words(self, text: str) -> list[str]:
+        """The words, by the function that cuts."""
+        return self.cut(text)
+
+    def text(self, words: Iterable[str]) -> str:
+        """The words with spaces between them."""
+        return " ".join(words)
+
+    def units(self, words: Sequence[str]) -> Sequence[str]:
+        """The words."""
+        return words
+
+
 # English
 
 # What the split files' own tokens show: a hyphen parts two words, these marks vanish, all other signs stay.
@@ -76,25 +101,7 @@ def tokenise(text: str) -> list[str]:
     return text.lower().translate(_PUNCTUATION).split()
 
 
-@dataclass(frozen=True)
-class English:
-    """The words of Karpathy's split files (`tokenise`)."""
-
-    name = "english"
-    between = " "
-    tokens: ClassVar[Tokens] = "split"
-
-    def words(self, text: str) -> list[str]:
-        """The words of `tokenise`."""
-        return tokenise(text)
-
-    def text(self, words: Iterable[str]) -> str:
-        """The words with spaces between them."""
-        return " ".join(words)
-
-    def units(self, words: Sequence[str]) -> Sequence[str]:
-        """The words."""
-        return words
+ENGLISH = Spaced("english", "split", tokenise)
 
 
 # Other scripts with spaces
@@ -141,25 +148,7 @@ def _kind(sign: str) -> str:
     return {"L": "l", "M": "l", "N": "d", "S": "s"}.get(category[0], " ")
 
 
-@dataclass(frozen=True)
-class Unicode:
-    """Words by the categories of Unicode (`unicode_words`)."""
-
-    name = "unicode"
-    between = " "
-    tokens: ClassVar[Tokens] = "unicode"
-
-    def words(self, text: str) -> list[str]:
-        """The words of `unicode_words`."""
-        return unicode_words(text)
-
-    def text(self, words: Iterable[str]) -> str:
-        """The words with spaces between them."""
-        return " ".join(words)
-
-    def units(self, words: Sequence[str]) -> Sequence[str]:
-        """The words."""
-        return words
+UNICODE = Spaced("unicode", "unicode", unicode_words)
 
 
 # Scripts without spaces
@@ -310,9 +299,6 @@ def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) ->
     learnt = SentencePieceProcessor(model_proto=model.getvalue())
     pieces = [(learnt.id_to_piece(number), learnt.get_score(number)) for number in range(1, learnt.get_piece_size())]
     return {piece.replace("▁", " "): score for piece, score in pieces}
-
-
-ENGLISH, UNICODE = English(), Unicode()
 
 
 def named(name: object, scores: dict[str, float] | None = None) -> Tokeniser:

@@ -109,10 +109,6 @@ class Vocabulary:
             words.append(self._words[i])
         return words
 
-    def texts(self) -> list[str]:
-        """The text of each id, in order, those of END and UNKNOWN too."""
-        return list(self._words)
-
     def text(self, ids: Iterable[int]) -> str:
         """The text of ids, up to the first END if there is one."""
         return self.tokeniser.text(self.decode(ids))

@@ -35,11 +35,6 @@ def needs_torch(what: str) -> SatError:
     return SatError(f"{what} needs PyTorch: {INSTALL_TORCH}")
 
 
-def as_array(values: Any) -> Any:
-    """A tensor's values as an array on the CPU; an array stays one."""
-    return values.numpy(force=True) if hasattr(values, "numpy") else values
-
-
 def joined(parts: Sequence[Any]) -> Any:
     """Tensors or arrays of some photos each, as one of all photos."""
     if hasattr(parts[0], "numpy"):

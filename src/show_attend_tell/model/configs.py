@@ -3,6 +3,7 @@
 m word-embedding size · n LSTM size · A attention size · D annotation size · K vocabulary.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from importlib.util import find_spec
@@ -12,6 +13,8 @@ from pydantic import Field
 
 from show_attend_tell.data.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
+
+LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
 
 
 @settings
@@ -122,6 +125,29 @@ class DecoderConfig(Config):
         windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
         attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
         return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+
+
+def check_window(window: int, rows: int, columns: int) -> None:
+    """Raise `SatError` for a window on a grid that is not square: a decoder knows the number of places alone."""
+    if window > 1 and rows != columns:
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
+
+
+def window_side(window: int, places: int) -> int:
+    """The places on a side of a square grid. Raises `SatError` for a window on places that are not one."""
+    side = math.isqrt(places)
+    if window > 1 and side * side != places:
+        raise SatError(f"annotation_window is {window}, and {places} places are not a square grid: give 1")
+    return side
+
+
+def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
+    for name in (*shapes, *weights):
+        found, wanted = tuple(weights[name].shape) if name in weights else None, shapes.get(name)
+        if found != wanted:
+            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
+    return ""
 
 
 def read_config(values: dict[str, Any]) -> Config:

@@ -6,15 +6,13 @@ size · m word-embedding size · K vocabulary · C caption length with the end t
 A photo's paths share its annotations and W_a·a, which are never copied; only the LSTM's state has a row a path.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attention, Look
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.configs import DecoderConfig, window_side
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide
@@ -209,12 +207,6 @@ class Dropout(nn.Dropout):
         return values * kept.mul_(256 / (256 - dropped))
 
 
-def check_window(window: int, rows: int, columns: int) -> None:
-    """Raise `SatError` for a window on a grid that is not square: a decoder knows the number of places alone."""
-    if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
-
-
 def windowed(annotations: Tensor, window: int) -> Tensor:
     """Annotations (B, L, D) of a square grid, each replaced by the mean of the window around it, cut at the border.
 
@@ -222,9 +214,7 @@ def windowed(annotations: Tensor, window: int) -> Tensor:
     Raises `SatError` for places that are not a square grid.
     """
     batch, places, size = annotations.shape
-    side = math.isqrt(places)
-    if side * side != places:
-        raise SatError(f"annotation_window is {window}, and {places} places are not a square grid: give 1")
+    side = window_side(window, places)
     grid = annotations.mT.reshape(batch, size, side, side)
     means = nn.functional.avg_pool2d(grid, window, stride=1, padding=window // 2, count_include_pad=False)
     return means.flatten(2).mT.contiguous()

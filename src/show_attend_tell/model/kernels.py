@@ -16,10 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from show_attend_tell.model.configs import LARGEST
 from show_attend_tell.model.precision import wide
-
-LARGEST = 40.0  # of |2k| and |2q|, so that the product of their exponentials is finite in float32 and bfloat16
-
 
 WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Normalise: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]

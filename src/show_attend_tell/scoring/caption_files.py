@@ -87,7 +87,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     if len(files) > 1:
         raise SatError(f"{files[1]} comes after {files[0]}: give one JSON file, or several files of lines")
     file = files[0]
-    content = read_object(file)
+    content = read_object(file, "images")
     if "annotations" in content:
         (listed, _), name, known = coco_photos(file), file.stem, None
         papers = papers_coco(file)

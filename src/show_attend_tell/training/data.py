@@ -239,10 +239,10 @@ def tiles(side: int, down: int) -> list[tuple[slice, slice]]:
 
 
 @torch.no_grad()
-def annotation_scale(data: TrainingData, photos: int = 500, *, show: bool = False) -> float:
-    """1 / the root mean square of the training photos' annotations, over an even choice of that many photos."""
+def annotation_scale(data: TrainingData, *, show: bool = False) -> float:
+    """1 / the root mean square of the training photos' annotations, over an even choice of 500 photos."""
     names = sorted({name for name, _ in data.captions})
-    chosen = names[:: max(1, len(names) // photos)]
+    chosen = names[:: max(1, len(names) // 500)]
     squares = []
     with Progress(
         total=len(chosen), desc="scale of the annotations", unit="photo", disable=not show, leave=False

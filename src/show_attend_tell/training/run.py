@@ -19,8 +19,8 @@ from show_attend_tell.data.tokenisers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
-from show_attend_tell.model.configs import Config, DecoderConfig
-from show_attend_tell.model.decoder import AttentionDecoder, check_window, grown, ungated
+from show_attend_tell.model.configs import Config, DecoderConfig, check_window
+from show_attend_tell.model.decoder import AttentionDecoder, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
 from show_attend_tell.packing import pack, unpack
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
@@ -386,9 +386,9 @@ def initial_weights(
 
 
 @torch.no_grad()
-def mean_beta(decoder: Decoder, data: TrainingData, captions: int = 500, *, show: bool = False) -> float:
-    """The mean gate β of a decoder over the words of that many training captions, with their true history."""
-    chosen = data.captions[:: max(1, len(data.captions) // captions)]
+def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
+    """The mean gate β of a decoder over the words of 500 training captions, with their true history."""
+    chosen = data.captions[:: max(1, len(data.captions) // 500)]
     device = next(decoder.parameters()).device
     betas = []
     for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -18,7 +17,7 @@ from torch.nn import functional
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Geometry, Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
-from show_attend_tell.packing import as_array
+from show_attend_tell.packing import as_array, as_tensors
 from show_attend_tell.vision import efficientnet, vgg
 
 Precision = Literal["bfloat16", "float32"]
@@ -85,11 +84,7 @@ def _vgg19_weights(weights: Weights) -> dict[str, Tensor]:
         found = vgg.checked({name: as_array(tensor) for name, tensor in state.items()}, source)
     else:
         found = vgg.read(weights)
-    return _as_tensors(found)
-
-
-def _as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
+    return as_tensors(found)
 
 
 # EfficientNet-Lite2
@@ -133,7 +128,7 @@ def efficientnet_lite2(name: str, weights: Weights, geometry: Geometry) -> Backb
     It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %.
     """
     body = EfficientNetLite2(efficientnet.blocks(name))
-    body.load_state_dict(_as_tensors(efficientnet.read(name, weights)))
+    body.load_state_dict(as_tensors(efficientnet.read(name, weights)))
     preprocessing = efficientnet.preprocessing(geometry)
     places = preprocessing.size // efficientnet.STEP
     return Backbone(body, name, efficientnet.SIZES[name], (places, places), preprocessing, "float32")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import fitting, load_state
+from show_attend_tell.packing import fitting, read_arrays
 
 PROJECTED, WHOLE = "efficientnet-lite2", "efficientnet-lite2-1280"
 NAMES = (PROJECTED, WHOLE)
@@ -126,7 +126,7 @@ def read(name: str, weights: str | Path | Mapping[str, NDArray[Any]] | None) -> 
         path = SHIPPED if weights is None else Path(weights)
         if not path.is_file():
             raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none for the shipped one")
-        source, weights = str(path), load_state(path)
+        source, weights = str(path), read_arrays(path, remedy="give a .safetensors file")
     if name == WHOLE:
         weights = {each: array for each, array in weights.items() if not each.startswith("projection.")}
     return fitting(weights, shapes(name), source, TITLE)

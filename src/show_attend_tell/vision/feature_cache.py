@@ -62,6 +62,7 @@ from show_attend_tell.vision.reading import photo_readers
 
 WAITING = "another process is writing {}; waiting for it to finish"
 OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
+TOGETHER = 8  # photos that are encoded at once
 LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
 DROPPED = "0" * 64  # the line of a damaged row
 MOST_ROWS = 20_000_000  # of a cache; what claims to have more is not read
@@ -85,7 +86,7 @@ class UnreadablePhotos(SatError):
 def default_cache() -> Path:
     """Return where feature caches live unless told: `$SAT_CACHE`, or a folder in the user's own cache."""
     given = os.environ.get("SAT_CACHE")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "show-attend-tell" / "features"
+    return Path(os.path.expanduser(given)) if given else Path.home() / ".cache" / "show-attend-tell" / "features"
 
 
 def folder_name(dataset: str) -> str:
@@ -191,7 +192,6 @@ class FeatureCache:
         *,
         view: str = "original",
         progress: bool = True,
-        batch_size: int = 8,
     ) -> "FeatureCache":
         """Encode those of `photos` whose bytes are not in the cache yet, and return the cache.
 
@@ -228,7 +228,7 @@ class FeatureCache:
                     desc=f"{encoder.name}, {view} photos",
                     disable=not progress,
                 ) as bar:
-                    failed = _encode(folder, key, stored, jobs, encoder, batch_size, bar)
+                    failed = _encode(folder, key, stored, jobs, encoder, bar)
         unreadable |= {
             name: f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed
         }
@@ -409,12 +409,7 @@ def _appended(path: Path, end: int) -> Iterator[BinaryIO]:
 
 
 def _write(file: Path, text: str) -> None:
-    def write(scratch: Path) -> None:
-        with open(scratch, "wb") as opened:
-            opened.write(text.encode())
-            _to_disk(opened)
-
-    replace(file, write)
+    replace(file, lambda scratch: scratch.write_bytes(text.encode()), sync=True)
 
 
 def _to_disk(file: BinaryIO) -> None:
@@ -428,7 +423,6 @@ def _encode(
     stored: _Stored,
     jobs: Mapping[str, _Job],
     encoder: Encoder,
-    batch_size: int,
     bar: Any,
 ) -> dict[str, str]:
     """Encode and store the photo of each row key in ``jobs``, adding it to ``stored``; return why a photo failed, by
@@ -441,7 +435,7 @@ def _encode(
             _appended(folder / "checksums", before * 4) as checksums,
             _appended(folder / "photos", before * LINE) as lines,
         ):
-            for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], batch_size, failed):
+            for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], failed):
                 half = _half(encoder.annotate(pixels), [jobs[row_key].name for row_key in batch])
                 made = [_checksum(row_key, row) for row_key, row in zip(batch, half, strict=True)]
                 store.write(half.tobytes())
@@ -462,7 +456,7 @@ def _encode(
 
 
 def _read_batches(
-    jobs: Mapping[str, _Job], preprocessing: Preprocessing, view: str, batch_size: int, failed: dict[str, str]
+    jobs: Mapping[str, _Job], preprocessing: Preprocessing, view: str, failed: dict[str, str]
 ) -> Iterator[tuple[list[str], Tensor]]:
     """Yield batches of row keys with their pixels (B, 3, size, size); say in ``failed`` why a photo cannot be read.
 
@@ -490,8 +484,8 @@ def _read_batches(
     try:
         ahead: deque[dict[str, Future[Tensor]]] = deque()
         todo = list(jobs)
-        for start in range(0, len(todo), batch_size):
-            ahead.append({row_key: pool.submit(read, jobs[row_key]) for row_key in todo[start : start + batch_size]})
+        for start in range(0, len(todo), TOGETHER):
+            ahead.append({row_key: pool.submit(read, jobs[row_key]) for row_key in todo[start : start + TOGETHER]})
             if len(ahead) > 2:
                 yield from collect(ahead.popleft())
         while ahead:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import fitting, load_state
+from show_attend_tell.packing import fitting, read_arrays
 
 SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
 DIGEST = "9f91727737c7b1dd5bcd2f6adf11c008f11af495a7f15cb14a612ac1f8e78f27"  # `Encoder.digest` of the shipped weights
@@ -48,7 +48,7 @@ def read(weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, N
     path = SHIPPED if weights is None else Path(weights)
     if not path.is_file():
         raise SatError(f"{path}: no such file of VGG-19 weights; give another, or 'torchvision' to download them")
-    return checked(load_state(path), str(path))
+    return checked(read_arrays(path, remedy="give a .safetensors file"), str(path))
 
 
 def checked(state: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDArray[np.float32]]:

@@ -21,7 +21,6 @@ export interface Hypothesis {
   ended: boolean; // false when the longest length came before the end token
   rows: number[]; // where each word's α, β and place are in its step of the trail (T,)
   agreement?: number; // A, with the photo, from 0; given by a reranker
-  doubt?: number; // 0 to 1; given by a scale of doubt, to the best caption
 }
 
 /** The hypotheses, from each path's log p (P,) and whether it ended (P,). A path of log p −∞ does not exist. */

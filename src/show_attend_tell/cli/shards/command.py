@@ -2,70 +2,59 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import fail
+from show_attend_tell.cli.command import F, fail, options, was_given
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
     from show_attend_tell.data.shards.engine import Work
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 OPTIONS = ("engine", "workers", "shard_size", "column")
 
 
 def shard_options(content: str) -> Callable[[F], F]:
     """``--output`` and the options that belong to it; ``content`` says what the output holds."""
-
-    def add(command: F) -> F:
-        for option in reversed(
-            (
-                click.option(
-                    "--output",
-                    type=click.Path(path_type=Path),
-                    metavar="FOLDER",
-                    help=f"Folder for {content} of any number of photos, one file a shard; its name ends in .parquet "
-                    "or .jsonl. The same command goes on where it was interrupted.",
-                ),
-                click.option(
-                    "--engine",
-                    type=click.Choice(["local", "ray"]),
-                    default="local",
-                    show_default=True,
-                    help="Engine of --output: this machine, or Ray Data, also on many machines.",
-                ),
-                click.option(
-                    "--workers",
-                    type=click.IntRange(1),
-                    default=1,
-                    show_default=True,
-                    help="Number of workers of --output.",
-                ),
-                click.option(
-                    "--shard-size",
-                    type=click.IntRange(1),
-                    default=1000,
-                    show_default=True,
-                    help="Largest number of photos of a folder in a shard of --output.",
-                ),
-                click.option(
-                    "--column", help="Column of Parquet files with the photos or their paths. [default: a usual name]"
-                ),
-            )
-        ):
-            command = option(command)
-        return command
-
-    return add
+    return options(
+        click.option(
+            "--output",
+            type=click.Path(path_type=Path),
+            metavar="FOLDER",
+            help=f"Folder for {content} of any number of photos, one file a shard; its name ends in .parquet "
+            "or .jsonl. The same command goes on where it was interrupted.",
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default="local",
+            show_default=True,
+            help="Engine of --output: this machine, or Ray Data, also on many machines.",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Number of workers of --output.",
+        ),
+        click.option(
+            "--shard-size",
+            type=click.IntRange(1),
+            default=1000,
+            show_default=True,
+            help="Largest number of photos of a folder in a shard of --output.",
+        ),
+        click.option(
+            "--column", help="Column of Parquet files with the photos or their paths. [default: a usual name]"
+        ),
+    )
 
 
-def check_alone(context: click.Context, output: Path | None) -> None:
+def check_alone(output: Path | None) -> None:
     """Raise `SatError` for options of ``--output`` without it."""
-    default = click.core.ParameterSource.DEFAULT
-    given = [name for name in OPTIONS if context.get_parameter_source(name) not in (None, default)]
+    given = [name for name in OPTIONS if was_given(name)]
     if output is None and given:
         raise SatError(f"--{given[0].replace('_', '-')} is for a stream of photos: add --output FOLDER.parquet")
 

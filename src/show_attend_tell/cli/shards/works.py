@@ -26,11 +26,24 @@ Made = Iterator[tuple[str, Row | SatError]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Captioning:
+class _Sent:
+    """A work that is sent without its model, which each worker loads."""
+
+    device: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def on_gpu(self) -> bool:
+        """Whether each worker needs a GPU."""
+        return pick_device(self.device).type == "cuda"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Captioning(_Sent):
     """Captions of photos."""
 
     model: str
-    device: str
     encoder_weights: str | None
     search: Mapping[str, Any]  # what differs from the model's own decoding
     seed: int
@@ -54,13 +67,6 @@ class Captioning:
         self.captioner.check_decoding(decoding)
         return decoding
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def on_gpu(self) -> bool:
-        """Whether each worker needs a GPU."""
-        return pick_device(self.device).type == "cuda"
-
     def settings(self) -> dict[str, Any]:
         """The model by the hashes of its weights, and how it searches."""
         checkpoint = self.captioner.checkpoint
@@ -68,7 +74,7 @@ class Captioning:
             "what": "captions",
             "model": self.captioner.name,
             "decoder": weights_digest(checkpoint.decoder.state_dict()),
-            "encoder": checkpoint.encoder.digest,
+            "encoder": self.captioner.encoder.digest,  # an imported model does not record it
             "decoding": dataclasses.asdict(self.decoding),
             **({"seed": self.seed} if self.decoding.look == "sampled" else {}),
         }
@@ -95,11 +101,10 @@ class Captioning:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Encoding:
+class Encoding(_Sent):
     """Annotations of photos: places times annotation size, row by row, as little-endian numbers of half precision."""
 
     name: str
-    device: str
     weights: str | None
     geometry: Geometry
 
@@ -111,13 +116,6 @@ class Encoding:
         from show_attend_tell.vision.encoder import load_encoder
 
         return load_encoder(self.name, weights=self.weights, geometry=self.geometry).to(pick_device(self.device))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def on_gpu(self) -> bool:
-        """Whether each worker needs a GPU."""
-        return pick_device(self.device).type == "cuda"
 
     def settings(self) -> dict[str, Any]:
         """The encoder by the hash of its weights, how it sees photos, and the shape of a row's annotations."""

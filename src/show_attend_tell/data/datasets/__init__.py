@@ -57,14 +57,11 @@ __all__ = [
 ]
 
 
-def read_dataset(
-    folder: str | os.PathLike[str], *, restval: bool = False, images: str | os.PathLike[str] | None = None
-) -> Dataset:
+def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Dataset:
     """Read the photos, captions and splits of a folder in any of the forms that the module describes.
 
-    `restval` adds COCO's split of that name to train, as many do and the paper did not; `images` is the
-    folder of the photos where they are not below `folder`. Photos are found by name and not opened; only files of the
-    same size are compared, to find copies.
+    `restval` adds COCO's split of that name to train, as many do and the paper did not. Photos are found by name and
+    not opened; only files of the same size are compared, to find copies.
 
     What is left out is counted in `Dataset.report`: a photo that is missing in train or has no split yet, a photo that
     is listed twice or without captions, a copy of a photo of another split, an empty caption, and captions beyond five
@@ -75,8 +72,6 @@ def read_dataset(
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
-    if images is not None and not Path(images).is_dir():
-        raise SatError(f"{images} is not a folder; give the folder of the photos")
     listing = None
     for read in (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder):
         listing = listing or read(folder)
@@ -87,5 +82,4 @@ def read_dataset(
             "and in annotations/), captions.csv, captions.tsv or captions.jsonl, and metadata.csv or metadata.jsonl "
             "(there and in train/, val/ and test/)"
         )
-    roots = [folder / "images", folder] if images is None else [Path(images)]
-    return assemble(listing, folder, roots, restval=restval)
+    return assemble(listing, folder, [folder / "images", folder], restval=restval)

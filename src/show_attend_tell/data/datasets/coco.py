@@ -57,7 +57,7 @@ def split_of(file: Path) -> str | None:
 def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Counter[str]]:
     """What one of COCO's caption files lists, and the captions for each photo that it does not list; raises `SatError`
     for a damaged file."""
-    content = read_object(file)
+    content = read_object(file, "images")
     photos: list[Listed] = []
     by_id: dict[int, Listed] = {}
     strays: Counter[str] = Counter()

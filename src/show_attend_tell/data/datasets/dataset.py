@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,7 +46,8 @@ class DataReport:
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
-    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash, because the files do not name them
+    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash
+    why_dealt: str = ""  # what the files say of splits, where photos were dealt
     sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
     notes: tuple[str, ...] = ()  # how the files were read, where a person should know
 
@@ -59,11 +60,11 @@ class DataReport:
         lines += self.notes
         if "train" in self.dealt:
             lines.append(
-                f"the files name no splits: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
+                f"{self.why_dealt}: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
                 "test at least a tenth, up to ten photos)"
             )
         elif self.dealt:
-            lines.append(f"the files name no {' and no '.join(self.dealt)}: photos of train are dealt to it by name")
+            lines.append(f"{self.why_dealt}: photos of train are dealt to {' and '.join(self.dealt)} by name")
         for split, photos in self.other_splits.items():
             lines.append(f"left out: {count(photos, 'photo')} of the split {split!r}")
         for names, what in (
@@ -122,7 +123,6 @@ class Dataset:
         if tokeniser == self.tokeniser:
             return self
         examples = []
-        photos, captions = Counter[str](), Counter[str]()
         empty = 0
         captionless = list(self.report.captionless_photos)
         for example in self.examples:
@@ -132,14 +132,13 @@ class Dataset:
             if kept:
                 words, raws = zip(*kept, strict=True)
                 examples.append(replace(example, captions=words, raw=raws))
-                photos[example.split] += 1
-                captions[example.split] += len(kept)
             else:
                 captionless.append(example.name)
+        photos, captions = per_split(examples, self.report.photos)
         report = replace(
             self.report,
-            photos={split: photos[split] for split in self.report.photos},
-            captions={split: captions[split] for split in self.report.captions},
+            photos=photos,
+            captions=captions,
             empty_captions=self.report.empty_captions + empty,
             captionless_photos=tuple(captionless),
         )
@@ -149,17 +148,19 @@ class Dataset:
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""
         examples = tuple(example for example in self.examples if example.name not in names)
-        photos, captions = Counter[str](), Counter[str]()
-        for example in examples:
-            photos[example.split] += 1
-            captions[example.split] += len(example.captions)
-        report = replace(
-            self.report,
-            photos={split: photos[split] for split in self.report.photos},
-            captions={split: captions[split] for split in self.report.captions},
-        )
+        photos, captions = per_split(examples, self.report.photos)
+        report = replace(self.report, photos=photos, captions=captions)
         parts = tuple(replace(part, dataset=part.dataset.without(part.own_names(names))) for part in self.parts)
         return replace(self, examples=examples, report=report, parts=parts)
+
+
+def per_split(examples: Iterable[Example], splits: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """The number of photos, and that of their captions, in each of the splits."""
+    photos, captions = Counter[str](), Counter[str]()
+    for example in examples:
+        photos[example.split] += 1
+        captions[example.split] += len(example.captions)
+    return {split: photos[split] for split in splits}, {split: captions[split] for split in splits}
 
 
 @dataclass(frozen=True)

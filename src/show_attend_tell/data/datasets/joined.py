@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, per_split
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
@@ -25,20 +25,24 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     for dataset, weight in zip(datasets, weights, strict=True):
         if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
             raise SatError(f"{dataset.folder} is given twice: give it once, with a larger weight")
-        alike = sum(part.dataset.name == dataset.name for part in parts)
-        parts.append(Part(f"{dataset.name}-{alike + 1}" if alike else dataset.name, dataset, weight))
+        name = plain = dataset.name.replace("/", "-")  # the first slash in a photo's name ends that of its part
+        number = 2
+        while name in {part.name for part in parts}:
+            name, number = f"{plain}-{number}", number + 1
+        parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
-    reports = [part.dataset.report for part in parts]
-    splits = {split: None for report in reports for split in report.photos}
+    examples = tuple(
+        replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
+    )
+    splits = dict.fromkeys(split for part in parts for split in part.dataset.report.photos)
+    photos, captions = per_split(examples, splits)
     return Dataset(
         name=" + ".join(part.name for part in parts),
         folder=datasets[0].folder,
-        examples=tuple(
-            replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
-        ),
+        examples=examples,
         report=DataReport(
-            photos={split: sum(report.photos.get(split, 0) for report in reports) for split in splits},
-            captions={split: sum(report.captions.get(split, 0) for report in reports) for split in splits},
+            photos=photos,
+            captions=captions,
             notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
         ),
         own=any(dataset.own for dataset in datasets),

@@ -28,7 +28,7 @@ def read_karpathy(folder: Path) -> Listing | None:
 
 def karpathy_photos(file: Path) -> tuple[list[Listed], str]:
     """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file."""
-    content = read_object(file)
+    content = read_object(file, "images")
     photos = []
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"

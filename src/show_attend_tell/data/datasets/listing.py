@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from show_attend_tell.data.datasets import splits
-from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example
+from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, per_split
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, some
 
@@ -101,19 +101,16 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
                 f"{count(len(missing[name]), 'photo')} of the split {name} not found in {places}: "
                 f"{some(missing[name])}; a score without them is not the split's: put them there"
             )
-    dealt, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
+    dealt, why, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
     examples = [
         Example(name, photo, final[name], *zip(*captions, strict=True))
         for name, (_, photo, captions) in kept.items()
         if name not in copied
     ]
-    photos = Counter(example.split for example in examples)
-    captions_per_split: Counter[str] = Counter()
-    for example in examples:
-        captions_per_split[example.split] += len(example.captions)
+    photos_per_split, captions_per_split = per_split(examples, SPLITS)
     report = DataReport(
-        photos={split: photos[split] for split in SPLITS},
-        captions={split: captions_per_split[split] for split in SPLITS},
+        photos=photos_per_split,
+        captions=captions_per_split,
         missing_photos=tuple(missing["train"] + missing[None]),
         duplicate_photos=tuple(duplicates),
         copied_photos=tuple(name for name in kept if name in copied),
@@ -125,6 +122,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         extra_references=counts["extra"],
         other_splits=dict(other_splits),
         dealt=dealt,
+        why_dealt=why,
         sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
         notes=tuple(listing.notes),
     )
@@ -133,24 +131,27 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
 
 def _final_splits(
     listing: Listing, named: dict[str, str | None], name_of: dict[Path, str]
-) -> tuple[tuple[str, ...], dict[str, str], set[str]]:
-    """The splits that are dealt, the split of each photo by its name, and copies of photos of other splits.
+) -> tuple[tuple[str, ...], str, dict[str, str], set[str]]:
+    """The splits that are dealt and why, the split of each photo by its name, and copies of photos of other splits.
 
     Those of the paper's data sets stay as they are.
     """
     final = {name: split for name, split in named.items() if split is not None}
     if not listing.own:
-        return (), final, set()
+        return (), "", final, set()
     groups = splits.with_copies({name: photo for photo, name in name_of.items()})
     have = set(named.values())
-    if None in have or have == {"train"}:
-        return SPLITS, splits.deal(groups), set()
+    if have == {"train"}:
+        return SPLITS, "all photos have the split train", splits.deal(groups), set()
+    if None in have:
+        why = "the files name no splits" if have == {None} else "some files name no split"
+        return SPLITS, why, splits.deal(groups), set()
     copied = splits.copies_elsewhere(groups, final)
     if have == {"train", "test"}:
         among = [[name for name in group if final[name] == "train" and name not in copied] for group in groups]
         final |= splits.deal([group for group in among if group], splits=("train", "val"))
-        return ("val",), final, copied
-    return (), final, copied
+        return ("val",), "no photo has the split val", final, copied
+    return (), "", final, copied
 
 
 def check_inside(source: Path, listed: Listed) -> None:

@@ -67,7 +67,7 @@ def _one_file(folder: Path, root: Path, file: Path) -> Listing:
     notes: list[str] = []
     every = list(rows(file, notes))
     # the sub-folder that a photo is in is its split, if the table itself has none
-    inside = [SPLIT_NAMES.get(PurePosixPath(row.photo).parts[0].lower()) for row in every]
+    inside = [SPLIT_NAMES.get(next(iter(PurePosixPath(row.photo).parts), "").lower()) for row in every]
     outside = [row.photo for row, split in zip(every, inside, strict=True) if split is None]
     if every and every[0].split is None and outside and len(outside) < len(every):
         raise SatError(

@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -168,7 +169,8 @@ def run(
                 left = len(todo) - len(done)
                 raise Interrupted(f"{count(left, 'shard')} of {len(offsets):,} left") from None
         seconds = time.monotonic() - began
-        one_alone = done[0].photos / done[0].seconds if workers > 1 and len(done) > workers else None
+        measured = workers > 1 and len(done) > workers and done[0].seconds  # 0 where a lost worker had done it
+        one_alone = done[0].photos / done[0].seconds if measured else None
         return Result(photos, failures(output, len(offsets)), len(done), seconds, one_alone)
 
 
@@ -229,13 +231,18 @@ def _offsets(plan: Path) -> "array.array[int]":
 
 
 def _local(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Done]:
-    """Workers of this machine; a single one is this process itself."""
+    """Workers of this machine; a single one is this process itself.
+
+    When a worker is killed, the shards that were under way are done again, one at a time. So the next death shows which
+    of them kills workers.
+    """
     if workers == 1:
         for number, offset in todo:
             yield job.do(number, offset)
         return
-    deaths: dict[int, int] = {}
+    deaths = Counter[int]()
     waiting = list(reversed(todo))
+    never_begun = len(waiting)  # shards that were not under way when a worker was killed; the others are done alone
     while waiting:
         busy: dict[Future[Done], tuple[int, int]] = {}
         pool = ProcessPoolExecutor(
@@ -244,9 +251,10 @@ def _local(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[
         measured = len(waiting) < len(todo) or len(todo) <= workers
         try:
             while waiting or busy:
-                while waiting and len(busy) < (workers if measured else 1):
-                    each = waiting.pop()
-                    busy[pool.submit(job.do, *each)] = each
+                together = measured and len(waiting) + len(busy) <= never_begun
+                while waiting and len(busy) < (workers if together else 1):
+                    future = pool.submit(job.do, *waiting[-1])
+                    busy[future] = waiting.pop()
                 finished, _ = wait(busy, return_when=FIRST_COMPLETED)
                 for future in finished:
                     done = future.result()
@@ -254,10 +262,11 @@ def _local(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[
                     measured = True
                     yield done
         except BrokenProcessPool:
+            never_begun = min(never_begun, len(waiting))
             for number, offset in reversed(busy.values()):
                 if job.is_done(number):  # the worker died after it
                     continue
-                deaths[number] = deaths.get(number, 0) + 1
+                deaths[number] += len(busy) == 1
                 if deaths[number] == DEATHS:
                     raise _killing(job, number) from None
                 waiting.append((number, offset))

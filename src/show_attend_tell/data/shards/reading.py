@@ -37,7 +37,7 @@ def photos_of(shard: Shard) -> Iterator[Item]:
         yield from items
     except SatError as error:
         yield shown(shard.file), error
-    except (OSError, ValueError, EOFError, tarfile.TarError, OverflowError) as error:
+    except Exception as error:  # readers of damaged files raise almost anything
         yield shown(shard.file), SatError(f"damaged: photos from here on are missing ({error})")
 
 
@@ -50,7 +50,7 @@ def _file(address: str) -> bytes | SatError:
     try:
         with opened(address) as stream:
             return _bounded(stream.read(MOST_BYTES + 1))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # file systems behind an address have errors of their own
         return SatError(f"cannot be read ({getattr(error, 'strerror', None) or error})")
 
 

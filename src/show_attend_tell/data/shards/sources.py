@@ -26,7 +26,7 @@ from show_attend_tell.files import brief
 TAR = (".tar", ".tar.gz", ".tgz")
 PARQUET = (".parquet", ".pq")
 BYTES = ("image", "bytes", "photo", "jpg", "jpeg", "png", "webp", "image_bytes", "content")  # usual names of columns
-PATHS = ("path", "file_name", "filename", "photo", "image", "file", "image_path", "url")
+PATHS = ("path", "file_name", "filename", "photo", "image", "file", "image_path")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,7 +179,10 @@ def photo_column(schema: Any, file: str, wanted: str | None) -> str:
     binary = [name for name, kind in kinds.items() if holds_bytes(kind)]
     if len(binary) == 1:
         return str(binary[0])
-    raise SatError(f"{file}: which column has the photos? Give --column, one of {brief(list(kinds))}")
+    raise SatError(
+        f"{file}: which column has the photos, or their paths? (Addresses are not fetched.) Give --column, one of "
+        f"{brief(list(kinds))}"
+    )
 
 
 def pyarrow_parquet() -> Any:

@@ -1,7 +1,7 @@
 """The files of output: one for each shard, and beside it one with the photos that failed.
 
-    out.parquet/                      what Parquet's readers take for one table
-        plan.json, plan.jsonl         under a name that they pass over, see `engine`
+    out.parquet/                      a folder that Parquet's readers take for one table
+        _plan.json, _plan.jsonl       the plan of all shards (`engine`); the readers pass over names with _ first
         part-00000.parquet            of the first shard
     out-quarantine.parquet/
         part-00000.parquet            source and reason of each photo of the first shard that failed

@@ -34,7 +34,6 @@ def search(
     beam: int = 1,
     max_length: int = 40,
     length_normalisation: float = 0.0,
-    allow_unknown: bool = False,
     allow_repetitions: bool = True,
 ) -> list[list[Hypothesis]]:
     """The ``beam`` best captions of each photo that a beam search finds, best first; a beam of one is greedy.
@@ -62,8 +61,7 @@ def search(
         glimpse = walker.step(words)
         before, done = scores[photos], finished[photos]  # (B′, P)
         running = taken(np.where(done, NEVER, before), live)  # (B′, P′)
-        forbidden = [] if allow_unknown else [Vocabulary.UNKNOWN]
-        forbidden += [Vocabulary.END] if beam == 1 and not trail else []
+        forbidden = [Vocabulary.UNKNOWN, *([Vocabulary.END] if beam == 1 and not trail else [])]
         again = repeating(said) if trail and not allow_repetitions else None
         new = walker.best(running, beam, forbidden, again)
         # a finished path has one child: itself, at no cost

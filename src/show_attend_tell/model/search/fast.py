@@ -28,9 +28,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from show_attend_tell.model.attention import Expectation, Likeliest, Look
+from show_attend_tell.model.configs import LARGEST
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import EXPECTATION, Decoder
-from show_attend_tell.model.kernels import LARGEST
 from show_attend_tell.model.search.beam import check_beam, search
 from show_attend_tell.model.search.hypotheses import NEVER, Hypothesis
 from show_attend_tell.model.search.plain import array, beam_search

@@ -8,7 +8,6 @@ annotations are multiplied with the weights of ẑ once a photo, and σ(2(k + q)
 in float32.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -19,12 +18,10 @@ from numpy.typing import NDArray
 from show_attend_tell.data.settings import LookName
 from show_attend_tell.device.onnx import Graph, Session
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.configs import LARGEST, DecoderConfig, misfit, window_side
 from show_attend_tell.model.search.hypotheses import NEVER
 from show_attend_tell.model.search.sampling import Uniforms
 from show_attend_tell.model.search.walker import Continuations, Glimpse, Numbers, Scores, distinct, taken
-
-LARGEST = 40.0  # of |2k| and |2q|, so that the product of their exponentials is finite in float32
 
 
 class OnnxDecoder:
@@ -36,17 +33,11 @@ class OnnxDecoder:
         Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on places
         that are not a square grid.
         """
-        for name in (*shapes(config), *weights):
-            found, wanted = (tuple(weights[name].shape) if name in weights else None), shapes(config).get(name)
-            if found != wanted:
-                raise SatError(f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none"))
+        if difference := misfit(weights, shapes(config)):
+            raise SatError(difference)
         self.config, self.weights, self.places = config, weights, places
         self.vocabulary_size = config.vocabulary_size
-        self.side = math.isqrt(places)
-        if config.annotation_window > 1 and self.side**2 != places:
-            raise SatError(
-                f"annotation_window is {config.annotation_window}, and {places} places are not a square grid: give 1"
-            )
+        self.side = window_side(config.annotation_window, places)
         self.gates = 4 * config.hidden_size
         self._steps: dict[LookName, Session] = {}
         self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)

@@ -23,13 +23,11 @@ def draw(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    allow_unknown: bool = False,
-    allow_empty: bool = False,
     allow_repetitions: bool = True,
 ) -> list[list[Hypothesis]]:
     """Captions drawn word by word from p(y_t), as many a photo as the walker has paths, each photo by its own seed.
 
-    Without ``allow_empty`` the end token is never drawn first. Without ``allow_repetitions`` no caption has a word
+    The end token is never drawn first. Without ``allow_repetitions`` no caption has a word
     twice in a row, or the same three words in a row twice. ``temperature`` divides the logits, ``top_k`` keeps the k
     likeliest words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability` is the
     model's own, before these. Raises `SatError` for a temperature not above 0, a top_k below 0 or a top_p outside
@@ -55,8 +53,7 @@ def draw(
             temperature,
             top_k,
             top_p,
-            allow_unknown,
-            allow_end=allow_empty or bool(trail),
+            allow_end=bool(trail),
             again=repeating(said) if trail and not allow_repetitions else None,
         )
         uniforms = np.stack([generator(captions) for generator in generators])
@@ -113,18 +110,17 @@ def narrowed(
     temperature: float,
     top_k: int,
     top_p: float,
-    allow_unknown: bool,
+    *,
     allow_end: bool = True,
     again: Numbers | None = None,
 ) -> NDArray[Any]:
     """The distribution to draw words from (..., K), after temperature, top-k and top-p in that order.
 
-    The words that a path may not say ``again`` (..., ·) have no share in it.
+    The unknown word and the words that a path may not say ``again`` (..., ·) have no share in it.
     """
     with np.errstate(over="ignore"):  # what is too small divides to −∞
         logits = log_probabilities / np.asarray(max(temperature, 1e-30), dtype=log_probabilities.dtype)
-    if not allow_unknown:
-        logits[..., Vocabulary.UNKNOWN] = NEVER
+    logits[..., Vocabulary.UNKNOWN] = NEVER
     if not allow_end:
         logits[..., Vocabulary.END] = NEVER
     if again is not None:
