@@ -55,13 +55,13 @@ def data(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.cli.training.start import own_start
+    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.presets.own import cut, english_words, fitted
+    from show_attend_tell.training.presets.own import english_words, fitted
     from show_attend_tell.training.run import duration, without
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
@@ -81,12 +81,10 @@ def data(
         names = {str(example.photo): example.name for example in dataset.examples}
         by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
         dataset = without(dataset, UnreadablePhotos(by_name, opened))
-    plan: list[str] = []
     config = preset("flickr8k", "soft")
-    kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
-    start, network = own_start(dataset, config, encoder, say=plan.append, **kind)
-    dataset, line = cut(dataset, config, start)
-    plan.append(line)
+    dataset, network, start, _, plan = start_of(
+        dataset, config, None, encoder, fits=True, weights=encoder_weights, geometry=geometry
+    )
     if dataset.own:
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
@@ -270,7 +268,7 @@ def features(
     dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
-    kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": None}
+    kind = {"weights": encoder_weights, "geometry": geometry}
     if dataset.report.photos["train"]:
         config = preset("flickr8k", "soft")
         _, network = own_start(dataset, config, encoder, say=click.echo, **kind)

@@ -1,26 +1,40 @@
-"""What a training starts from: a model, if there is one, and the encoder that goes with it."""
+"""What a training starts from: a model, if there is one, the encoder that goes with it, and its words."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from show_attend_tell.cli.command import PAPERS_ENCODER
 from show_attend_tell.errors import SatError
 
 
-def chosen_start(
-    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, say: Any, **kind: Any
-) -> tuple[str | None, Any, Any]:
-    """The name of the model to start from, this model, and the encoder.
+class Start(NamedTuple):
+    """What a training starts from."""
+
+    dataset: Any  # cut into the words that the training learns
+    encoder: Any
+    model: Any  # the checkpoint to start from, or None
+    name: str | None  # of this model
+    lines: list[str]  # what the user should know of all this
+
+
+def start_of(
+    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, **kind: Any
+) -> Start:
+    """What a training on a data set starts from.
 
     ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
-    data.
+    data. ``kind`` goes to `start_and_encoder`.
     """
-    from show_attend_tell.training.presets.own import START
+    from show_attend_tell.training.presets.own import START, cut
 
+    lines: list[str] = []
     if start_from is None and fits and config.decoder.attention == "soft":
-        start, network = own_start(dataset, config, encoder, say=say, **kind)
-        return (START if start is not None else None), start, network
-    start_from = None if start_from == "none" else start_from
-    return start_from, *start_and_encoder(start_from, encoder, **kind)
+        model, network = own_start(dataset, config, encoder, say=lines.append, **kind)
+        name = START if model is not None else None
+    else:
+        name = None if start_from == "none" else start_from
+        model, network = start_and_encoder(name, encoder, **kind)
+    dataset, line = cut(dataset, config, model)
+    return Start(dataset, network, model, name, [*lines, line])
 
 
 def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
@@ -51,7 +65,7 @@ def start_and_encoder(
     *,
     weights: str | None,
     geometry: Any,
-    fine_tune: float | None,
+    fine_tune: float | None = None,
 ) -> tuple[Any, Any]:
     """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
 

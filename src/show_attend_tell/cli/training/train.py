@@ -159,13 +159,13 @@ def train(
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
     from show_attend_tell.cli.training.settings import changed, preset_of
-    from show_attend_tell.cli.training.start import chosen_start
+    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.data.texts import read_texts
     from show_attend_tell.device import pick_device
     from show_attend_tell.training import run
     from show_attend_tell.training.distributed import ranks
-    from show_attend_tell.training.presets.own import cut, fitted
+    from show_attend_tell.training.presets.own import fitted
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
@@ -181,37 +181,26 @@ def train(
         if len(data) > 1 or weights:
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
-        plan: list[str] = []
         fits = dataset.own and comparator is None and not was_given("preset_name")  # the settings, to the data
-        start_from, start, network = chosen_start(
-            dataset,
-            config,
-            start_from,
-            encoder,
-            fits=fits,
-            say=plan.append,
-            weights=encoder_weights,
-            geometry=geometry,
-            fine_tune=fine_tune_encoder,
-        )
-        dataset, line = cut(dataset, config, start)
-        plan.append(line)
+        kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
+        start = start_of(dataset, config, start_from, encoder, fits=fits, **kind)
+        plan = start.lines
         if fits:
             names = {change.partition("=")[0] for change in changes}
-            config, lines = fitted(dataset, config, given=names, started=start is not None)
+            config, lines = fitted(start.dataset, config, given=names, started=start.model is not None)
             plan += lines
         if resume and epochs is None and (stored := stored_epochs(output / "training" / "state.safetensors")):
             config = dataclasses.replace(config, epochs=stored)
         with ranks.together(chosen) as own_device:
             run.train(
-                dataset,
+                start.dataset,
                 config,
-                network.to(own_device),
+                start.encoder.to(own_device),
                 output,
                 cache=cache or default_cache(),
                 device=own_device,
                 resume=resume,
-                start_from=start,
+                start_from=start.model,
                 fine_tune=fine_tune_encoder,
                 fine_tune_from=fine_tune_from,
                 texts=() if texts is None else read_texts(texts, dataset.tokeniser),
@@ -221,7 +210,7 @@ def train(
                     "preset": preset_name,
                     **({"weights": list(weights)} if weights else {}),
                     **({"texts": texts.name} if texts else {}),
-                    **({"started_from": start_from} if start_from else {}),
+                    **({"started_from": start.name} if start.name else {}),
                     **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
                 },
                 plan=plan,

@@ -89,11 +89,11 @@ def tune(
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
     from show_attend_tell.cli.training.settings import changed, preset_behind
-    from show_attend_tell.cli.training.start import chosen_start
+    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.presets.own import cut, fitted
+    from show_attend_tell.training.presets.own import fitted
     from show_attend_tell.training.tuning.study import Range, Study
     from show_attend_tell.vision.feature_cache import default_cache
 
@@ -107,24 +107,12 @@ def tune(
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
     dataset = read_dataset(data)
     fits = not was_given("preset_name") and dataset.own  # the settings are fitted to the data, as in sat train
-    start_from, start, network = chosen_start(
-        dataset,
-        config,
-        start_from,
-        encoder,
-        fits=fits,
-        say=click.echo,
-        weights=encoder_weights,
-        geometry=geometry,
-        fine_tune=None,
-    )
-    dataset, line = cut(dataset, config, start)
-    click.echo(line)
+    start = start_of(dataset, config, start_from, encoder, fits=fits, weights=encoder_weights, geometry=geometry)
 
     def own_settings(given: Sequence[str]) -> tuple[Any, list[str]]:
         """The settings that fit own data, but for those given, and lines about them."""
         names = {change.partition("=")[0] for change in given}
-        return fitted(dataset, changed(base, given), given=names, started=start is not None)
+        return fitted(start.dataset, changed(base, given), given=names, started=start.model is not None)
 
     def all_changes(more: Sequence[str]) -> list[str]:
         """The changes of the preset: what fits own data, what was given, and what a trial changes."""
@@ -133,19 +121,19 @@ def tune(
         own = own_settings(given)[0].to_dict() if fits else before
         return [*(f"{name}={value}" for name, value in own.items() if value != before[name]), *given]
 
-    for line in own_settings(changes)[1] if fits else ():
+    for line in [*start.lines, *(own_settings(changes)[1] if fits else ())]:
         click.echo(line)
     study = Study(
         folder=output,
-        dataset=dataset,
-        encoder=network.to(chosen),
+        dataset=start.dataset,
+        encoder=start.encoder.to(chosen),
         cache=cache or default_cache(),
         device=chosen,
         changes=all_changes,
         build=lambda more: changed(base, all_changes(more)),
         ranges=[Range.read(text) for text in texts],
-        base={"preset": preset_name, "attention": attention, "set": list(changes), "start_from": start_from},
-        start_from=start,
+        base={"preset": preset_name, "attention": attention, "set": list(changes), "start_from": start.name},
+        start_from=start.model,
         say=click.echo,
     )
     try:
@@ -156,7 +144,7 @@ def tune(
         f"best of {found['trials']:,} trials: {found['value']:.3f}, trial {found['trial']}: {' '.join(found['set'])}"
     )
     repeated = {
-        "--start-from": start_from,
+        "--start-from": start.name,
         "--encoder": encoder,
         "--encoder-weights": encoder_weights,
         "--geometry": geometry,
