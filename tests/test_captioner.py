@@ -285,6 +285,27 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+def test_a_stream_takes_several_photos_and_a_decoding(captioner: Captioner, photos: list[Image.Image]) -> None:
+    decoding = captioner.checkpoint.decoding
+    for one in (np.asarray(photos[0]), "dog.jpg", Path("dog.jpg")):
+        with pytest.raises(SatError, match="is one photo: give several of them"):
+            next(captioner.stream(one, decoding))
+    for wrong in (None, {"beam": 3}):
+        with pytest.raises(SatError, match=r"decoding is .*: give Decoding\(beam=5\)"):
+            next(captioner.stream(photos, wrong))  # type: ignore[arg-type]
+    with pytest.raises(SatError, match="errors is 'x': give 'raise' or 'skip'"):
+        next(captioner.stream(photos, decoding, errors="x"))  # type: ignore[arg-type]
+
+
+def test_numpy_s_whole_numbers_are_whole_numbers(captioner: Captioner, photos: list[Image.Image]) -> None:
+    photo = photos[0]
+    found = captioner(photo, beam=np.int64(3), several=np.int32(2), seed=np.uint8(4), batch_size=np.int64(1))
+    assert found.settings == captioner(photo, beam=3, several=2, seed=4).settings
+    json.dumps(found.settings)
+    with pytest.raises(SatError, match="several is True: give a whole number"):
+        captioner(photo, several=True)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 @pytest.mark.usefixtures("float32")

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 import show_attend_tell.files as files_module
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import _synced, alone, replace
+from show_attend_tell.files import _synced, alone, check_writable, read_text, replace
 
 
 def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
@@ -74,6 +74,21 @@ def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(
 
     replace(file, first)
     assert file.read_text(encoding="utf-8") == "first, whole" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_with_a_name_as_long_as_names_may_be_is_written(tmp_path: Path) -> None:
+    file = tmp_path / ("я" * 127)  # 254 bytes, of 255
+    check_writable(file)
+    replace(file, lambda scratch: scratch.write_text("a dog"))
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(file.name, "a dog")]
+
+
+def test_a_file_that_is_not_there_is_told_apart_from_one_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(SatError, match=r"cannot read .*absent\.txt \(No such file or directory\): name a text file"):
+        read_text(tmp_path / "absent.txt")
+    (tmp_path / "latin.txt").write_bytes("für".encode("latin-1"))
+    with pytest.raises(SatError, match="it must be text in UTF-8"):
+        read_text(tmp_path / "latin.txt")
 
 
 def test_what_a_killed_process_left_is_cleared(tmp_path: Path) -> None:

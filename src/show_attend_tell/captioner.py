@@ -383,8 +383,6 @@ class Captioner:
         decoding = self.checkpoint.decoding.but(
             beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
         )
-        if errors not in ("raise", "skip"):
-            raise SatError(f"errors is {errors!r}: give 'raise' or 'skip'")
         one = is_photo(photos)
         if not one and not isinstance(photos, Iterable):
             raise SatError(
@@ -430,10 +428,16 @@ class Captioner:
         for such a photo otherwise, for a wrong value, and when the decoding uses a reranker and the model has none.
         ``several`` is as in `__call__`.
         """
+        if is_photo(photos):
+            raise SatError(f"{brief(photos)} is one photo: give several of them, in a list for example")
+        if not isinstance(decoding, Decoding):
+            raise SatError(f"decoding is {brief(decoding)}: give Decoding(beam=5), for example")
+        if errors not in ("raise", "skip"):
+            raise SatError(f"errors is {errors!r}: give 'raise' or 'skip'")
         self.check_decoding(decoding)
-        check_several(several, decoding, sampling)
-        whole("seed", seed)
-        whole("batch_size", batch_size, least=1)
+        several = checked_several(several, decoding, sampling)
+        seed = whole("seed", seed)
+        batch_size = whole("batch_size", batch_size, least=1)
         if sampling is not None and not isinstance(sampling, Sampling):
             raise SatError(f"sampling is {brief(sampling)}: give Sampling(temperature=0.7), for example")
         waiting = iter(photos)
@@ -619,7 +623,7 @@ class Captioner:
         ``look`` is the checkpoint's unless given. With look "sampled", ``seed`` and the photo's pixels draw the places.
         Raises `SatError` for a caption without a word.
         """
-        whole("seed", seed)
+        seed = whole("seed", seed)
         prepared = self._prepared(photo, "raise")
         assert isinstance(prepared, _Prepared)
         annotations = self.encoder.annotate(prepared.pixels[None])
@@ -678,23 +682,25 @@ def path_of(path: object) -> Path:
     return Path(os.fsdecode(path))
 
 
-def whole(name: str, value: object, *, least: int | None = None) -> None:
-    """Raise `SatError` for a value that is not a whole number, or is below the least one."""
-    if not isinstance(value, int) or (least is not None and value < least):
+def whole(name: str, value: object, *, least: int | None = None) -> int:
+    """A whole number, of Python or NumPy. Raises `SatError` for any other value, and for one below the least."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or (least is not None and value < least):  # type: ignore[operator]
         at_least = "" if least is None else f" of at least {least}"
         raise SatError(f"{name} is {brief(value)}: give a whole number{at_least}")
+    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
-def check_several(several: object, decoding: Decoding, sampling: "Sampling | None") -> None:
-    """Raise `SatError` for a number of captions that a search with that decoding cannot give."""
+def checked_several(several: object, decoding: Decoding, sampling: "Sampling | None") -> int | None:
+    """A number of captions; raises `SatError` for one that a search with that decoding cannot give."""
     if several is None:
-        return
-    whole("several", several, least=1)
-    assert isinstance(several, int)
+        return None
+    several = whole("several", several, least=1)
     if sampling is not None:
         raise SatError(f"several is {several}, and words are drawn at random: give Sampling(captions={several})")
     if several > decoding.beam:
         raise SatError(f"several is {several}, and a beam of {decoding.beam} finds {decoding.beam}: give a wider beam")
+    return several
 
 
 @settings

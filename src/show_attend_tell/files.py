@@ -2,6 +2,7 @@
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import sys
@@ -27,8 +28,10 @@ def read_text(file: Path) -> str:
     """
     try:
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
+    except OSError as error:
+        raise SatError(f"cannot read {file} ({error.strerror}): name a text file that is there") from error
 
 
 def read_lines(file: Path) -> Iterator[str]:
@@ -245,13 +248,19 @@ def check_writable(file: Path, *, make: bool = False) -> None:
 
 def _scratch(file: Path) -> Path:
     """Where this process writes a file before it is renamed into place; other processes write theirs elsewhere."""
-    return file.with_name(f".{file.name}.{os.getpid()}.part")
+    return file.with_name(f".{_short(file.name)}.{os.getpid()}.part")
+
+
+def _short(name: str) -> str:
+    """A name to which a few signs may be added: itself, or a hash of one that is nearly as long as a name may be."""
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= 200 else hashlib.sha256(encoded).hexdigest()
 
 
 def _left_behind(file: Path) -> list[Path]:
     """What processes that were killed have left of this file."""
     found = []
-    for part in file.parent.glob(f".{glob.escape(file.name)}.*.part") if os.name == "posix" else ():
+    for part in file.parent.glob(f".{glob.escape(_short(file.name))}.*.part") if os.name == "posix" else ():
         number = part.name.removesuffix(".part").rpartition(".")[2]
         if number.isdigit() and not _runs(int(number)):
             found.append(part)

@@ -427,6 +427,7 @@ def test_tuned_weights_that_do_not_fit_are_named(
         ({"beam": 2.5}, r"beam is 2\.5: give a whole number from 1"),
         ({"length_normalisation": -0.5}, r"length_normalisation is -0\.5: give a number from 0"),
         ({"length_normalisation": float("nan")}, "length_normalisation is nan"),
+        ({"length_normalisation": 400.0}, r"length_normalisation is 400\.0: give a number from 0 to 10"),
         ({"reranker_weight": -1.0}, r"reranker_weight is -1\.0: give a number from 0"),
         ({"rarity": -1.0}, r"rarity is -1\.0: give a number from 0"),
         ({"look": "away"}, "look is 'away': choose one of expectation, likeliest, sampled"),

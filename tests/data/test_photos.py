@@ -138,6 +138,7 @@ def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None
     [
         (lambda: np.full((3, 5), 51, np.uint8), (51, 51, 51)),
         (lambda: np.full((3, 5, 1), 51 * 257, np.uint16), (51, 51, 51)),
+        (lambda: np.full((3, 5, 1), 51 * 257, ">u2"), (51, 51, 51)),
         (lambda: np.full((3, 5, 3), (0.2, 0.4, 1.0)), (51, 102, 255)),
         (lambda: np.full((3, 5, 3), (0.2, 0.4, 1.0), np.float16), (51, 102, 255)),
         (lambda: np.full((3, 5, 4), (9, 8, 7, 0), np.uint8), (255, 255, 255)),

@@ -527,7 +527,7 @@ def test_a_disk_without_room_is_noticed_first(
     photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=99))
-    with pytest.raises(SatError, match=r"11 photos need .* GB more"):
+    with pytest.raises(SatError, match=r"11 photos need .* MB more"):
         build(photos, Counted())
 
 

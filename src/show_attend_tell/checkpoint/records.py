@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.settings import Amount, Count, LookName, settings
+from show_attend_tell.data.settings import Amount, Count, Exponent, LookName, settings
 from show_attend_tell.errors import SatError
 
 
@@ -40,12 +40,13 @@ class Decoding:
     plus the agreement A that the reranker gives it. The caption with the best score is the model's. The higher the
     rarity τ, the more different words the captions of many photos have.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist and a γ, ω or τ below 0 or infinite.
+    Raises `SatError` for a beam or length below one, a look that does not exist, a γ that is not
+    from 0 to 10, and an ω or τ below 0 or infinite.
     """
 
     beam: Count = 5  # captions that the search keeps at each step
     look: LookName = "expectation"
-    length_normalisation: Amount = 0.0  # γ; 0 is none
+    length_normalisation: Exponent = 0.0  # γ; 0 is none
     reranker_weight: Amount = 0.0  # ω; 0 is none
     rarity: Amount = 0.0  # τ, how much more the reranker counts rare words than common ones; 0 counts all the same
     max_length: Count = 40  # words, end token included

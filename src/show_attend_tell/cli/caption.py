@@ -160,7 +160,7 @@ def caption(
     models of soft attention ignore --look and read attention by expectation. Ctrl-C ends the command, and the files
     then hold the captions made so far.
     """
-    from show_attend_tell.captioner import FEW, Captioner, Sampling, check_several, progress_bar
+    from show_attend_tell.captioner import FEW, Captioner, Sampling, checked_several, progress_bar
     from show_attend_tell.data.photos import find_photos
 
     if html_file == "-":
@@ -226,7 +226,7 @@ def caption(
             click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
         decoding = captioner.checkpoint.decoding.but(look=None if soft and beside else look, **search)
         captioner.check_decoding(decoding)
-        check_several(differing, decoding, sampling)
+        checked_several(differing, decoding, sampling)
         streams.append(
             captioner.stream(inputs, decoding, sampling=sampling, several=differing, seed=seed, errors="skip")
         )

@@ -431,7 +431,7 @@ def _from_array(array: NDArray[Any], what: str = "") -> Image.Image:
         raise SatError(f"{what}: a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)")
     if array.size == 0:
         raise SatError(f"{what}: an empty photo")
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # also of another byte order
         array = (array / 257).round().astype(np.uint8)
     elif np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())

@@ -28,6 +28,7 @@ from typing import (
     overload,
 )
 
+import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -38,6 +39,7 @@ CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
 Amount = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Exponent = Annotated[float, Field(ge=0, le=10)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
 
 LookName = Literal["expectation", "likeliest", "sampled"]  # how attention is read, see `model.attention`
@@ -64,8 +66,9 @@ def settings(cls: Any = None, *, frozen: bool = True) -> Any:
 
         @wraps(check)
         def init(self: Any, **values: Any) -> None:
+            plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
             try:
-                check(self, **values)
+                check(self, **plain)
             except ValidationError as error:
                 raise SatError("; ".join(_sentence(made, each) for each in error.errors())) from None
 

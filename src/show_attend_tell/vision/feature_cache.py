@@ -394,8 +394,8 @@ def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
     more, free = photos * _row_bytes(key), shutil.disk_usage(folder).free
     if more > free:
         raise SatError(
-            f"{folder}: {photos} photos need {more / 1e9:.1f} GB more, and the disk has only {free / 1e9:.1f} GB free;"
-            " make room or choose another folder (--cache)"
+            f"{folder}: {count(photos, 'photo')} need {more / 1e6:,.1f} MB more, and the disk has only "
+            f"{free / 1e6:,.1f} MB free; make room or choose another folder (--cache)"
         )
 
 
