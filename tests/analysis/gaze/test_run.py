@@ -155,7 +155,7 @@ def test_too_few_photos_and_captions_are_refused(data: Dataset) -> None:
     captioner = captioner_of(Pointer(coupled=True))
     for given, message in (
         ({"photos": 1}, "1 photos give no interval"),
-        ({"encoded": 1}, "1 photos encoded again give no interval"),
+        ({"encoded": 1}, r"1 photos encoded again \(--encoded\) give no interval"),
         ({"encoded": -1}, "-1 photos encoded again"),
     ):
         with pytest.raises(SatError, match=message):
@@ -218,7 +218,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(
     small_checkpoint(small_encoder()).save(tmp_path / "beach")
     data = shape_folder(tmp_path / "shapes", test=1)
     command = ("analyse", "gaze", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache")
-    assert "1 photos encoded again give no interval" in refused(*command, "--encoded", 1)
+    assert "1 photos encoded again (--encoded) give no interval" in refused(*command, "--encoded", 1)
     assert "the split 'test' has one photo, and a gaze takes 2 or more" in refused(*command, "--split", "test")
     model = small_checkpoint(small_encoder())
     config = NicConfig(vocabulary_size=len(model.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)

@@ -161,7 +161,7 @@ def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int) ->
     if photos < 2:
         raise SatError(f"{photos} photos give no interval: give 2 or more")
     if encoded < 0 or encoded == 1:
-        raise SatError(f"{encoded} photos encoded again give no interval: give 2 or more, or 0 for none")
+        raise SatError(f"{encoded} photos encoded again (--encoded) give no interval: give 2 or more, or 0 for none")
 
 
 def watch_all(

@@ -108,8 +108,9 @@
           say(photo, error.message);
         } else {
           done(photo);
-          if (!photo.shown) photo.body.replaceChildren();
           fail(photo, error);
+          await photo.ready; // or its preview would come later
+          if (!photo.shown) photo.body.replaceChildren();
         }
       }
       asking--;
