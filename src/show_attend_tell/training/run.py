@@ -36,6 +36,7 @@ from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
 Say = Callable[[str], None]
+Refit = Callable[[Dataset], tuple[TrainingConfig, list[str]]]  # the settings for a data set, and lines about them
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
 FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
@@ -69,6 +70,7 @@ def train(
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
     plan: Sequence[str] = (),
+    refit: Refit | None = None,
     say: Say = print,
     show: bool = True,
 ) -> Checkpoint:
@@ -80,8 +82,9 @@ def train(
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
     trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
     ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
-    say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where several
-    ranks train together (`ranks.together`), all of them call this with the same arguments.
+    say first, about how the settings were chosen. Photos of own data that cannot be read are left out; ``refit`` gives
+    the settings for the others. Where several ranks train together (`ranks.together`), all of them call this with the
+    same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
@@ -112,6 +115,7 @@ def train(
         fine_tune_from=fine_tune_from,
         texts=texts,
         plan=plan,
+        refit=refit,
         say=say,
         show=show,
     )
@@ -187,13 +191,15 @@ def prepared(
     fine_tune_from: str | None = None,
     texts: Sequence[Sequence[str]] = (),
     plan: Sequence[str] = (),
+    refit: Refit | None = None,
     say: Say,
     show: bool,
 ) -> Prepared:
     """Vocabulary, captions and annotations for a training, as `train` documents its arguments."""
     if start_from is not None:
         dataset = dataset.cut(start_from.vocabulary.tokeniser)
-    for line in (*dataset.report.lines(), *plan):
+    told = [*dataset.report.lines(), *plan]
+    for line in told:
         say(line)
 
     def learnt(dataset: Dataset) -> TrainingData:
@@ -206,6 +212,10 @@ def prepared(
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
         say(f"left out: {error.what}")
+        config, lines = (config, []) if refit is None else refit(dataset)
+        for line in (*dataset.report.lines(), *lines):
+            if line not in told:
+                say(line)
         data = learnt(dataset)  # without the words that only the captions of these photos have
     if start_from is not None:
         say_new_words(start_from.vocabulary, data.vocabulary, config, say=say)

@@ -270,8 +270,8 @@ class Study:
     def told(self, optuna: Any, trial: Any) -> str:
         """What a trial that has ended reached, as a line."""
         what = f"trial {trial.number}: {', '.join(self.drawn(trial))}"
-        if error := trial.user_attrs.get("error"):
-            return f"{what}: {error}"
+        if "error" in trial.user_attrs or not trial.intermediate_values:
+            return f"{what}: {trial.user_attrs.get('error', 'ended before its first epoch')}"
         epochs = count(len(trial.intermediate_values), "epoch")
         if trial.state == optuna.trial.TrialState.PRUNED:
             return f"{what}: {max(trial.intermediate_values.values()):.3f}, pruned after {epochs}"
