@@ -10,7 +10,7 @@ from builders import SIZES, shape_folder
 from commands import refused, sat
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.training import presets
+from show_attend_tell.training import presets, run
 from show_attend_tell.training.presets import own
 
 SMALL = [
@@ -94,7 +94,30 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     said = sat(*train, "--resume", "--epochs", 3).stdout
     assert "3 epochs instead of 1: the learning rate goes from 0.00025 to 0 again, by a new cosine" in said
     assert "epoch 2: " in said and "epoch 3: " in said
-    assert "resumed after 3 epochs" in sat(*train, "--resume").stdout  # of as many epochs as it has
+    said = sat(*train, "--resume").stdout
+    assert "resumed after 3 epochs" in said and "updates, by the rule" not in said  # of as many epochs as it has
+
+
+def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "mine")
+    (folder / "images" / "photo11.png").write_bytes(b"no photo")
+    train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--start-from", "none")
+    said = sat(*train).stdout
+    assert "val: 2 photos, 2 captions\n" in said[said.index("left out: 1 of 13 photos") :]
+    (line,) = (line.strip() for line in sat("data", folder).stdout.splitlines() if "val has 2 photos" in line)
+    assert f"{line}\n" in said
+
+
+def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "train", lambda *arguments, **options: None)
+    shape_folder(tmp_path / "my data")
+    options = ("--encoder-weights", "weights 1", "--start-from", "none", *SMALL)
+    said = sat("train", "my data", "--output", own.START, *options).stdout
+    assert said.splitlines()[-1] == (
+        f"Done. Score it with: sat evaluate --model ./{own.START} --data 'my data' --split test "
+        "--encoder-weights 'weights 1'"
+    )
 
 
 def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """`sat tune`: a study that goes on, prunes, is shared, and ends in settings that `sat train` takes."""
 
 import json
+import signal
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from builders import shape_folder
 from commands import refused, sat
@@ -112,6 +114,55 @@ def test_poor_trials_are_pruned_and_broken_ones_do_not_end_the_study(
         assert pruned.state == optuna.trial.TrialState.PRUNED and len(pruned.intermediate_values) == 2
     assert third.state == optuna.trial.TrialState.PRUNED and "the loss became nan" in said
     assert "best of 4 trials: -1.000, trial 0" in said
+
+
+@pytest.mark.parametrize("moment", ["while it is stored", "after its line"])
+def test_ctrl_c_does_not_lose_a_trial_that_has_ended(
+    moment: str, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, echo = optuna.storages.RDBStorage.set_trial_state_values, click.echo
+
+    def stored(storage: Any, number: int, state: Any, values: Any = None) -> bool:
+        if values is not None and moment == "while it is stored":
+            signal.raise_signal(signal.SIGINT)
+        kept: bool = store(storage, number, state, values)
+        return kept
+
+    def said(text: str, **options: Any) -> None:
+        echo(text, **options)
+        if text.startswith("trial 0: ") and moment == "after its line":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "set_trial_state_values", stored)
+    monkeypatch.setattr(click, "echo", said)
+    folder = tmp_path / "tuned"
+    assert "interrupted; " in refused(*tune(data, folder, "--trials", 2, "--set", "epochs=1"), code=130)
+    assert [trial.state for trial in trials_of(folder)] == [optuna.trial.TrialState.COMPLETE]
+    monkeypatch.undo()
+
+
+def test_a_study_without_a_result_says_what_failed(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(trainer: Trainer, *arguments: Any) -> dict[str, float]:
+        raise SatError("the loss became nan")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "one_epoch", failing)
+        line = refused(*tune(data, tmp_path / "tuned", "--trials", 1))
+    assert "and 1 trial ended early (trial 0: learning_rate=" in line and "the loss became nan)" in line
+    assert line.endswith("give more --trials, or another --output with other settings")
+
+
+def test_trials_that_were_interrupted_are_not_counted(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(trainer: Trainer, *arguments: Any) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    once = tune(data, tmp_path / "tuned", "--trials", 1, "--set", "epochs=1")
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "one_epoch", interrupted)
+        refused(*once, code=130)
+    assert "best of 1 trial: " in sat(*once).output
 
 
 def test_photos_that_cannot_be_read_are_left_out_and_told_once(tmp_path: Path, data: Path) -> None:

@@ -323,6 +323,20 @@ def test_all_captions_of_own_data_are_kept(folder: Path) -> None:
     ] * 3
 
 
+def test_a_table_may_be_named_in_large_letters(folder: Path) -> None:
+    (folder / "Captions.CSV").write_text("photo,caption\na.jpg,a dog\nb.jpg,a cat\nc.jpg,a bird\n", encoding="utf-8")
+    assert len(read_dataset(folder).examples) == 3
+    (folder / "captions.csv").write_text("photo,caption\n", encoding="utf-8")
+    if len(list(folder.glob("*.*"))) == 2:  # where file names differ by case
+        with pytest.raises(SatError, match=r"holds Captions\.CSV, captions\.csv; keep the one"):
+            read_dataset(folder)
+
+
+def test_photos_of_other_splits_are_named(folder: Path) -> None:
+    report = read_dataset(karpathy(folder, *THREE, image("d.jpg", "restval", "A dog"))).report
+    assert report.other_splits == {"restval": 1} and report.unused_photos == ("d.jpg",)
+
+
 def test_coco_captions_of_own_data(folder: Path) -> None:
     """Any file of that form; without a split in its name its photos are dealt, and all captions count."""
     content = {
@@ -526,8 +540,10 @@ def test_a_photo_in_two_splits_is_refused(folder: Path) -> None:
 
 def test_a_folder_without_photos_is_refused(tmp_path: Path) -> None:
     unused = r"lists 3 photos, and none can be used: {} without a caption, {} not found in .*images"
-    with pytest.raises(SatError, match=unused.format(0, 3)):
+    with pytest.raises(SatError, match=unused.format(0, 3)) as raised:
         read_dataset(karpathy(tmp_path, *THREE))
+    assert "(a.jpg, b.jpg, c.jpg); their splits" in str(raised.value)
+    assert str(raised.value).endswith("Put the photos into images/, and write their names with suffixes (dog.jpg)")
 
 
 def test_a_folder_without_a_word_is_refused(folder: Path) -> None:
@@ -592,6 +608,11 @@ def test_a_damaged_flickr_line_is_refused(folder: Path) -> None:
         ([{"id": "7", "file_name": "a.jpg"}], [], r"images\[0\]: 'id' must be a whole number, and is '7'"),
         ([{"id": 7, "file_name": "a.jpg"}], [{"image_id": 7}], r"annotations\[0\]: 'caption' must be a text"),
         ([{"id": 7, "file_name": "a.jpg"}], None, r"'annotations' must be a list"),
+        (
+            [{"id": 7, "file_name": "a.jpg"}, {"id": 7, "file_name": "b.jpg"}],
+            [],
+            r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,",
+        ),
     ],
 )
 def test_damaged_coco_captions_are_refused(folder: Path, images: Any, annotations: Any, message: str) -> None:
@@ -615,6 +636,11 @@ def test_damaged_coco_captions_are_refused(folder: Path, images: Any, annotation
         ("photo,caption,split\na.jpg,A dog,spare\n", "line 2 has the split 'spare'; use train, val, test"),
         ("photo,caption,split\na.jpg,A dog,\n", "line 2 has the split ''"),
         ('photo,caption\na.jpg,"A dog\n', r"captions\.csv: line 2 is damaged"),
+        (
+            'sep=,\nphoto,caption\na.jpg,"A\ndog"\nb.jpg,"A cat\na.jpg,A dog\na.jpg,A "big" dog\n',
+            r"captions\.csv: line 5 is damaged: .*; close the quotes of the row that begins there",
+        ),
+        ('photo,caption\na.jpg,"A\ndog"\nb.jpg,"A\ncat",7\n', r"captions\.csv: line 4 must have the cells"),
         (
             "photo,caption,split\na.jpg,A dog,val\na.jpg,A cat,test\n",
             "'a.jpg' is in two splits, val and test",

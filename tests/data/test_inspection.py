@@ -78,3 +78,12 @@ def test_a_photo_left_out_hides_no_photo_of_that_name_in_another_folder(tmp_path
     report = DataReport(photos={}, captions={}, captionless_photos=("a/1.jpg", "2.jpg"))
     data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
     assert without_captions(data) == [tmp_path / "images" / "b" / "1.jpg"]
+
+
+def test_photos_that_are_left_out_for_another_reason_have_captions(tmp_path: Path) -> None:
+    for name in ("0.jpg", "restval.jpg", "stray.jpg", "alone.jpg"):
+        (tmp_path / name).touch()
+    (tmp_path / "broken.jpg").symlink_to(tmp_path / "gone.jpg")
+    report = DataReport(photos={}, captions={}, unused_photos=("restval.jpg",), stray_photos=("stray.jpg",))
+    data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
+    assert without_captions(data) == [tmp_path / "alone.jpg"]

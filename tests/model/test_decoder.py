@@ -451,3 +451,11 @@ def test_a_decoder_grows_by_words(tied: bool) -> None:
     assert float(new.embedding.weight[200:203].std()) == pytest.approx(float(old.embedding.weight.std()), rel=0.5)
     assert float(new.word_weights[200:].std()) == pytest.approx(float(old.word_weights[2:].std()), rel=0.5)
     assert not new.embedding.weight[203].any()
+
+
+@torch.no_grad()
+def test_a_word_that_no_training_caption_has_gets_a_finite_bias() -> None:
+    sizes = {"embedding_size": 3, "hidden_size": 3, "attention_size": 3, "annotation_size": 3}
+    old = AttentionDecoder(DecoderConfig(vocabulary_size=5, **sizes)).state_dict()
+    for counts in ([9, 9, 4, 2, 1, 0], [0] * 6):
+        assert grown(old, torch.tensor(counts), torch.Generator())["output_bias"].isfinite().all()

@@ -495,6 +495,26 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
         run(join([papers, other]), small_config(epochs=1), tmp_path / "with papers")
 
 
+def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, tmp_path: Path) -> None:
+    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+    folder = shape_folder(tmp_path / "shapes")
+    captions = folder / "captions.csv"
+    first, second, *rest = captions.read_text(encoding="utf-8").splitlines()
+    captions.write_text("\n".join([first, second.replace(" on ", " upon "), *rest]), encoding="utf-8")
+    (folder / "images" / "photo0.png").write_bytes(b"no photo")
+    model, said = run(read_dataset(folder), small_config(epochs=1), tmp_path / "model", start_from=soft)
+    assert any(line.startswith("left out: 1 of 13 photos cannot be read") for line in said)
+    assert not any("new word" in line for line in said) and "upon" not in model.vocabulary
+    assert model.decoder.output_bias.isfinite().all()
+
+
+def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(b'{"epoch": 1}\n{"epoch": 2, "nats\n[]\n\xff\n')
+    run_module.write_log(log, trainer_module.Epoch(3, {}, {}, 0.5))
+    assert log.read_text(encoding="utf-8") == '{"epoch": 1}\n{"epoch": 3, "seconds": 0.5}\n'
+
+
 def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:
     run(dataset, small_config(epochs=1), tmp_path / "model", fine_tune=1e-3)
     encoder = small_encoder(geometry="crop")

@@ -172,10 +172,13 @@ def quartiles(numbers: Sequence[int]) -> tuple[int, int, int, int, int]:
 
 
 def without_captions(dataset: Dataset) -> list[Path]:
-    """The photos in the data folder that no caption is of, by their suffix. Links to folders are not followed."""
+    """The photos in the data folder that no caption is of, by their suffix. Links to folders are not followed.
+
+    Photos that the data set leaves out for another reason are not among them.
+    """
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
-    skipped = {*report.captionless_photos, *report.copied_photos}
+    skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
     found = []
     for folder, subfolders, files in os.walk(dataset.folder):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
@@ -185,6 +188,6 @@ def without_captions(dataset: Dataset) -> list[Path]:
                 continue
             path = photo.relative_to(dataset.folder).as_posix()
             names = (path, path.removeprefix("images/"), name)  # by which a file of captions may call it
-            if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
+            if skipped.isdisjoint(names) and os.path.realpath(photo) not in known and photo.is_file():
                 found.append(photo)
     return found

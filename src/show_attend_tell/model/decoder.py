@@ -259,6 +259,7 @@ def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator
     if len(known) > 1 and (spread := logarithms - logarithms.mean()).square().sum() > 0:
         mean = known.mean()
         slope = ((known - mean) * spread).sum() / spread.square().sum()
-    middle = logarithms.mean() if len(known) else counts[K:].log().mean()
-    result["output_bias"] = torch.cat([bias, mean + slope.clamp(0, 1) * (counts[K:].log().to(bias) - middle)])
+    logarithms_new = counts[K:].clamp(min=1).log().to(bias)  # a word that is in no training caption counts as seen once
+    middle = logarithms.mean() if len(known) else logarithms_new.mean()
+    result["output_bias"] = torch.cat([bias, mean + slope.clamp(0, 1) * (logarithms_new - middle)])
     return result

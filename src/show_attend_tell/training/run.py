@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
@@ -35,6 +36,7 @@ from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
 Say = Callable[[str], None]
+Refit = Callable[[Dataset], tuple[TrainingConfig, list[str]]]  # the settings for a data set, and lines about them
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
 FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
@@ -68,6 +70,7 @@ def train(
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
     plan: Sequence[str] = (),
+    refit: Refit | None = None,
     say: Say = print,
     show: bool = True,
 ) -> Checkpoint:
@@ -79,8 +82,9 @@ def train(
     ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
     trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
     ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
-    say first, about how the settings were chosen. Photos of own data that cannot be read are left out. Where several
-    ranks train together (`ranks.together`), all of them call this with the same arguments.
+    say first, about how the settings were chosen. Photos of own data that cannot be read are left out; ``refit`` gives
+    the settings for the others. Where several ranks train together (`ranks.together`), all of them call this with the
+    same arguments.
 
     Raises `SatError` for an output that holds a model already (unless ``resume``), for an output in which another
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
@@ -111,6 +115,7 @@ def train(
         fine_tune_from=fine_tune_from,
         texts=texts,
         plan=plan,
+        refit=refit,
         say=say,
         show=show,
     )
@@ -186,28 +191,34 @@ def prepared(
     fine_tune_from: str | None = None,
     texts: Sequence[Sequence[str]] = (),
     plan: Sequence[str] = (),
+    refit: Refit | None = None,
     say: Say,
     show: bool,
 ) -> Prepared:
     """Vocabulary, captions and annotations for a training, as `train` documents its arguments."""
     if start_from is not None:
         dataset = dataset.cut(start_from.vocabulary.tokeniser)
-    for line in (*dataset.report.lines(), *plan):
+    told = [*dataset.report.lines(), *plan]
+    for line in told:
         say(line)
-    vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, texts, say=say)
-    more: dict[str, Any] = {
-        "vocabulary": vocabulary,
-        "fine_tune": fine_tune,
-        "fine_tune_from": fine_tune_from,
-        "texts": texts,
-        "show": show,
-    }
+
+    def learnt(dataset: Dataset) -> TrainingData:
+        vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, texts)
+        more: dict[str, Any] = {"fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "texts": texts, "show": show}
+        return prepare(dataset, config, encoder, cache, vocabulary=vocabulary, **more)
+
     try:
-        data = prepare(dataset, config, encoder, cache, **more)
+        data = learnt(dataset)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
         say(f"left out: {error.what}")
-        data = prepare(dataset, config, encoder, cache, **more)
+        config, lines = (config, []) if refit is None else refit(dataset)
+        for line in (*dataset.report.lines(), *lines):
+            if line not in told:
+                say(line)
+        data = learnt(dataset)  # without the words that only the captions of these photos have
+    if start_from is not None:
+        say_new_words(start_from.vocabulary, data.vocabulary, config, say=say)
     if texts:
         left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
         say(f"{count(len(data.texts), 'caption')} without photos, and {left_out}")
@@ -287,21 +298,24 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
 
 
 def vocabulary_from(
-    start: Checkpoint, dataset: Dataset, config: TrainingConfig, texts: Sequence[Sequence[str]], *, say: Say
+    start: Checkpoint, dataset: Dataset, config: TrainingConfig, texts: Sequence[Sequence[str]]
 ) -> Vocabulary:
     """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
     if not config.new_words or not isinstance(start.decoder, AttentionDecoder):
         return start.vocabulary
     captions = [words for example in dataset.split("train") for words in example.captions]
-    vocabulary = start.vocabulary.extended(
+    return start.vocabulary.extended(
         captions, minimum_count=config.minimum_count, size=config.vocabulary_size, texts=texts
     )
-    if new := vocabulary.words[len(start.vocabulary) :]:
+
+
+def say_new_words(before: Vocabulary, vocabulary: Vocabulary, config: TrainingConfig, *, say: Say) -> None:
+    """Say which words a vocabulary has behind those of the model to start from."""
+    if new := vocabulary.words[len(before) :]:
         say(
             f"{count(len(new), 'new word')} seen {times(config.minimum_count)} or more: {some(new)}; they are appended "
-            f"to the {len(start.vocabulary):,} of the model to start from (--set new_words=false leaves them out)"
+            f"to the {len(before):,} of the model to start from (--set new_words=false leaves them out)"
         )
-    return vocabulary
 
 
 def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
@@ -479,13 +493,22 @@ def duration(seconds: float) -> str:
 
 
 def write_log(file: Path, epoch: Epoch) -> None:
-    """Add an epoch to the log, one JSON object a line; an epoch that is trained again replaces its earlier line."""
+    """Add an epoch to the log, one JSON object a line; an epoch that is trained again replaces its earlier line, and
+    damaged lines are left out."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    kept = [line for line in lines if json.loads(line)["epoch"] < epoch.number]
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
+    kept = [line for line in lines if logged_epoch(line) < epoch.number]
     line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
     text = "".join(f"{line}\n" for line in [*kept, json.dumps(line)])
     replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def logged_epoch(line: str) -> float:
+    """The epoch that a line of the log tells of, and infinity for a damaged line, which is not kept."""
+    try:
+        return int(json.loads(line)["epoch"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return math.inf
 
 
 # The end

@@ -1,7 +1,7 @@
 """`sat train`: from captioned photos to a checkpoint."""
 
-import dataclasses
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,7 @@ def train(
 
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
+    from show_attend_tell.checkpoint.find import shipped_models
     from show_attend_tell.cli.training.settings import changed, preset_of
     from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import join, read_dataset
@@ -169,6 +170,8 @@ def train(
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
+    if resume and epochs is None:
+        epochs = stored_epochs(output / "training" / "state.safetensors")
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
     config = changed(preset_of(preset_name, attention, comparator), changes)
@@ -184,17 +187,16 @@ def train(
         fits = dataset.own and comparator is None and not was_given("preset_name")  # the settings, to the data
         kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
         start = start_of(dataset, config, start_from, encoder, fits=fits, **kind)
-        plan = start.lines
-        if fits:
+
+        def fit(dataset: Any) -> tuple[Any, list[str]]:
             names = {change.partition("=")[0] for change in changes}
-            config, lines = fitted(start.dataset, config, given=names, started=start.model is not None)
-            plan += lines
-        if resume and epochs is None and (stored := stored_epochs(output / "training" / "state.safetensors")):
-            config = dataclasses.replace(config, epochs=stored)
+            return fitted(dataset, config, given=names, started=start.model is not None) if fits else (config, [])
+
+        own_config, lines = fit(start.dataset)
         with ranks.together(chosen) as own_device:
             run.train(
                 start.dataset,
-                config,
+                own_config,
                 start.encoder.to(own_device),
                 output,
                 cache=cache or default_cache(),
@@ -213,7 +215,8 @@ def train(
                     **({"started_from": start.name} if start.name else {}),
                     **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
                 },
-                plan=plan,
+                plan=[*start.lines, *lines],
+                refit=fit,
                 say=click.echo,
             )
             speaks = ranks.first()
@@ -223,4 +226,7 @@ def train(
     if not speaks:
         return
     split = "test" if dataset.report.photos["test"] else "val"
-    click.echo(f"Done. Score it with: sat evaluate --model {output} --data {data[0]} --split {split}")
+    model = f"./{output}" if str(output) in shipped_models() else str(output)
+    words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
+    words += ["--encoder-weights", encoder_weights] if encoder_weights is not None else []
+    click.echo(f"Done. Score it with: {shlex.join(words)}")

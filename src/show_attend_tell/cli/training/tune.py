@@ -16,6 +16,7 @@ from show_attend_tell.cli.command import (
     was_given,
     with_encoder_of_start,
 )
+from show_attend_tell.files import count
 
 EXAMPLES = """
 A setting's values are NAME=LOW..HIGH or NAME=ONE,OTHER. By default five settings are searched: the learning rate, both
@@ -141,7 +142,8 @@ def tune(
     except KeyboardInterrupt:
         fail(f"interrupted; {output} keeps the trials, and the same command goes on", 130)
     click.echo(
-        f"best of {found['trials']:,} trials: {found['value']:.3f}, trial {found['trial']}: {' '.join(found['set'])}"
+        f"best of {count(found['trials'], 'trial')}: {found['value']:.3f}, trial {found['trial']}: "
+        f"{' '.join(found['set'])}"
     )
     repeated = {
         "--start-from": start.name,

@@ -65,8 +65,13 @@ def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Count
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
         name, number = text_of(image, "file_name", where), number_of(image, "id", where)
-        by_id[number] = Listed(name, split, subfolder, [], number)
-        photos.append(by_id[number])
+        listed = by_id.setdefault(number, Listed(name, split, subfolder, [], number))
+        if listed.name != name:
+            raise SatError(
+                f"{where}: {listed.name!r} and {name!r} have the same id, {number}, by which captions name their "
+                "photo: give each photo its own"
+            )
+        photos.append(listed)
     for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
         where = f"{file}: annotations[{index}]"
         raw, image_id = text_of(annotation, "caption", where), number_of(annotation, "image_id", where)

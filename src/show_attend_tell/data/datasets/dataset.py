@@ -46,6 +46,7 @@ class DataReport:
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
+    unused_photos: tuple[str, ...] = ()  # of these splits
     dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash
     why_dealt: str = ""  # what the files say of splits, where photos were dealt
     sources: tuple[str, ...] = ()  # the files that were read, relative to the folder

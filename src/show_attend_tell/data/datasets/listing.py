@@ -53,11 +53,13 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
     captionless: list[str] = []
     counts: Counter[str] = Counter()
     other_splits: Counter[str] = Counter()
+    unused: list[str] = []
     for listed in listing.photos:
         check_inside(source, listed)
         split = "train" if restval and listed.split == "restval" else SPLIT_NAMES.get(listed.split or "")
         if split is None and listed.split is not None:
             other_splits[listed.split] += 1
+            unused.append(listed.name)
             continue
         if listed.name in split_of:
             if split_of[listed.name] != split:
@@ -90,10 +92,14 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
     places = ", ".join(str(root) for root in roots)
     if not kept:
         named = ", ".join(sorted({listed.split or "none" for listed in listing.photos}))
+        lost = [name for names in missing.values() for name in names]
+        which, remedy = "", ""
+        if lost:
+            which = f" ({some(lost)})"
+            remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)"
         raise SatError(
             f"{source} lists {count(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
-            f"without a caption, {sum(map(len, missing.values()))} not found in {places}; their splits: "
-            f"{named or 'none'}"
+            f"without a caption, {len(lost)} not found in {places}{which}; their splits: {named or 'none'}{remedy}"
         )
     for name in ("val", "test"):
         if missing[name]:
@@ -121,6 +127,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         duplicate_captions=counts["duplicate"],
         extra_references=counts["extra"],
         other_splits=dict(other_splits),
+        unused_photos=tuple(unused),
         dealt=dealt,
         why_dealt=why,
         sources=tuple(os.path.relpath(file, folder) for file in listing.sources),

@@ -108,8 +108,15 @@ def _files_of_splits(folder: Path, root: Path, files: Mapping[Path, str]) -> Lis
 
 
 def the_one(folder: Path, stem: str) -> Path | None:
-    """The table of that name in a folder, None where there is none; raises `SatError` for several."""
-    files = [file for suffix in SUFFIXES if (file := folder / f"{stem}{suffix}").is_file()]
+    """The table of that name in a folder, in large or small letters, None where there is none.
+
+    Raises `SatError` for several.
+    """
+    names = [f"{stem}{suffix}" for suffix in SUFFIXES]
+    try:
+        files = sorted(file for file in folder.iterdir() if file.name.lower() in names and file.is_file())
+    except OSError:
+        return None
     if len(files) > 1:
         raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
     return files[0] if files else None
@@ -136,7 +143,7 @@ def file_split(row: Row) -> str | None:
 def rows(file: Path, notes: list[str]) -> Iterator[Row]:
     """The rows of a table, in whatever form; adds to ``notes`` what a person should know of how it was read."""
     text = decoded(file, notes)
-    yield from _json_rows(file, text) if file.suffix == ".jsonl" else _cell_rows(file, text, notes)
+    yield from _json_rows(file, text) if file.suffix.lower() == ".jsonl" else _cell_rows(file, text, notes)
 
 
 # Text
@@ -189,10 +196,12 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
     columns = _columns(file, header, notes)
     names = ", ".join(name for name in header if name)
     fewest = 1 + max(columns.photo, columns.captions[0], columns.split or 0)
+    began = 1  # the line in which a row begins
     try:
         next(reader)
+        began = reader.line_num + 1
         for cells in reader:
-            where = f"{file}: line {reader.line_num + skipped}"
+            where, began = f"{file}: line {began + skipped}", reader.line_num + 1
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
@@ -209,7 +218,10 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
                 None if columns.split is None else cells[columns.split],
             )
     except csv.Error as error:
-        raise SatError(f"{file}: line {reader.line_num + skipped} is damaged: {error}") from error
+        raise SatError(
+            f"{file}: line {began + skipped} is damaged: {error}; close the quotes of the row that begins there, and "
+            "write a quote inside of them twice"
+        ) from error
 
 
 NAMES = {"\t": "tab", ";": "semicolon", ",": "comma"}

@@ -8,8 +8,11 @@ that is worse than the median of the others after as many epochs is ended (prune
 
 import hashlib
 import json
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,7 +131,16 @@ class Study:
                 self.say(f"{self.folder} has {count(done, 'trial')} already")
             if done < trials:
                 enough = optuna.study.MaxTrialsCallback(trials, states=finished)
-                study.optimize(lambda trial: self.trial(optuna, study, trial), callbacks=[enough], timeout=seconds)
+                with held_back() as interrupts:
+
+                    def objective(trial: Any) -> float:
+                        return self.trial(optuna, study, trial, interrupts)
+
+                    def report(_: Any, trial: Any) -> None:  # once the trial is stored
+                        self.say(self.told(optuna, trial))
+                        interrupts.check()
+
+                    study.optimize(objective, callbacks=[report, enough], timeout=seconds)
             return self.written(optuna, study)
 
     @staticmethod
@@ -225,11 +237,18 @@ class Study:
                 found[each.name] = value
         return found
 
-    def trial(self, optuna: Any, study: Any, trial: Any) -> float:
+    def trial(self, optuna: Any, study: Any, trial: Any, interrupts: "Interrupts") -> float:
         """Train with the settings of a trial; what selected its best epoch."""
-        changes = [each.drawn(trial) for each in self.ranges]
-        what = f"trial {trial.number}: {', '.join(changes)}"
-        config = self.build(changes)
+        config = self.build([each.drawn(trial) for each in self.ranges])
+        try:
+            with interrupts.answered():
+                return self.trained(optuna, trial, config)
+        except KeyboardInterrupt:
+            study.enqueue_trial(trial.params)  # the first that is done when the study goes on
+            raise
+
+    def trained(self, optuna: Any, trial: Any, config: TrainingConfig) -> float:
+        """Train with settings, and report each epoch to the trial; what selected the best one."""
         start, show = self.start_from, self.show
         _, config, data = prepared(
             self.dataset, config, self.encoder, self.cache, start_from=start, say=self.say_once, show=show
@@ -243,31 +262,43 @@ class Study:
 
         try:
             trainer.run(on_epoch=report, show=show)
-        except KeyboardInterrupt:
-            study.enqueue_trial(trial.params)  # the first that is done when the study goes on
-            raise
         except SatError as error:  # the loss is not a number, say
-            self.say(f"{what}: {error}")
+            trial.set_user_attr("error", str(error))
             raise optuna.TrialPruned from error
-        except optuna.TrialPruned:
-            self.say(f"{what}: {trainer.best:.3f}, pruned after {count(trainer.epoch, 'epoch')}")
-            raise
-        self.say(f"{what}: {trainer.best:.3f} after {count(trainer.epoch, 'epoch')}")
         return trainer.best
+
+    def told(self, optuna: Any, trial: Any) -> str:
+        """What a trial that has ended reached, as a line."""
+        what = f"trial {trial.number}: {', '.join(self.drawn(trial))}"
+        if "error" in trial.user_attrs or not trial.intermediate_values:
+            return f"{what}: {trial.user_attrs.get('error', 'ended before its first epoch')}"
+        epochs = count(len(trial.intermediate_values), "epoch")
+        if trial.state == optuna.trial.TrialState.PRUNED:
+            return f"{what}: {max(trial.intermediate_values.values()):.3f}, pruned after {epochs}"
+        return f"{what}: {trial.value:.3f} after {epochs}"
+
+    def drawn(self, trial: Any) -> list[str]:
+        """The changes of settings that a trial has made."""
+        return [f"{each.name}={each.text(trial.params[each.name])}" for each in self.ranges]
 
     def written(self, optuna: Any, study: Any) -> dict[str, Any]:
         """Write the best settings and the history of the study."""
         complete = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+        pruned = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.PRUNED,))
+        if pruned and not complete:
+            raise SatError(
+                f"no trial of {self.folder} was finished, and {count(len(pruned), 'trial')} ended early "
+                f"({self.told(optuna, pruned[-1])}): give more --trials, or another --output with other settings"
+            )
         if not complete:
             raise SatError(f"no trial of {self.folder} was finished: the same command goes on")
         best = study.best_trial
-        changes = [f"{each.name}={each.text(best.params[each.name])}" for each in self.ranges]
         content = {
             **{name: self.base[name] for name in ("preset", "attention")},
-            "set": self.changes(changes),
+            "set": self.changes(self.drawn(best)),
             "value": best.value,
             "trial": best.number,
-            "trials": len(study.get_trials(deepcopy=False)),
+            "trials": len(complete) + len(pruned),
             "data": self.dataset.name,
         }
         text = json.dumps(content, indent=1) + "\n"
@@ -283,6 +314,48 @@ class Study:
         )
         replace_file(self.folder / "history.svg", lambda scratch: scratch.write_text(picture, encoding="utf-8"))
         return content
+
+
+class Interrupts:
+    """Ctrl-C while a study goes on: it ends a trial at once, and waits while Optuna stores one."""
+
+    def __init__(self) -> None:
+        self.pressed = self.at_once = False
+
+    def press(self, *_: Any) -> None:
+        """Ctrl-C was pressed."""
+        self.pressed = True
+        if self.at_once:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
+        if self.pressed:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Let Ctrl-C raise KeyboardInterrupt at once, also if it was pressed before."""
+        self.at_once = True
+        try:
+            self.check()
+            yield
+        finally:
+            self.at_once = False
+
+
+@contextmanager
+def held_back() -> Iterator[Interrupts]:
+    """Hold Ctrl-C back. In a thread other than the main one, which Ctrl-C does not reach, nothing changes."""
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    before = signal.signal(signal.SIGINT, interrupts.press)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def read_settings(file: Path) -> tuple[str, str, list[str]]:
