@@ -768,6 +768,22 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
     assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
 
 
+def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(b"weights")
+    before = {file: file.read_bytes() for file in model.rglob("*") if file.is_file()}
+    commands = ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze", "analyse pointing")
+    for target in (model / "config.json", model / "vocabulary.json", model / "model.safetensors", weights):
+        reading = ("--encoder-weights", weights, "--json", target)
+        for command in commands:
+            data_of = "--mosaic" if command.endswith("pointing") else "--data"
+            line = refused(*command.split(), "--model", model, data_of, data, *reading)
+            assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
+        assert "is read by" in refused("caption", data / "images" / "photo0.png", "--beside", model, *reading)
+    assert "is read by" in refused("analyse", "retrieval", data, "--encoder-weights", weights, "--json", weights)
+    assert {file: file.read_bytes() for file in model.rglob("*") if file.is_file()} == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

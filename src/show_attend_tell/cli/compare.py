@@ -103,6 +103,7 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     check_targets(str(output), read=files)
     cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
     result = made(files, cards=cards)
+    check_targets(str(output), read=result.files)
     if result.missing:
         click.echo(
             f"note: {len(result.missing)} of {result.photos} photos were not found and stay empty: "

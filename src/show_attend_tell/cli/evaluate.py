@@ -101,7 +101,7 @@ def evaluate(
     from show_attend_tell.scoring import run
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights], models=models)
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == named(models[0])):

@@ -84,7 +84,7 @@ def hard_attention(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights], models=models)
     dataset = read_dataset(data)
     result = side_by_side(
         [Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights) for model in models],

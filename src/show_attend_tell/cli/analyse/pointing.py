@@ -114,7 +114,7 @@ def pointing(
     if data is not None and not was_given("model"):
         raise SatError(f"--data {data}: add --model, with a model that was trained on scenes")
     named = [] if mosaic is None else [mosaic, *photos]
-    check_targets(json_file, html_file, read=[*named, *([] if data is None else [data])])
+    check_targets(json_file, html_file, read=[*named, data, encoder_weights], models=[model])
     dataset, own = None, bool(photos) or (mosaic is not None and mosaic.is_file())
     if mosaic is not None and not own:
         try:

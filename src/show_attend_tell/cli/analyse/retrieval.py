@@ -53,7 +53,7 @@ def retrieval(
     from show_attend_tell.vision.encoder import load_encoder
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights])
     dataset = read_dataset(data)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
     result = evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
