@@ -1,12 +1,14 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from show_attend_tell.cli.command import (
+    F,
     Teaching,
     cache_option,
     check_targets,
@@ -41,13 +43,16 @@ Examples:
   sat score captions.txt reference-1.txt reference-2.txt --json scores.json
 """
 
-tokens_option = click.option(
-    "--tokens",
-    type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
-    help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb (PTB "
-    "tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without spaces). "
-    "Default: split, or those of a model for another language.",
-)
+
+def tokens_option(default: str) -> Callable[[F], F]:
+    """``--tokens``; ``default`` says which they are where it is not given."""
+    return click.option(
+        "--tokens",
+        type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
+        help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb "
+        "(PTB tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without "
+        f"spaces). [default: {default}]",
+    )
 
 
 @click.command(cls=Teaching, examples=EVALUATE_EXAMPLES)
@@ -57,7 +62,7 @@ tokens_option = click.option(
 @data_option
 @split_option("test")
 @decoding_options
-@tokens_option
+@tokens_option("those of the model's language, split for English")
 @seed_option("sampled places")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")
@@ -140,7 +145,7 @@ def evaluate(
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
-@tokens_option
+@tokens_option("those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise split")
 @json_option("the scores and the captions")
 def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
     """Score captions of any system against references.
@@ -151,12 +156,12 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
     photo per line.
     """
-    from show_attend_tell.scoring.caption_files import read_captions, read_references
+    from show_attend_tell.scoring.caption_files import read_captions, read_references, tokens_of
     from show_attend_tell.scoring.metrics import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
-    tokens = tokens or "split"
+    tokens = tokens or tokens_of(hypotheses) or "split"
     wanted = read_references(references, split=split, tokens=tokens)
     captions = read_captions(hypotheses, wanted, tokens=tokens)
     entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
