@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -968,6 +969,21 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card and "| others, val, with brevity" in card
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
+
+
+def test_the_card_keeps_the_scores_of_other_data_of_the_same_name(data: Path, model: Path, tmp_path: Path) -> None:
+    evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
+    sat(*evaluate, data)
+    before = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+    other = tmp_path / "elsewhere" / data.name
+    shutil.copytree(data, other)
+    captions = (other / "captions.csv").read_text(encoding="utf-8")
+    (other / "captions.csv").write_text(captions.replace("a ", "one "), encoding="utf-8")
+    sat(*evaluate, other)
+    after = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+    assert before.items() <= after.items() and set(after) - set(before) == {f"{other.resolve()}, val"}
+    sat(*evaluate, data)
+    assert json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"] == after
 
 
 def test_a_card_that_cannot_be_written_loses_no_scores(

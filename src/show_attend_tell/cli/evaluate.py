@@ -1,5 +1,6 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -136,9 +137,19 @@ def evaluate(
         tell_scores(result)
     if card:
         model = captioner.checkpoint
+        scored = [[example.name, *example.raw] for example in dataset.split(split)]
+        digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
         own = model.training.get("data") == result["data"]
-        model.scores[split if own else f"{result['data']}, {split}"] = figures(result)
+        row = split if own else f"{result['data']}, {split}"
+        if not _same_data(model.scores.get(row, {}), result, digest):  # another folder of that name
+            row = f"{data.resolve()}, {split}"
+        model.scores[row] = {**figures(result), "digest": digest}
         model.describe(models[0])
+
+
+def _same_data(before: dict[str, Any], result: dict[str, Any], digest: str) -> bool:
+    """Whether scores on a card are of the photos and captions that an evaluation is of, as far as they tell."""
+    return before.get("digest", digest) == digest and before.get("captions", result["captions"]) == result["captions"]
 
 
 @click.command(cls=Teaching, examples=SCORE_EXAMPLES)
