@@ -357,6 +357,16 @@ def test_without_pyarrow_parquet_says_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SatError, match=r"--engine ray needs Ray Data: pip install"):
         run([tmp_path / "photos"], tmp_path / "out.jsonl", engine="ray")
+    assert run([tmp_path / "photos"], tmp_path / "out.jsonl", size=3).photos == 1  # nothing was planned
+
+
+def test_an_address_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(address: str) -> Any:
+        raise ImportError('HTTPFileSystem requires "aiohttp"')
+
+    monkeypatch.setattr(sources, "url_to_fs", missing)
+    with pytest.raises(SatError, match=r"aiohttp.*: pip install 'fsspec\[http\]'"):
+        list(shards_of(["https://example.org/a.png"], size=2))
 
 
 # Proofs, which need the extra

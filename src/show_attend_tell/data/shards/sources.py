@@ -198,7 +198,10 @@ def _system(source: str) -> tuple[Any, str]:
     """The file system of a source, and the source's path in it."""
     try:
         system, path = url_to_fs(source if "://" in source else os.path.abspath(os.path.expanduser(source)))
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        protocol = source.partition("://")[0].replace("https", "http")
+        raise SatError(f"{source}: cannot be opened ({error}): pip install 'fsspec[{protocol}]'") from None
+    except ValueError as error:
         raise SatError(f"{source}: cannot be opened ({error})") from None
     return system, path
 
