@@ -61,12 +61,28 @@ def shards_of(
 
     A shard has at most ``size`` photos of a folder, or a whole tar file, or a row group of a Parquet file. ``column``
     is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold besides is
-    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos.
+    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos, and for two that have
+    the same photos.
     """
     left_out = left_out or Found()
+    taken: dict[str, str] = {}  # the source that has a file or folder, by its address
+    around: dict[str, str] = {}  # a source that is in a folder, by the folder's address
     for source in sources:
+        system, folder, files = _find(source)
+        for place in files if folder is None else [folder]:
+            address = system.unstrip_protocol(place).rstrip("/")
+            folders = _folders_around(address, recursive=recursive, is_folder=folder is not None)
+            both = [taken.get(each) for each in (address, *folders)] + [around.get(address)]
+            if other := next((each for each in both if each is not None), None):
+                raise SatError(f"{source} and {other} have photos in common: leave one of them out")
+            taken[address] = source
+            around |= dict.fromkeys(folders, source)
         found = False
-        for shard in _of_source(source, size, recursive, column, left_out):
+        for shard in (
+            _of_files(system, "", files, size, column)
+            if folder is None
+            else _of_folder(system, folder, size, recursive, column, left_out)
+        ):
             found = True
             yield shard
         if not found:
@@ -75,22 +91,28 @@ def shards_of(
             )
 
 
-def _of_source(source: str, size: int, recursive: bool, column: str | None, left_out: Found) -> Iterator[Shard]:
+def _find(source: str) -> tuple[Any, str | None, list[str]]:
+    """The file system of a source, and its folder, or else its files."""
     system, path = _system(source)
     try:
         if any(sign in path for sign in "*?[") and not system.exists(path):
-            places = sorted(system.glob(path))
-            files = [place for place in places if system.isfile(place)]
-        elif system.isdir(path):
-            yield from _of_folder(system, path, size, recursive, column, left_out)
-            return
-        elif system.exists(path):
-            files = [path]
-        else:
-            raise SatError(f"{source}: there is nothing of that name")
+            return system, None, [place for place in sorted(system.glob(path)) if system.isfile(place)]
+        if system.isdir(path):
+            return system, path, []
+        if system.exists(path):
+            return system, None, [path]
     except (OSError, ValueError) as error:
         raise SatError(f"{source}: cannot be read ({error})") from None
-    yield from _of_files(system, "", files, size, column)
+    raise SatError(f"{source}: there is nothing of that name")
+
+
+def _folders_around(address: str, *, recursive: bool, is_folder: bool) -> list[str]:
+    """The addresses of the folders that give what is at an address, if they are sources: without ``recursive``, a
+    folder gives its own files only."""
+    folders = []
+    while (address := address.rpartition("/")[0]) and not address.endswith("/"):
+        folders.append(address)
+    return folders if recursive else [] if is_folder else folders[:1]
 
 
 def _of_folder(
