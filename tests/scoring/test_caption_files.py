@@ -191,7 +191,7 @@ def test_sat_score(tmp_path: Path) -> None:
     assert "METEOR – (no Java in this test)" in told[3] and told[4].startswith("  SPICE – (")
     assert told[-1] == (
         "  13 different words, 5.0 a caption; 100 % of the captions distinct, 0.0 % repetitive, 67 % not in training, "
-        "0.0 % broken off"
+        "– broken off"
     )
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")

@@ -149,7 +149,8 @@ def evaluate(
 
 def _same_data(before: dict[str, Any], result: dict[str, Any], digest: str) -> bool:
     """Whether scores on a card are of the photos and captions that an evaluation is of, as far as they tell."""
-    return before.get("digest", digest) == digest and before.get("captions", result["captions"]) == result["captions"]
+    now = {"digest": digest, "captions": result["captions"]}
+    return all(before.get(name, value) == value for name, value in now.items())
 
 
 @click.command(cls=Teaching, examples=SCORE_EXAMPLES)
@@ -209,13 +210,12 @@ def tell_scores(result: dict[str, Any]) -> None:
     variety = result["variety"]
     against_training = ""
     if "not_in_training" in variety:
-        against_training = (
-            f", {variety['not_in_training']:.0f} % not in training, {variety['broken_off']:.1f} % broken off"
-        )
+        against_training = f", {variety['not_in_training']:.0f} % not in training"
+    broken_off = "–" if variety["broken_off"] is None else f"{variety['broken_off']:.1f} %"
     click.echo(
         f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
         f"{variety['distinct']:.0f} % of the captions distinct, {variety['repetitive']:.1f} % repetitive"
-        f"{against_training}"
+        f"{against_training}, {broken_off} broken off"
     )
 
 
