@@ -28,7 +28,7 @@ Examples:
 @click.argument("systems", nargs=-1, required=True, metavar="BASELINE.json SYSTEM.json...")
 @click.option(
     "--resamples",
-    type=click.IntRange(1),
+    type=click.IntRange(100),
     default=10_000,
     show_default=True,
     help="Number of bootstrap resamples of the photos.",
