@@ -785,6 +785,11 @@ def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model
     assert {file: file.read_bytes() for file in model.rglob("*") if file.is_file()} == before
 
 
+def test_a_model_is_not_examined_beside_itself(data: Path, model: Path) -> None:
+    examine = ("analyse", "hard-attention", "--data", data, "--model", model, "--model", model / ".." / model.name)
+    assert "this model is given twice, so leave it out" in refused(*examine)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

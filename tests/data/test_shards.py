@@ -156,6 +156,8 @@ def test_a_source_without_photos_is_refused(tmp_path: Path) -> None:
     for source, why in (("empty", "no photo"), ("absent", "nothing of that name"), ("*.jpg", "no photo")):
         with pytest.raises(SatError, match=why):
             list(shards_of([str(tmp_path / source)], size=2))
+    with pytest.raises(SatError, match="--column nope: no source is a Parquet file"):
+        list(shards_of([str(folder_of(tmp_path / "photos", 2))], size=2, column="nope"))
     with pytest.raises(SatError, match="cannot be opened"):
         list(shards_of(["nosuchprotocol://x"], size=2))
 

@@ -22,6 +22,7 @@ from show_attend_tell.cli.command import (
     model_option,
     seed_option,
     split_option,
+    was_given,
     weights_option,
 )
 from show_attend_tell.errors import SatError
@@ -175,6 +176,8 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     check_scorers()
     tokens = tokens or tokens_of(hypotheses) or "split"
     wanted = read_references(references, split=split, tokens=tokens)
+    if wanted.split is None and was_given("split"):
+        raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted, tokens=tokens)
     entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
     result = {

@@ -61,12 +61,13 @@ def shards_of(
 
     A shard has at most ``size`` photos of a folder, or a whole tar file, or a row group of a Parquet file. ``column``
     is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold besides is
-    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos, and for two that have
-    the same photos.
+    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos, for two that have the
+    same photos, and for a ``column`` without a Parquet file.
     """
     left_out = left_out or Found()
     taken: dict[str, str] = {}  # the source that has a file or folder, by its address
     around: dict[str, str] = {}  # a source that is in a folder, by the folder's address
+    parquet = False
     for source in sources:
         system, folder, files = _find(source)
         for place in files if folder is None else [folder]:
@@ -84,11 +85,14 @@ def shards_of(
             else _of_folder(system, folder, size, recursive, column, left_out)
         ):
             found = True
+            parquet |= shard.kind == "parquet"
             yield shard
         if not found:
             raise SatError(
                 f"{source}: no photo, Parquet or tar file here{'' if recursive else ' (--recursive reads subfolders)'}"
             )
+    if column is not None and not parquet:
+        raise SatError(f"--column {column}: no source is a Parquet file or has one, so leave it out")
 
 
 def _find(source: str) -> tuple[Any, str | None, list[str]]:
