@@ -174,7 +174,8 @@ def test_the_command_tells_and_writes(
     mosaics = (*command, "--mosaic", tmp_path, "--mosaics", 8)
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
     found = json.loads((tmp_path / "found.json").read_text())
-    assert lines[0].startswith("model on 8 mosaics of ") and "val by seed 0, look by expectation" in lines[0]
+    assert lines[0].startswith(f"model on 8 mosaics of {found['photos']} photos of ") and found["photos"] >= 4
+    assert lines[0].endswith("; 95 % intervals over mosaics") and "val by seed 0, look by expectation" in lines[0]
     share = found["next"]["1"]["share"]
     assert "after the noun" in lines[5] and lines[7].split("  ")[2] == "1 noun before"
     assert f"alpha on the right photo {100 * share['mean']:.1f} % [{100 * share['low']:.1f}, " in lines[7]

@@ -80,7 +80,7 @@ def test_neighbours_are_nearest_first() -> None:
 def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[Any] = []
 
-    def watched(dataset: Any, split: str, entries: Any, *, tokens: str) -> dict[str, Any]:
+    def watched(dataset: Any, split: str, entries: Any, *, tokens: str | None) -> dict[str, Any]:
         scored.append((split, tokens))
         return {"results": entries}
 
@@ -89,7 +89,7 @@ def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.Mon
     dataset = read_dataset(shape_folder(tmp_path / "shapes", captions=2))
     encoder = small_encoder()
     found = retrieval.evaluate(dataset, encoder, "test", cache=tmp_path, show=False)
-    assert scored == [("test", "split")] and found["model"] == "retrieval"
+    assert scored == [("test", None)] and found["model"] == "retrieval"
     chosen = found["retrieval"]
     assert len(chosen["validation_bleu_4"]) == 2 * len(retrieval.NEIGHBOURS)
     kind = f"{'whitened' if chosen['whitened'] else 'centred'}, {chosen['neighbours']}"

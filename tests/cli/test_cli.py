@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -768,6 +769,27 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
     assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
 
 
+def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(b"weights")
+    before = {file: file.read_bytes() for file in model.rglob("*") if file.is_file()}
+    commands = ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze", "analyse pointing")
+    for target in (model / "config.json", model / "vocabulary.json", model / "model.safetensors", weights):
+        reading = ("--encoder-weights", weights, "--json", target)
+        for command in commands:
+            data_of = "--mosaic" if command.endswith("pointing") else "--data"
+            line = refused(*command.split(), "--model", model, data_of, data, *reading)
+            assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
+        assert "is read by" in refused("caption", data / "images" / "photo0.png", "--beside", model, *reading)
+    assert "is read by" in refused("analyse", "retrieval", data, "--encoder-weights", weights, "--json", weights)
+    assert {file: file.read_bytes() for file in model.rglob("*") if file.is_file()} == before
+
+
+def test_a_model_is_not_examined_beside_itself(data: Path, model: Path) -> None:
+    examine = ("analyse", "hard-attention", "--data", data, "--model", model, "--model", model / ".." / model.name)
+    assert "this model is given twice, so leave it out" in refused(*examine)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -952,6 +974,21 @@ def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card and "| others, val, with brevity" in card
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
+
+
+def test_the_card_keeps_the_scores_of_other_data_of_the_same_name(data: Path, model: Path, tmp_path: Path) -> None:
+    evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
+    sat(*evaluate, data)
+    before = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+    other = tmp_path / "elsewhere" / data.name
+    shutil.copytree(data, other)
+    captions = (other / "captions.csv").read_text(encoding="utf-8")
+    (other / "captions.csv").write_text(captions.replace("a ", "one "), encoding="utf-8")
+    sat(*evaluate, other)
+    after = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+    assert before.items() <= after.items() and set(after) - set(before) == {f"{other.resolve()}, val"}
+    sat(*evaluate, data)
+    assert json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"] == after
 
 
 def test_a_card_that_cannot_be_written_loses_no_scores(

@@ -101,3 +101,35 @@ def test_captions_of_other_systems_are_scored_by_characters(tmp_path: Path) -> N
     (tmp_path / "captions.txt").write_text("一只狗 在跑\n红色的方形\n", encoding="utf-8")
     said = sat("score", tmp_path / "captions.txt", tmp_path / "references.txt", "--tokens", "characters").stdout
     assert "scores count characters" in said and "B-1 90.0" in said  # 9 of 10 characters
+
+
+def test_an_evaluation_is_scored_again_by_its_own_tokens(tmp_path: Path) -> None:
+    captions = {f"{number}.jpg": text for number, text in enumerate(CAPTIONS["german"][:3])}
+    entries = [{"photo": photo, "caption": in_form(text, "unicode")} for photo, text in captions.items()]
+    (tmp_path / "evaluation.json").write_text(json.dumps({"tokens": "unicode", "results": entries}), encoding="utf-8")
+    images = [
+        {"filename": photo, "split": "test", "sentences": [{"tokens": ["ein"], "raw": text}]}
+        for photo, text in captions.items()
+    ]
+    (tmp_path / "dataset.json").write_text(json.dumps({"dataset": "own", "images": images}), encoding="utf-8")
+    said = sat("score", tmp_path / "evaluation.json", tmp_path / "dataset.json").stdout
+    assert "3 captions, unicode tokens" in said and "METEOR – (it knows English only)" in said and "B-4 100.0" in said
+    assert (
+        "split tokens"
+        in sat("score", tmp_path / "evaluation.json", tmp_path / "dataset.json", "--tokens", "split").stdout
+    )
+
+
+@pytest.mark.parametrize("language", ["german", "chinese"])
+def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path) -> None:
+    tokeniser, tokens = TOKENISERS[language]
+    data, scores = caption_folder(tmp_path / "data", language), tmp_path / "scores.json"
+    retrieval = ("analyse", "retrieval", data, "--encoder", "small")
+    said = sat(*retrieval).stdout
+    assert f"tokeniser {tokeniser}" in said and "METEOR – (it knows English only)" in said
+    sat(*retrieval, "--json", scores)
+    result = json.loads(scores.read_text(encoding="utf-8"))
+    assert result["tokens"] == tokens
+    assert all(
+        entry["caption"] in {in_form(text, tokens) for text in CAPTIONS[language]} for entry in result["results"]
+    )

@@ -130,11 +130,34 @@ def test_sources_are_dealt_into_shards_in_a_fixed_order(tmp_path: Path) -> None:
     )
 
 
+def test_sources_that_have_the_same_photos_are_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "photos", 2)
+    inner = folder_of(folder / "inner", 2)
+    folder_of(tmp_path / "photos-2", 1)
+
+    def dealt(*given: object, recursive: bool = False) -> list[Shard]:
+        return list(shards_of([str(each) for each in given], size=9, recursive=recursive))
+
+    for pair in ([folder, f"{folder}/"], [folder, folder / "001.png"], [f"{folder}/*.png", folder / "001.png"]):
+        for one, other in (pair, pair[::-1]):
+            with pytest.raises(SatError, match="have photos in common: leave one of them out") as refusal:
+                dealt(one, other)
+            assert f"{other} and {one} " in str(refusal.value)
+    for one, other in ((folder, inner), (inner, folder), (inner / "000.png", folder)):
+        with pytest.raises(SatError, match="in common"):
+            dealt(one, other, recursive=True)
+        assert len(dealt(one, other)) == 2  # subfolders are not read
+    assert len(dealt(folder, tmp_path / "photos-2", recursive=True)) == 3
+    assert len(dealt(folder / "000.png", f"{folder}/*1.png")) == 2
+
+
 def test_a_source_without_photos_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for source, why in (("empty", "no photo"), ("absent", "nothing of that name"), ("*.jpg", "no photo")):
         with pytest.raises(SatError, match=why):
             list(shards_of([str(tmp_path / source)], size=2))
+    with pytest.raises(SatError, match="--column nope: no source is a Parquet file"):
+        list(shards_of([str(folder_of(tmp_path / "photos", 2))], size=2, column="nope"))
     with pytest.raises(SatError, match="cannot be opened"):
         list(shards_of(["nosuchprotocol://x"], size=2))
 
@@ -357,6 +380,16 @@ def test_without_pyarrow_parquet_says_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SatError, match=r"--engine ray needs Ray Data: pip install"):
         run([tmp_path / "photos"], tmp_path / "out.jsonl", engine="ray")
+    assert run([tmp_path / "photos"], tmp_path / "out.jsonl", size=3).photos == 1  # nothing was planned
+
+
+def test_an_address_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(address: str) -> Any:
+        raise ImportError('HTTPFileSystem requires "aiohttp"')
+
+    monkeypatch.setattr(sources, "url_to_fs", missing)
+    with pytest.raises(SatError, match=r"aiohttp.*: pip install 'fsspec\[http\]'"):
+        list(shards_of(["https://example.org/a.png"], size=2))
 
 
 # Proofs, which need the extra

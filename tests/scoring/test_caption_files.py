@@ -191,7 +191,7 @@ def test_sat_score(tmp_path: Path) -> None:
     assert "METEOR – (no Java in this test)" in told[3] and told[4].startswith("  SPICE – (")
     assert told[-1] == (
         "  13 different words, 5.0 a caption; 100 % of the captions distinct, 0.0 % repetitive, 67 % not in training, "
-        "0.0 % broken off"
+        "– broken off"
     )
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")
@@ -205,5 +205,7 @@ def test_sat_score(tmp_path: Path) -> None:
     again = json.loads(sat(by_line, *lines(tmp_path), "--json", "-"))
     assert again["cider"] == written["cider"] and again["split"] is None and "not_in_training" not in again["variety"]
 
+    result = CliRunner().invoke(main, ["score", str(by_line), *map(str, lines(tmp_path)), "--split", "test"])
+    assert result.exit_code == 1 and "--split test: " in result.stderr and "has no splits" in result.stderr
     result = CliRunner().invoke(main, ["score", str(captions), str(references), "--split", "val"])
     assert result.exit_code == 1 and result.stderr.startswith("sat: ") and "no split 'val'" in result.stderr

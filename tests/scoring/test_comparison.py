@@ -154,8 +154,10 @@ def test_evaluations_that_cannot_be_compared_are_refused() -> None:
         compare({"b": [evaluation(fewer)], "a": [evaluation(GOOD, "b.json")]}, show=False)
     with pytest.raises(SatError, match="two systems or more"):
         compare({"a": [first]}, show=False)
-    with pytest.raises(SatError, match="resamples is 0"):
-        compare({"a": [first], "b": [first]}, resamples=0, show=False)
+    with pytest.raises(SatError, match="resamples is 99: give at least 100"):
+        compare({"a": [first], "b": [first]}, resamples=99, show=False)
+    few = CliRunner().invoke(main, ["compare", "a.json", "b.json", "--resamples", "1"])
+    assert few.exit_code == 2 and "1 is not in the range x>=100" in few.stderr
     with pytest.raises(SatError, match="none of the photos"):
         compare({"a": [first], "b": [first]}, photos=["9.jpg"], show=False)
     one = compare({"a": [first], "b": [first]}, photos=[next(iter(first.captions))], show=False)

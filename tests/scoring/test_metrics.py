@@ -149,6 +149,14 @@ def test_a_caption_that_breaks_off_is_told() -> None:
     assert variety(captions, training[:99])["broken_off"] == 0  # too few to tell
 
 
+def test_a_caption_that_was_not_told_to_its_end_is_broken_off() -> None:
+    captions = {"1": "a man on a", "2": "a man on a", "3": "a dog", "4": ""}
+    whole = {"1": False, "2": True, "3": True}
+    assert variety(captions, None, whole=whole)["broken_off"] == 25
+    assert variety(captions, [["a", "dog"]] * 100, whole=whole)["broken_off"] == 50  # the second by its last word
+    assert "broken_off" not in variety(captions, None)
+
+
 def test_score_refuses_what_it_cannot_score() -> None:
     with pytest.raises(SatError, match="no captions"):
         score({}, {})
@@ -258,6 +266,9 @@ def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
     result = json.loads(json.dumps(score_entries(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
     assert result["variety"]["not_in_training"] == pytest.approx(200 / 3)
     assert [entry["number"] for entry in result["results"]] == [7, 7, 7]
+    assert result["variety"]["broken_off"] is None  # few captions of training, and no word on which are complete
+    cut_off = score_entries([{**entry, "complete": False} for entry in entries], REFERENCES)
+    assert cut_off["variety"]["broken_off"] == pytest.approx(100)
     assert sum(entry["cider"] for entry in result["results"]) / 3 == pytest.approx(result["cider"])
     assert all("bleu_4_smoothed" in entry and "rouge_l" in entry for entry in result["results"])
     again = score(

@@ -230,7 +230,9 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
     assert "the page cannot show where the model looked" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'r.html'}: 4 photos, ")
     (tmp_path / "no.json").write_text("{}")
+    photo = (tmp_path / "0.png").read_bytes()
     for arguments, message in (
+        (["soft.json", "--output", "0.png"], "0.png is read by this command, and would be overwritten"),
         (["no.json"], "'tokens' must be a text"),
         (["absent.json"], r"cannot read .*absent\.json"),
         (["soft.json", "--output", "absent/r.html"], "is not a folder"),
@@ -239,6 +241,7 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
         paths = [part if part.startswith("--") else str(tmp_path / part) for part in arguments]
         result = CliRunner().invoke(main, ["report", *paths])
         assert result.exit_code == 1 and re.search(f"^sat: .*{message}", result.stderr), result.stderr
+    assert (tmp_path / "0.png").read_bytes() == photo
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,9 @@ def point_in_mosaics(
 
     Returns by step (`STEPS`) and by how many nouns came before (`BEFORE`) the number of ``words``, and with their 95 %
     intervals over mosaics ``share``, α's part in the right quarter, 0 to 1, and ``hit``, the part of the words whose
-    likeliest place has its centre there. ``chance`` is what even attention gives. Raises `SatError` for fewer than four
-    photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
+    likeliest place has its centre there. ``photos`` is the number of examples; one may be in several mosaics.
+    ``chance`` is what even attention gives. Raises `SatError` for fewer than four photos, fewer than two mosaics, a
+    model without attention, and mosaics in which no noun tells a photo apart.
     """
     captioner.check_attention()
     if len(examples) < 4:
@@ -147,6 +148,7 @@ def point_in_mosaics(
         "model": captioner.name,
         "look": look,
         "mosaics": mosaics,
+        "photos": len(examples),
         "seed": seed,
         "chance": float(np.mean([part.mean() for part in inside])),
         **{when: {} for when in STEPS},

@@ -39,6 +39,7 @@ class Report:
     photos: int
     missing: list[str]  # the photos whose file is not where the evaluation found it, or is damaged
     attention: bool  # whether any evaluation says where its model looked
+    files: list[str]  # of the photos
 
 
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
@@ -58,13 +59,15 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
         {entry["photo"]: (f"{file}: results[{index}]", entry) for index, entry in enumerate(found["results"])}
         for file, found in zip(files, content, strict=True)
     ]
-    photos, missing = [], []
+    photos, missing, files_of_photos = [], [], []
     for name, references in Progress(first.references.items(), desc="photos", unit="photo", disable=not show):
         found = [of_model[name] for of_model in entries]
         file = next((entry["file"] for _, entry in found if isinstance(entry.get("file"), str)), None)
         image, size = _photo(file)
         if image is None:
             missing.append(name)
+        elif file is not None:
+            files_of_photos.append(file)
         captions = [
             _caption(where, entry, references, first.tokens, {"model": model["name"], **model["settings"]})
             for (where, entry), model in zip(found, models, strict=True)
@@ -79,7 +82,7 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
         report={"tokens": first.tokens, "models": models},
     )
     attention = any("attention" in caption for photo in photos for caption in photo["captions"])
-    return Report(page=page, photos=len(photos), missing=missing, attention=attention)
+    return Report(page=page, photos=len(photos), missing=missing, attention=attention, files=files_of_photos)
 
 
 def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.tokenisers import Tokens
+from show_attend_tell.data.tokenisers import ENGLISH, Tokens
 from show_attend_tell.errors import SatError
 from show_attend_tell.scoring.metrics import bleu, check_scorers
 from show_attend_tell.scoring.run import score_split
@@ -108,14 +108,14 @@ def neighbours(photos: Tensor, training: Tensor, k: int) -> list[list[int]]:
 
 
 def evaluate(
-    dataset: Dataset, encoder: Encoder, split: str, *, cache: Path, tokens: Tokens = "split", show: bool = True
+    dataset: Dataset, encoder: Encoder, split: str, *, cache: Path, tokens: Tokens | None = None, show: bool = True
 ) -> dict[str, Any]:
     """Caption a whole split by retrieval from the train split, with what is best on val, and score it.
 
     Returns what `scoring.run.evaluate` does. Each of the ``results`` has the training photo that its caption was
     ``borrowed_from``. ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of everything
-    that was tried. Raises `SatError` for a data set without train or val photos, for an unknown split, and for train,
-    whose photos are the nearest to themselves.
+    that was tried. ``tokens`` are by default those of the data set's tokeniser. Raises `SatError` for a data set
+    without train or val photos, for an unknown split, and for train, whose photos are the nearest to themselves.
     """
     if split == "train":
         raise SatError("a training photo would borrow its own captions: retrieve for val or test")
@@ -127,12 +127,13 @@ def evaluate(
         for name, examples in (("train", train), ("val", val), (split, asked))
     }
     tried: dict[tuple[bool, int], float] = {}
-    references = [example.captions for example in val]
+    tokeniser = dataset.tokeniser
+    references = [[tokeniser.units(words) for words in example.captions] for example in val]
     for whitened in (False, True):
         where = space(means["train"], whitened=whitened)
         nearest = neighbours(where(means["val"]), where(means["train"]), max(NEIGHBOURS))
         for k in Progress(NEIGHBOURS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
-            captions = [consensus(photos[:k])[1] for photos in nearest]
+            captions = [tokeniser.units(consensus(photos[:k])[1]) for photos in nearest]
             tried[whitened, k] = bleu(captions, references)[3]
     whitened, k = max(tried, key=lambda choice: tried[choice])
     where = space(means["train"], whitened=whitened)
@@ -140,11 +141,12 @@ def evaluate(
     for example, photos in zip(asked, neighbours(where(means[split]), where(means["train"]), k), strict=True):
         photo, words = consensus(photos)
         file = str(example.photo.resolve())
-        caption = {"caption": " ".join(words), "words": list(words), "borrowed_from": train[photo].name}
+        caption = {"caption": tokeniser.text(words), "words": list(words), "borrowed_from": train[photo].name}
         entries.append({"photo": example.name, "file": file, **caption})
     return {
         **score_split(dataset, split, entries, tokens=tokens),
         "model": "retrieval",
+        **({} if tokeniser == ENGLISH else {"tokeniser": tokeniser.name}),
         "retrieval": {
             "neighbours": k,
             "whitened": whitened,

@@ -204,7 +204,7 @@ def caption(
     differing = None if sample else several
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
-    check_targets(json_file, html_file, read=found.photos)
+    check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *beside))
     names: dict[Path, str] = {}
     if picture is not None:
         names = dict(zip(files, picture_names(files, form), strict=True))

@@ -279,20 +279,27 @@ DATA_FILES = (  # what a data folder is read from
     *("captions.*", "metadata.*", "*/metadata.*", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
     *("images/*", "text/*", "annotations/*"),
 )
+MODEL_FILES = ("config.json", "vocabulary.json", "README.md", "*.safetensors", "training/*")
 
 
-def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str]] = ()) -> None:
+def check_targets(
+    *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
+) -> None:
     """Raise `SatError` for an output file that cannot be written, before any time is spent on its content.
 
     The same holds for a file that is named for two outputs, and for a file that the command reads: those in ``read``,
-    and the captions and photos of the data folders in ``read``.
+    the captions and photos of the data folders in ``read``, and the files of the folders in ``models``.
     """
-    inputs = [Path(each).resolve() for each in read]
+    inputs = [Path(each).resolve() for each in read if each is not None]
+    folders = [Path(each).resolve() for each in models]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:
         check_writable(file)
         own = file.resolve()
-        if own.is_file() and any(own == each or _is_data(own, each) for each in inputs):
+        if own.is_file() and (
+            any(own == each or _is_data(own, each) for each in inputs)
+            or any(_matches(own, folder, MODEL_FILES) for folder in folders)
+        ):
             raise SatError(f"{file} is read by this command, and would be overwritten: name another file")
     if len({file.resolve() for file in files}) < len(files):
         raise SatError(f"{files[0]} is named for two outputs: give each a file of its own")
@@ -302,7 +309,11 @@ def _is_data(file: Path, folder: Path) -> bool:
     """Whether a file is one that a data folder is read from."""
     from show_attend_tell.data.photos import SUFFIXES
 
-    patterns = (*DATA_FILES, *(f"*{suffix}" for suffix in SUFFIXES))
+    return _matches(file, folder, (*DATA_FILES, *(f"*{suffix}" for suffix in SUFFIXES)))
+
+
+def _matches(file: Path, folder: Path, patterns: Iterable[str]) -> bool:
+    """Whether a file is in a folder and has a name of one of these patterns there."""
     return file.is_relative_to(folder) and any(
         fnmatch(file.relative_to(folder).as_posix(), pattern) for pattern in patterns
     )

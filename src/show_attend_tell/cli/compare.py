@@ -28,7 +28,7 @@ Examples:
 @click.argument("systems", nargs=-1, required=True, metavar="BASELINE.json SYSTEM.json...")
 @click.option(
     "--resamples",
-    type=click.IntRange(1),
+    type=click.IntRange(100),
     default=10_000,
     show_default=True,
     help="Number of bootstrap resamples of the photos.",
@@ -103,6 +103,7 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     check_targets(str(output), read=files)
     cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
     result = made(files, cards=cards)
+    check_targets(str(output), read=result.files)
     if result.missing:
         click.echo(
             f"note: {len(result.missing)} of {result.photos} photos were not found and stay empty: "

@@ -1,12 +1,15 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
+import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from show_attend_tell.cli.command import (
+    F,
     Teaching,
     cache_option,
     check_targets,
@@ -19,6 +22,7 @@ from show_attend_tell.cli.command import (
     model_option,
     seed_option,
     split_option,
+    was_given,
     weights_option,
 )
 from show_attend_tell.errors import SatError
@@ -41,13 +45,16 @@ Examples:
   sat score captions.txt reference-1.txt reference-2.txt --json scores.json
 """
 
-tokens_option = click.option(
-    "--tokens",
-    type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
-    help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb (PTB "
-    "tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without spaces). "
-    "Default: split, or those of a model for another language.",
-)
+
+def tokens_option(default: str) -> Callable[[F], F]:
+    """``--tokens``; ``default`` says which they are where it is not given."""
+    return click.option(
+        "--tokens",
+        type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
+        help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb "
+        "(PTB tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without "
+        f"spaces). [default: {default}]",
+    )
 
 
 @click.command(cls=Teaching, examples=EVALUATE_EXAMPLES)
@@ -57,7 +64,7 @@ tokens_option = click.option(
 @data_option
 @split_option("test")
 @decoding_options
-@tokens_option
+@tokens_option("those of the model's language, split for English")
 @seed_option("sampled places")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")
@@ -101,7 +108,7 @@ def evaluate(
     from show_attend_tell.scoring import run
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights], models=models)
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == named(models[0])):
@@ -131,16 +138,27 @@ def evaluate(
         tell_scores(result)
     if card:
         model = captioner.checkpoint
+        scored = [[example.name, *example.raw] for example in dataset.split(split)]
+        digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
         own = model.training.get("data") == result["data"]
-        model.scores[split if own else f"{result['data']}, {split}"] = figures(result)
+        row = split if own else f"{result['data']}, {split}"
+        if not _same_data(model.scores.get(row, {}), result, digest):  # another folder of that name
+            row = f"{data.resolve()}, {split}"
+        model.scores[row] = {**figures(result), "digest": digest}
         model.describe(models[0])
+
+
+def _same_data(before: dict[str, Any], result: dict[str, Any], digest: str) -> bool:
+    """Whether scores on a card are of the photos and captions that an evaluation is of, as far as they tell."""
+    now = {"digest": digest, "captions": result["captions"]}
+    return all(before.get(name, value) == value for name, value in now.items())
 
 
 @click.command(cls=Teaching, examples=SCORE_EXAMPLES)
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
-@tokens_option
+@tokens_option("those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise split")
 @json_option("the scores and the captions")
 def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
     """Score captions of any system against references.
@@ -151,13 +169,15 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
     photo per line.
     """
-    from show_attend_tell.scoring.caption_files import read_captions, read_references
+    from show_attend_tell.scoring.caption_files import read_captions, read_references, tokens_of
     from show_attend_tell.scoring.metrics import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
-    tokens = tokens or "split"
+    tokens = tokens or tokens_of(hypotheses) or "split"
     wanted = read_references(references, split=split, tokens=tokens)
+    if wanted.split is None and was_given("split"):
+        raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted, tokens=tokens)
     entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
     result = {
@@ -193,13 +213,12 @@ def tell_scores(result: dict[str, Any]) -> None:
     variety = result["variety"]
     against_training = ""
     if "not_in_training" in variety:
-        against_training = (
-            f", {variety['not_in_training']:.0f} % not in training, {variety['broken_off']:.1f} % broken off"
-        )
+        against_training = f", {variety['not_in_training']:.0f} % not in training"
+    broken_off = "–" if variety["broken_off"] is None else f"{variety['broken_off']:.1f} %"
     click.echo(
         f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
         f"{variety['distinct']:.0f} % of the captions distinct, {variety['repetitive']:.1f} % repetitive"
-        f"{against_training}"
+        f"{against_training}, {broken_off} broken off"
     )
 
 

@@ -177,12 +177,18 @@ def read_evaluation(file: Path) -> Evaluation:
     return evaluation_of(file, read_object(file, "results"))
 
 
+def tokens_of(file: Path) -> Tokens | None:
+    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone.
+
+    Raises `SatError` for unknown tokens, and for a damaged file.
+    """
+    content = read_json(file) if file.suffix == ".json" else None
+    return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
+
+
 def evaluation_of(file: Path, content: dict[str, Any]) -> Evaluation:
     """`read_evaluation` of a file whose content was read already."""
-    named = text_of(content, "tokens", str(file))
-    tokens: Tokens | None = next((tokens for tokens in get_args(Tokens) if tokens == named), None)
-    if tokens is None:
-        raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {brief(named)}")
+    tokens = _tokens(file, content)
     captions: dict[str, str] = {}
     references: dict[str, list[str]] = {}
     for index, entry in enumerate(list_of_objects(content, "results", str(file))):
@@ -216,6 +222,14 @@ def check_alike(first: Evaluation, other: Evaluation) -> None:
                 f"{other.file} and {first.file} have other references of the photo {photo!r}: evaluate both on the "
                 "same data"
             )
+
+
+def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
+    named = text_of(content, "tokens", str(file))
+    for tokens in get_args(Tokens):
+        if tokens == named:
+            return tokens  # type: ignore[no-any-return]
+    raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {brief(named)}")
 
 
 def _lines(file: Path) -> list[str]:

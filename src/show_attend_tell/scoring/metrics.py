@@ -253,7 +253,8 @@ def score_entries(
     `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
     `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens by default). Returns the
     figures of `Scores.corpus`, `variety` and `results`: the entries, each with its `references` and its own scores,
-    from which anyone can score them again. Raises as `score`, and for a photo that has two captions.
+    from which anyone can score them again. The `variety`'s `broken_off` is None where neither the entries nor the
+    training captions tell. Raises as `score`, and for a photo that has two captions.
     """
     captions: dict[str, str] = {}
     for entry in entries:
@@ -261,9 +262,16 @@ def score_entries(
             raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
         captions[entry["photo"]] = entry["caption"]
     scores = score(captions, references, tokens=tokens, show=show)
+    known = None if training is None else [tuple(caption) for caption in training]
+    whole = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
+    varied: dict[str, Any] = dict(
+        variety(captions, known, cut=cut or (lambda text: words_of(text, tokens)), whole=whole)
+    )
+    if not whole and (known is None or hardly_ending(known) is None):
+        varied["broken_off"] = None
     return {
         **scores.corpus,
-        "variety": variety(captions, training, cut=cut or (lambda text: words_of(text, tokens))),
+        "variety": varied,
         "results": [
             {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
             for entry in entries
@@ -286,16 +294,17 @@ def variety(
     training: Iterable[Sequence[str]] | None,
     *,
     cut: Callable[[str], Sequence[str]] = tokenise,
+    whole: Mapping[str, bool] | None = None,
 ) -> dict[str, float]:
     """How varied captions are, and whether they are whole: no score of a single caption shows it.
 
     Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
     that differ from all before them), `repetitive` (the share with a word twice in a row, or with the same three words
     in a row twice: `repeats`) and, when the `training` captions are given as lists of words,
-    `not_in_training` (the share that is not the copy of one) and `broken_off` (the share whose last word occurs there
-    a hundred times or more and ends a caption less than once in a hundred of these: "a man on a"; BLEU rewards leaving
-    the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100. `cut` gives
-    the words of a caption. Raises SatError without captions.
+    `not_in_training` (the share that is not the copy of one). With `training`, or with `whole`, which says by photo
+    whether a caption was told to its end, it gives `broken_off`: the share that was not, or that ends like "a man on
+    a" (`hardly_ending`; BLEU rewards leaving the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100.
+    `cut` gives the words of a caption. Raises SatError without captions.
     """
     if not captions:
         raise SatError("there are no captions to describe")
@@ -307,14 +316,28 @@ def variety(
         "distinct": share * len(set(spoken)),
         "repetitive": share * sum(map(repeats, spoken)),
     }
-    if training is not None:
-        known = [tuple(caption) for caption in training]
-        seen, said = set(known), Counter(word for caption in known for word in caption)
-        ends = Counter(caption[-1] for caption in known if caption)
-        hardly_ends = {word for word, times in said.items() if times >= 100 and 100 * ends[word] < times}
+    known = None if training is None else [tuple(caption) for caption in training]
+    if known is not None:
+        seen = set(known)
         result["not_in_training"] = share * sum(caption not in seen for caption in spoken)
-        result["broken_off"] = share * sum(caption[-1] in hardly_ends for caption in spoken if caption)
+    if known is not None or whole:
+        last, told = hardly_ending(known or ()) or set(), whole or {}
+        result["broken_off"] = share * sum(
+            not told.get(photo, True) or (bool(caption) and caption[-1] in last)
+            for photo, caption in zip(captions, spoken, strict=True)
+        )
     return result
+
+
+def hardly_ending(captions: Sequence[Sequence[str]]) -> set[str] | None:
+    """The words that captions have a hundred times or more and that end less than one in a hundred of these.
+
+    None where no word is there a hundred times, so that nothing can be said.
+    """
+    said = Counter(word for caption in captions for word in caption)
+    ends = Counter(caption[-1] for caption in captions if caption)
+    common = {word for word, times in said.items() if times >= 100}
+    return {word for word in common if 100 * ends[word] < said[word]} if common else None
 
 
 def repeats(words: Sequence[str]) -> bool:

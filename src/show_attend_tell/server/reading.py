@@ -147,7 +147,7 @@ async def from_form(body: Body, fields: type[F]) -> F:
     try:
         return fields.model_validate({name: found[0] if len(found) == 1 else found for name, found in values.items()})
     except ValidationError as error:
-        raise unfit(error) from None
+        raise unfit(error, fields) from None
 
 
 def upload(number: int, filename: str | None, data: bytes) -> Upload:
@@ -156,13 +156,27 @@ def upload(number: int, filename: str | None, data: bytes) -> Upload:
     return Upload(name, data, f"Photo {number + 1}" + (f" ({name})" if name else ""))
 
 
-def unfit(error: ValidationError) -> Problem:
-    """What is wrong with the fields, and what was given."""
+def unfit(error: ValidationError, fields: type[BaseModel]) -> Problem:
+    """What is wrong with the fields, what was given, and what to give."""
     told = []
     for found in error.errors(include_url=False, include_context=False):
         given = "" if found["type"] == "missing" else f" (given: {brief(found['input'])})"
-        told.append(f"{'.'.join(map(str, found['loc'])) or 'the request'}: {found['msg']}{given}")
+        what = _remedy(found["type"], str(found["loc"][0]), fields) if found["loc"] else None
+        told.append(f"{'.'.join(map(str, found['loc'])) or 'the request'}: {what or found['msg']}{given}")
     return Problem(422, "; ".join(told[:3]) + ".")
+
+
+def _remedy(kind: str, name: str, fields: type[BaseModel]) -> str | None:
+    """What to do about an error of pydantic of that kind, where its own message does not say it."""
+    if kind == "extra_forbidden":
+        return f"there is no such field: the fields are photos, {', '.join(fields.model_fields)}"
+    if kind == "bool_type":
+        return "give true or false"
+    if kind.startswith("int_") or kind in ("greater_than_equal", "less_than_equal"):
+        limits = fields.model_fields[name].metadata
+        bounds = {bound: getattr(limit, bound) for limit in limits for bound in ("ge", "le") if hasattr(limit, bound)}
+        return f"give a whole number from {bounds['ge']} to {bounds['le']}"
+    return None
 
 
 def opened(upload: Upload, limits: Limits) -> Image.Image:

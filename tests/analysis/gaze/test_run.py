@@ -134,6 +134,18 @@ def test_maps_that_do_not_move_are_flagged(data: Dataset) -> None:
     assert len(result["still"]) == 2 and "2 of 2 captions" in gaze_table(result)
 
 
+def test_a_class_of_one_photo_has_no_interval_in_the_table_and_columns_stay_apart(data: Dataset) -> None:
+    result = gaze(captioner_of(Pointer(coupled=True)), data, photos=3)
+    assert result["at_word"]["all"]["photos"] == 3
+    row = result["at_word"]["noun"]
+    row["photos"], row["log_loss"] = 1, {"mean": 1.79, "low": 1.79, "high": 1.79}
+    result["at_word"]["all"]["log_loss"] = dict.fromkeys(("mean", "low", "high"), -1234567.25)
+    table = gaze_table(result)
+    line = next(line for line in table.splitlines() if "-log p by its own alpha" in line)
+    assert "1.79" not in line and "  –" in line
+    assert "]  -1234567.25 [" in line
+
+
 def test_the_photos_are_drawn_by_the_seed_and_not_by_their_order(data: Dataset) -> None:
     captioner = captioner_of(Pointer(coupled=True))
     backwards = replace(data, examples=data.examples[::-1])

@@ -224,7 +224,7 @@ def summarise(measured: Sequence[Measured], grid: tuple[int, int], look: LookNam
     columns = {"log_loss": [-one.visible.double().cpu().numpy() for one in watched]}
     columns |= {name: [one.costs[name] for one in measured] for name in measured[0].costs}
     result["at_word"] = {
-        kind: {"words": count, **{name: mean.to_dict() for name, mean in means.items()}}
+        kind: {**count, **{name: mean.to_dict() for name, mean in means.items()}}
         for kind, (count, means) in by_class(watched, columns, seed).items()
     }
     bootstrap = Bootstrap(len(measured), seed)
@@ -255,7 +255,7 @@ def occlusion(measured: Sequence[Measured], way: str, seed: int) -> dict[str, An
     for kind, (count, means) in by_class([one.watched for one in hidden], falls, seed).items():
         others = [name for name in VARIANTS if name != "most"]
         result[kind] = {
-            "words": count,
+            **count,
             **{name: mean.to_dict() for name, mean in means.items()},
             **{f"most_minus_{name}": means["most"].minus(means[name]).to_dict() for name in others},
             **{f"ratio_{name}": means["most"].over(means[name]) for name in others},
@@ -276,7 +276,7 @@ def describe_gaze(measured: Sequence[Measured], grid: tuple[int, int], seed: int
         columns["beta"] = gates
     found = by_class(watched, {name: [part.cpu().numpy() for part in parts] for name, parts in columns.items()}, seed)
     result["attention"] = {
-        kind: {"words": count, **{name: mean.to_dict() for name, mean in means.items()}}
+        kind: {**count, **{name: mean.to_dict() for name, mean in means.items()}}
         for kind, (count, means) in found.items()
     }
     if not gates:
@@ -296,8 +296,11 @@ def describe_gaze(measured: Sequence[Measured], grid: tuple[int, int], seed: int
 
 def by_class(
     watched: Sequence[Watched], columns: dict[str, list[NDArray[Any]]], seed: int
-) -> dict[str, tuple[int, dict[str, Mean]]]:
-    """How many words, and the mean of every column, of each class that has words; a column has (T,) of each caption."""
+) -> dict[str, tuple[dict[str, int], dict[str, Mean]]]:
+    """How many words of how many photos, and the mean of every column, of each class that has words.
+
+    A column has (T,) of each caption.
+    """
     kinds = np.array([part_of_speech(word) or "unclassified" for one in watched for word in one.words])
     photos = np.repeat(np.arange(len(watched)), [len(one.words) for one in watched])
     bootstrap = Bootstrap(len(watched), seed)
@@ -307,7 +310,7 @@ def by_class(
         inside = (kinds == kind) | (kind == "all")
         if inside.any():
             means = {name: bootstrap(values[inside], photos[inside]) for name, values in joined.items()}
-            found[kind] = (int(inside.sum()), means)
+            found[kind] = ({"words": int(inside.sum()), "photos": len(set(photos[inside].tolist()))}, means)
     return found
 
 

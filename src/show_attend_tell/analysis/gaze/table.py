@@ -27,7 +27,8 @@ def gaze_table(result: Mapping[str, Any]) -> str:
         f"captions by beam {result['beam']}, length normalisation {result['length_normalisation']:g}, reranker weight "
         f"{result['reranker_weight']:g}",
         f"words of {whose}: {result['words']:,}, {unclassified}",
-        "nats, with 95 % intervals over photos; – where a ratio's divisor is not surely above zero",
+        "nats, with 95 % intervals over photos; – where a ratio's divisor is not surely above zero, or where all words",
+        "of a class are of one photo, so that there is no interval",
         "",
         "What replacing alpha costs a word, at its own step, everything before it unchanged",
     ]
@@ -65,7 +66,7 @@ def _by_class(classes: Mapping[str, Any], rows: Mapping[str, str]) -> list[str]:
     """A line for each row, whose name in the classes is given by its title, with a column for each class of words."""
     there = [kind for kind in SHOWN if kind in classes]
     lines = [_line("", *(f"{kind} ({classes[kind]['words']:,})" for kind in there))]
-    return lines + [_line(title, *(_figure(classes[kind][name]) for kind in there)) for title, name in rows.items()]
+    return lines + [_line(title, *(_of_class(classes[kind], name) for kind in there)) for title, name in rows.items()]
 
 
 def _throughout(result: Mapping[str, Any]) -> list[str]:
@@ -98,7 +99,12 @@ def _captions_made(found: Mapping[str, Any] | None) -> list[str]:
 
 
 def _line(title: str, *cells: str, width: int = 23) -> str:
-    return f"  {title:<38}" + "".join(f"{cell:>{width}}" for cell in cells)
+    return f"  {title:<38}" + "".join(f"  {cell:>{width - 2}}" for cell in cells)
+
+
+def _of_class(found: Mapping[str, Any], name: str) -> str:
+    """A mean with its interval, which one photo does not give."""
+    return _figure(found[name] if found["photos"] > 1 else None)
 
 
 def _figure(mean: Mapping[str, float] | None) -> str:

@@ -94,7 +94,7 @@ def gaze(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights], models=[model])
     dataset = read_dataset(data)
     run.check_numbers(dataset, split, photos=photos, encoded=encoded)
     result = run.gaze(

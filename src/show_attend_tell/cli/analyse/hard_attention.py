@@ -19,6 +19,7 @@ from show_attend_tell.cli.command import (
     split_option,
     weights_option,
 )
+from show_attend_tell.errors import SatError
 
 EXAMPLES = """
 \b
@@ -81,10 +82,15 @@ def hard_attention(
     """
     from show_attend_tell.analysis.hard_attention import side_by_side
     from show_attend_tell.captioner import Captioner
+    from show_attend_tell.checkpoint.find import find_model
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
+    check_targets(json_file, read=[data, encoder_weights], models=models)
+    folders = [find_model(model).resolve() for model in models]
+    for number, folder in enumerate(folders):
+        if folder in folders[:number]:
+            raise SatError(f"--model {models[number]}: this model is given twice, so leave it out")
     dataset = read_dataset(data)
     result = side_by_side(
         [Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights) for model in models],

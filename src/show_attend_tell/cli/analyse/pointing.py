@@ -114,7 +114,7 @@ def pointing(
     if data is not None and not was_given("model"):
         raise SatError(f"--data {data}: add --model, with a model that was trained on scenes")
     named = [] if mosaic is None else [mosaic, *photos]
-    check_targets(json_file, html_file, read=[*named, *([] if data is None else [data])])
+    check_targets(json_file, html_file, read=[*named, data, encoder_weights], models=[model])
     dataset, own = None, bool(photos) or (mosaic is not None and mosaic.is_file())
     if mosaic is not None and not own:
         try:
@@ -199,9 +199,9 @@ def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
 
 def _in_mosaics(result: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"{result['model']} on {result['mosaics']:,} mosaics of {result['data']} {result['split']} by seed "
-        f"{result['seed']}, look by {result['look']}; nouns that tell the photo apart; "
-        f"chance is {100 * result['chance']:g} %"
+        f"{result['model']} on {result['mosaics']:,} mosaics of {count(result['photos'], 'photo')} of {result['data']} "
+        f"{result['split']} by seed {result['seed']}, look by {result['look']}; nouns that tell the photo apart; "
+        f"chance is {100 * result['chance']:g} %; 95 % intervals over mosaics"
     )
     for step, title in (("word", "at the noun's own step"), ("next", "at the next step, after the noun")):
         yield f"  {title}"

@@ -78,7 +78,7 @@ def ranking(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data] if experts is None else [data, experts])
+    check_targets(json_file, read=[data, experts, encoder_weights], models=[model])
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
     result = rank(

@@ -14,7 +14,7 @@ from show_attend_tell.cli.command import (
     split_option,
     with_encoder,
 )
-from show_attend_tell.cli.evaluate import tell_scores, tokens_option, write_scores
+from show_attend_tell.cli.evaluate import compared_by, tell_scores, tokens_option, write_scores
 
 EXAMPLES = """
 \b
@@ -26,7 +26,7 @@ Example:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @split_option("test")
-@tokens_option
+@tokens_option("those of the captions' language, split for English")
 @json_option("the scores and the captions")
 @with_encoder
 @cache_option
@@ -50,11 +50,13 @@ def retrieval(
     from show_attend_tell.analysis.retrieval import evaluate
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.device import pick_device
+    from show_attend_tell.training.presets import preset
+    from show_attend_tell.training.presets.own import cut
     from show_attend_tell.vision.encoder import load_encoder
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data])
-    dataset = read_dataset(data)
+    check_targets(json_file, read=[data, encoder_weights])
+    dataset, _ = cut(read_dataset(data), preset("flickr8k", "soft"), None)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
     result = evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
     if write_scores(json_file, result):
@@ -62,6 +64,6 @@ def retrieval(
     chosen = result["retrieval"]
     click.echo(
         f"retrieval on {result['data']} {split}: {result['captions']} captions, each from {chosen['neighbours']} "
-        f"photos, {'whitened' if chosen['whitened'] else 'centred'}, {result['tokens']} tokens"
+        f"photos, {'whitened' if chosen['whitened'] else 'centred'}, {compared_by(result)}"
     )
     tell_scores(result)

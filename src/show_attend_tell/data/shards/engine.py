@@ -134,6 +134,8 @@ def run(
     kills its workers again and again.
     """
     form_of(output)
+    if engine == "ray":
+        _import_ray()  # before there is a plan
     if output.exists() and not output.is_dir():
         raise SatError(f"{output} is a file: name another output, which becomes a folder of files")
     make_folder(output, "name another output")
@@ -290,13 +292,19 @@ def _killing(job: Job, number: int) -> SatError:
     )
 
 
-def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Done]:
-    """Workers of Ray Data."""
+def _import_ray() -> Any:
+    """Ray, with Ray Data. Raises `SatError` where it is not installed."""
     try:
         import ray
         import ray.data
     except ImportError:
         raise SatError("--engine ray needs Ray Data: pip install 'show-attend-tell[scale]'") from None
+    return ray
+
+
+def _ray(job: Job, todo: Sequence[tuple[int, int]], workers: int) -> Iterator[Done]:
+    """Workers of Ray Data."""
+    ray = _import_ray()
     started = not ray.is_initialized()
     if started:
         here = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "include_dashboard": False}

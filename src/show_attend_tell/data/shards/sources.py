@@ -61,36 +61,62 @@ def shards_of(
 
     A shard has at most ``size`` photos of a folder, or a whole tar file, or a row group of a Parquet file. ``column``
     is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold besides is
-    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos.
+    counted in ``left_out``. Raises `SatError` for a source that does not exist or has no photos, for two that have the
+    same photos, and for a ``column`` without a Parquet file.
     """
     left_out = left_out or Found()
+    taken: dict[str, str] = {}  # the source that has a file or folder, by its address
+    around: dict[str, str] = {}  # a source that is in a folder, by the folder's address
+    parquet = False
     for source in sources:
+        system, folder, files = _find(source)
+        for place in files if folder is None else [folder]:
+            address = system.unstrip_protocol(place).rstrip("/")
+            folders = _folders_around(address, recursive=recursive, is_folder=folder is not None)
+            both = [taken.get(each) for each in (address, *folders)] + [around.get(address)]
+            if other := next((each for each in both if each is not None), None):
+                raise SatError(f"{source} and {other} have photos in common: leave one of them out")
+            taken[address] = source
+            around |= dict.fromkeys(folders, source)
         found = False
-        for shard in _of_source(source, size, recursive, column, left_out):
+        for shard in (
+            _of_files(system, "", files, size, column)
+            if folder is None
+            else _of_folder(system, folder, size, recursive, column, left_out)
+        ):
             found = True
+            parquet |= shard.kind == "parquet"
             yield shard
         if not found:
             raise SatError(
                 f"{source}: no photo, Parquet or tar file here{'' if recursive else ' (--recursive reads subfolders)'}"
             )
+    if column is not None and not parquet:
+        raise SatError(f"--column {column}: no source is a Parquet file or has one, so leave it out")
 
 
-def _of_source(source: str, size: int, recursive: bool, column: str | None, left_out: Found) -> Iterator[Shard]:
+def _find(source: str) -> tuple[Any, str | None, list[str]]:
+    """The file system of a source, and its folder, or else its files."""
     system, path = _system(source)
     try:
         if any(sign in path for sign in "*?[") and not system.exists(path):
-            places = sorted(system.glob(path))
-            files = [place for place in places if system.isfile(place)]
-        elif system.isdir(path):
-            yield from _of_folder(system, path, size, recursive, column, left_out)
-            return
-        elif system.exists(path):
-            files = [path]
-        else:
-            raise SatError(f"{source}: there is nothing of that name")
+            return system, None, [place for place in sorted(system.glob(path)) if system.isfile(place)]
+        if system.isdir(path):
+            return system, path, []
+        if system.exists(path):
+            return system, None, [path]
     except (OSError, ValueError) as error:
         raise SatError(f"{source}: cannot be read ({error})") from None
-    yield from _of_files(system, "", files, size, column)
+    raise SatError(f"{source}: there is nothing of that name")
+
+
+def _folders_around(address: str, *, recursive: bool, is_folder: bool) -> list[str]:
+    """The addresses of the folders that give what is at an address, if they are sources: without ``recursive``, a
+    folder gives its own files only."""
+    folders = []
+    while (address := address.rpartition("/")[0]) and not address.endswith("/"):
+        folders.append(address)
+    return folders if recursive else [] if is_folder else folders[:1]
 
 
 def _of_folder(
@@ -198,7 +224,10 @@ def _system(source: str) -> tuple[Any, str]:
     """The file system of a source, and the source's path in it."""
     try:
         system, path = url_to_fs(source if "://" in source else os.path.abspath(os.path.expanduser(source)))
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        protocol = source.partition("://")[0].replace("https", "http")
+        raise SatError(f"{source}: cannot be opened ({error}): pip install 'fsspec[{protocol}]'") from None
+    except ValueError as error:
         raise SatError(f"{source}: cannot be opened ({error})") from None
     return system, path
 
