@@ -761,8 +761,9 @@ def test_features_are_those_of_the_photos_that_can_be_read(data: Path, tmp_path:
 
 def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
+    (data / "captions.csv").rename(data / "Captions.CSV")
     before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
-    for target in (data / "captions.csv", data / "images" / "photo1.png"):
+    for target in (data / "Captions.CSV", data / "images" / "photo1.png"):
         for command in ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze"):
             line = refused(*command.split(), "--model", model, "--data", data, "--json", target)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"

@@ -313,9 +313,9 @@ def _is_data(file: Path, folder: Path) -> bool:
 
 
 def _matches(file: Path, folder: Path, patterns: Iterable[str]) -> bool:
-    """Whether a file is in a folder and has a name of one of these patterns there."""
+    """Whether a file is in a folder and has a name of one of these patterns there, in small or large letters."""
     return file.is_relative_to(folder) and any(
-        fnmatch(file.relative_to(folder).as_posix(), pattern) for pattern in patterns
+        fnmatch(file.relative_to(folder).as_posix().lower(), pattern.lower()) for pattern in patterns
     )
 
 
