@@ -60,7 +60,13 @@ DEFAULT = (
     "--attention", type=click.Choice(["soft", "hard", "uniform"]),
     help="Kind of attention to train. [default: soft]",
 )  # fmt: skip
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Value of a setting in all trials.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of a setting in all trials; of one that is searched, in the first.",
+)
 @click.option(
     "--start-from", metavar="MODEL", callback=note_shadowed,
     help="Model that each trial starts from; none starts afresh. [default: as for sat train]",
