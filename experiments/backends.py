@@ -1,23 +1,27 @@
-"""Whether ONNX Runtime's captions are PyTorch's, photo by photo, and how long each takes.
+"""Whether two ways to compute give the same captions, photo by photo, and how long each takes.
 
     python experiments/backends.py flickr8k/ --model flickr8k-soft --model flickr8k-hard --lines backends.jsonl
 
-Both compute in float32, from the photo's file, with each model's usual settings. Each back end encodes a photo once for
-all models, so the models must have the same encoder.
+The two ways are, by --compare:
+
+- backends: PyTorch and ONNX Runtime, both in float32;
+- int8: ONNX Runtime in float32, and with an encoder in int8;
+- paths: PyTorch's plain path of the search, and the path that a `Captioner` uses on this machine.
+
+Both ways start from the photo's file and have each model's usual settings, except for --beam. Each way encodes a photo
+once for all models, so the models must have the same encoder.
 
 A line of the file is what one model says of one photo: both captions; their log p; each caption's score by which it was
-chosen, by either back end; the largest difference of α; and the seconds of the processor. An interrupted call goes on
-where it stopped, when it is called again. At the end it prints how many captions are equal, the scores of either back
-end, and the captions that differ.
-
-With --int8, the two that are compared are ONNX Runtime in float32 and ONNX Runtime with an encoder in int8.
+chosen, by either way; the largest difference of α; and the seconds of the processor. An interrupted call goes on where
+it stopped, when it is called again. At the end it prints how many captions are equal, the scores of either way, and the
+captions that differ.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -27,10 +31,11 @@ import numpy as np
 import torch
 
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.search import FastBeamSearch, Hypothesis
+from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search
 from show_attend_tell.model.search.hypotheses import score as score_of
 from show_attend_tell.packing import as_array
 from show_attend_tell.scoring.metrics import score
@@ -42,11 +47,12 @@ FIGURES = "bleu_1", "bleu_4", "meteor", "rouge_l", "cider"
 
 @dataclass(frozen=True)
 class Pair:
-    """A model in two ways, and how each of them encodes pixels."""
+    """A model in two ways, and how each of them encodes pixels; a ``beam`` replaces the model's own."""
 
     name: str
     captioners: tuple[Captioner, Captioner]
     encode: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+    beam: int | None = None
 
     @classmethod
     def of_backends(cls, name: str) -> "Pair":
@@ -63,6 +69,19 @@ class Pair:
         )
         return cls(name, (whole, short), (whole.encoder.annotate, short.encoder.annotate))
 
+    @classmethod
+    def of_paths(cls, name: str) -> "Pair":
+        """The model on PyTorch, searched by the plain path and by the usual one."""
+        plain, usual = (Captioner.from_pretrained(name, device="cpu", backend="torch") for _ in range(2))
+        plain.beam_search = beam_search
+        return cls(name, (plain, usual), (usual.encoder.annotate, usual.encoder.annotate))
+
+    @property
+    def decoding(self) -> Decoding:
+        """How both ways search."""
+        usual = self.captioners[0].checkpoint.decoding
+        return usual if self.beam is None else replace(usual, beam=self.beam)
+
     def encoded(self, photo: Path) -> list[tuple[Any, float]]:
         """The annotations of a photo in both ways, and the seconds that they took."""
         pixels = self.captioners[1].encoder.preprocessing.pixels(open_photo(photo))[None]
@@ -72,7 +91,7 @@ class Pair:
         """The line of this model and one photo."""
         found, seconds = [], []
         for captioner, (annotations, _) in zip(self.captioners, encoded, strict=True):
-            search = partial(captioner.search, annotations, captioner.checkpoint.decoding, seeds=[0])
+            search = partial(captioner.search, annotations, self.decoding, seeds=[0])
             (hypotheses,), took = timed(search)
             found.append(hypotheses)
             seconds.append(took)
@@ -90,12 +109,18 @@ class Pair:
         return line
 
     def _score(self, hypothesis: Hypothesis) -> float:
-        decoding = self.captioners[0].checkpoint.decoding
-        return score_of(hypothesis, decoding.length_normalisation, decoding.reranker_weight)
+        return score_of(hypothesis, self.decoding.length_normalisation, self.decoding.reranker_weight)
 
     def _found(self, hypotheses: Iterable[Hypothesis], wanted: Hypothesis) -> float | None:
-        """The score that a back end gives those words, or None where its beam does not have them."""
+        """The score that one way gives those words, or None where its beam does not have them."""
         return next((self._score(each) for each in hypotheses if each.words == wanted.words), None)
+
+
+WAYS = {  # by --compare: how a pair is loaded, and what its two ways are called
+    "backends": (Pair.of_backends, ("PyTorch", "ONNX Runtime")),
+    "int8": (Pair.of_precisions, ("float32", "int8")),
+    "paths": (Pair.of_paths, ("the plain path", "the usual path")),
+}
 
 
 def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
@@ -164,20 +189,20 @@ def summary(lines: list[Line], names: tuple[str, str], references: Mapping[str, 
 
 def main() -> None:
     """Compare, write and print."""
-    parser = argparse.ArgumentParser(description="Compare the captions of both back ends.")
+    parser = argparse.ArgumentParser(description="Compare the captions of two ways to compute.")
     parser.add_argument("data", type=Path, help="Data folder.")
     parser.add_argument("--model", action="append", required=True, help="Model; may be given several times.")
     parser.add_argument("--split", default="test", help="Part of the data.")
     parser.add_argument("--photos", type=int, help="Number of photos, the first ones.")
     parser.add_argument("--lines", type=Path, default=Path("backends.jsonl"), help="File of the comparisons.")
-    parser.add_argument("--int8", action="store_true", help="Compare float32 with int8, both on ONNX Runtime.")
+    parser.add_argument("--compare", choices=WAYS, default="backends", help="The two ways.")
+    parser.add_argument("--beam", type=int, help="Beam instead of the model's own.")
     chosen = parser.parse_args()
     torch.set_grad_enabled(False)
     dataset = read_dataset(chosen.data)
     photos = [Path(example.photo) for example in dataset.split(chosen.split)][: chosen.photos]
-    load = Pair.of_precisions if chosen.int8 else Pair.of_backends
-    lines = compare([load(name) for name in chosen.model], photos, chosen.lines)
-    names = ("float32", "int8") if chosen.int8 else ("PyTorch", "ONNX Runtime")
+    load, names = WAYS[chosen.compare]
+    lines = compare([replace(load(name), beam=chosen.beam) for name in chosen.model], photos, chosen.lines)
     references = {
         example.name: [dataset.tokeniser.text(words) for words in example.captions]
         for example in dataset.split(chosen.split)

@@ -1,6 +1,7 @@
-"""The comparison of back ends goes on where it stopped, and says how captions differ."""
+"""The comparison of two ways goes on where it stopped, and says how captions differ."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import backends
@@ -69,3 +70,11 @@ def test_precisions_are_compared_too(tmp_path: Path) -> None:
     pair = Pair.of_precisions("flickr8k-soft")
     (exact, _), (rounded, _) = pair.encoded(PHOTOS[0])
     assert 0 < np.linalg.norm(rounded - exact) / np.linalg.norm(exact) < 0.08
+
+
+def test_the_paths_of_the_search_are_compared_too(pairs: list[Pair]) -> None:
+    pair = replace(Pair.of_paths(pairs[0].name), beam=4)
+    line = pair.compared(PHOTOS[0], pair.encoded(PHOTOS[0]))
+    assert pair.decoding.beam == 4 != pairs[0].decoding.beam
+    assert line["captions"][0] == line["captions"][1] and line["alpha"] < 1e-4
+    assert line["scores"][0] == pytest.approx(line["scores"][1], abs=1e-4)
