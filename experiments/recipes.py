@@ -9,6 +9,7 @@
   look and in what is minimised. Hard attention is called as good if the 95 % intervals of its differences, over photos
   and seeds, exclude the differences of `MARGINS`.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
+- EfficientNet-Lite2 instead of VGG-19: soft attention, its control with uniform α, and hard attention.
 
 Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, attention alone. Evaluations
 are kept in results/, and what is compared comes from there.
@@ -31,6 +32,8 @@ from show_attend_tell.scoring.comparison import METRICS, Comparison, Difference,
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
 MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
 ALONE = ("--set", "visual_ngrams=false")
+ENCODER = ("--encoder", "efficientnet-lite2-1280")
+SECOND = ("--epochs", "3", *ALONE, "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
 TRAININGS = {
     **shipped.TRAININGS,
     "soft-as-hard": Training(
@@ -46,6 +49,11 @@ TRAININGS = {
         ("--preset", "paper", "--attention", "soft", "--epochs", "10", "--set", "soft.doubly_stochastic=0")
     ),
     "paper-hard": Training(("--preset", "paper", "--attention", "hard", "--epochs", "10")),
+    "efficientnet-plain": Training(("--attention", "soft", *ENCODER, *ALONE)),
+    "efficientnet-soft": Training(("--attention", "soft", *SECOND), start="efficientnet-plain"),
+    "efficientnet-uniform-plain": Training(("--attention", "uniform", *ENCODER, *ALONE)),
+    "efficientnet-uniform": Training(("--attention", "uniform", *SECOND), start="efficientnet-uniform-plain"),
+    "efficientnet-hard": Training(("--attention", "hard", *ALONE, "--set", "crops=0"), start="efficientnet-soft"),
 }
 
 
@@ -63,6 +71,9 @@ RECIPES = {
     "paper-soft": Recipe("the paper's recipe, soft attention"),
     "paper-soft-0": Recipe("the paper's recipe, soft attention with λ = 0"),
     "paper-hard": Recipe("the paper's recipe, hard attention"),
+    "efficientnet-uniform": Recipe("EfficientNet-Lite2, uniform α", shipped.SEEDS),
+    "efficientnet-soft": Recipe("EfficientNet-Lite2, soft attention", shipped.SEEDS),
+    "efficientnet-hard": Recipe("EfficientNet-Lite2, hard attention"),
 }
 
 HEAD = """\
@@ -84,6 +95,13 @@ The soft model here has the hard one's windows of 5×5 places, its cropped photo
 its number of epochs and its learning rate, and starts from the same model. The hard model's
 objective stays its own, its λ_e included. The two are *as good* if the 95 % intervals of the
 differences, over photos and seeds, lie within ±{margins}.
+"""
+SMALL = """\
+## EfficientNet-Lite2 instead of VGG-19
+
+The usual recipe with another frozen encoder, whose 1,280 values a place the decoder reads
+([more](training.md#a-small-encoder)). The control is the same decoder in the same two stages, with
+the same α at all places.
 """
 
 
@@ -166,6 +184,8 @@ def document(dataset: Dataset, folder: Path = results.RESULTS) -> str:
         margins = " and ±".join(f"{margin:g} in {METRICS[metric]}" for metric, margin in MARGINS.items())
         comparison = compared("soft-as-hard", "hard", dataset, folder)
         parts += [FAIR.format(margins=margins), comparison.to_markdown(), "\n".join(equivalence(comparison)) + "\n"]
+    if kept("efficientnet-uniform", folder) and kept("efficientnet-soft", folder):
+        parts += [SMALL, compared("efficientnet-uniform", "efficientnet-soft", dataset, folder).to_markdown()]
     rows = [
         tables.row(title, kept(name, folder), folder)
         for name, title in (

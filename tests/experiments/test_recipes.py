@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import recipes
+import shipped
 import stages
 from builders import shape_folder
 from documents import ROOT, blocks
@@ -67,6 +68,20 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
         assert told.items() >= {**ours, **papers}.items()
 
 
+@pytest.mark.parametrize("stage", ["-plain", ""])
+def test_the_control_on_another_encoder_has_uniform_attention_and_nothing_else(stage: str) -> None:
+    control, model = (recipes.TRAININGS[f"efficientnet-{kind}"] for kind in (f"uniform{stage}", stage[1:] or "soft"))
+    uniform, soft = config_of(control), config_of(model)
+    assert dataclasses.replace(uniform, decoder=dataclasses.replace(uniform.decoder, attention="soft")) == soft
+    assert [each for each in control.arguments if each != "uniform"] == [
+        each for each in model.arguments if each != "soft"
+    ]
+    usual = config_of(shipped.TRAININGS[stage[1:] or "soft"])
+    assert soft == usual and (model.start, control.start) == (
+        (None, None) if stage else ("efficientnet-plain", "efficientnet-uniform-plain")
+    )
+
+
 def test_the_documentation_has_the_commands() -> None:
     document = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
     commands = [line.split() for block in blocks(document, "sh") for line in block.splitlines()]
@@ -95,6 +110,18 @@ def test_each_training_is_made_once_and_after_those_it_starts_from(
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     return read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
+
+
+@pytest.mark.usefixtures("without_java")
+def test_attention_is_compared_with_its_control_on_another_encoder(dataset: Dataset, tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    folder = tmp_path / "results"
+    keep(dataset, folder, "efficientnet-uniform-1-test", 9)
+    assert "difference" not in recipes.document(dataset, folder)  # there is nothing to compare with
+    keep(dataset, folder, "efficientnet-soft-1-test", 2)
+    keep(dataset, folder, "efficientnet-soft-2-test", 2)
+    said = recipes.document(dataset, folder)
+    assert "EfficientNet-Lite2, uniform α | EfficientNet-Lite2, soft attention (mean of 2) | difference" in said
 
 
 @pytest.mark.usefixtures("without_java")
