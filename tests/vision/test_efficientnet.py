@@ -95,6 +95,29 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
     assert np.abs(light.annotate(pixels.numpy()) - expected).max() < 1e-4 * np.abs(expected).max()
 
 
+def test_a_frozen_encoder_annotates_by_onnx_runtime_on_a_processor(
+    folded: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, pixels = load_encoder("efficientnet-lite2-1280", weights=folded, geometry="squash"), noise(2, 448)
+    by_torch, given = [], encoder.body.forward
+    monkeypatch.setattr(encoder.body, "forward", lambda read: by_torch.append(len(read)) or given(read))
+    found = encoder.annotate(pixels)
+    assert found.dtype == torch.float32 and not by_torch
+    rough = encoder.annotate(pixels, precision="bfloat16")
+    assert by_torch == [2] and (rough - found).norm() > 1e-3 * found.norm()
+    torch.testing.assert_close(found, encoder(pixels), atol=0.01, rtol=0)
+    with pytest.raises(SatError, match=r"pixels are \(B, 3, 448, 448\), not \(2, 3, 64, 64\)"):
+        encoder.annotate(noise(2, 64))
+
+    encoder.adopt({"head.bias": folded["head.bias"] + 1})
+    tuned = encoder.annotate(pixels)
+    assert by_torch == [2, 2, 2] and (tuned - found).abs().max() > 0.1
+    again = load_encoder("efficientnet-lite2-1280", weights=folded, geometry="squash")
+    again.unfreeze()
+    monkeypatch.setattr(again.body, "forward", lambda read: by_torch.append(0) or torch.zeros(len(read), 1280, 14, 14))
+    assert again.annotate(pixels).abs().max() == 0  # its weights may change from now on
+
+
 def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
     save_file(folded, tmp_path / "plain.safetensors")
     save_file(pack(folded), tmp_path / "packed.safetensors")
@@ -109,9 +132,9 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", geometry="squash")
     assert light.digest == whole.digest != plain.digest and light.annotation_size == 1280
     pixels = noise(1, 448)
-    map_of_all = whole.annotate(pixels)
+    map_of_all = whole(pixels)
     weight, bias = (folded[f"projection.{part}"] for part in ("weight", "bias"))
-    torch.testing.assert_close(map_of_all @ weight[:, :, 0, 0].mT + bias, plain.annotate(pixels), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(map_of_all @ weight[:, :, 0, 0].mT + bias, plain(pixels), atol=1e-3, rtol=1e-3)
     np.testing.assert_allclose(light.annotate(pixels.numpy()), map_of_all.numpy(), atol=0.01)
     for encoder, file in ((plain, "plain"), (packed, "packed")):
         light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", geometry="squash")

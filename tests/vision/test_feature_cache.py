@@ -207,7 +207,8 @@ def test_two_photos_of_one_name_are_not_confused(
     for first, second in ((photos, theirs), (theirs, photos), (photos, theirs)):
         for each in (first, second):
             cache = build(each, Counted())
-            assert torch.equal(cache[list(each)], torch.stack([expected(Counted(), path) for path in each.values()]))
+            wanted = torch.stack([expected(Counted(), path) for path in each.values()])
+            torch.testing.assert_close(cache[list(each)], wanted, atol=2e-3, rtol=0)  # photos are encoded together
 
 
 def test_a_crop_is_of_the_photo_under_its_own_name(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19
+from show_attend_tell.vision.onnx import OnnxEncoder
 
 
 class Encoder(nn.Module):
@@ -28,7 +29,7 @@ class Encoder(nn.Module):
     parent module is told, so that dropout and batch norm never act up. `unfreeze()` allows fine-tuning.
 
     Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`; `fixed_precision`,
-    what it always computes in; None for what is fastest.
+    what it always computes in; None for what is fastest; `twin`, the same network for ONNX Runtime, or None.
 
     `body` maps pixels (B, 3, size, size) to a map (B, D, rows, columns) or to tokens (B, L, D).
     """
@@ -42,6 +43,7 @@ class Encoder(nn.Module):
         grid: tuple[int, int],
         preprocessing: Preprocessing,
         fixed_precision: Precision | None = None,
+        twin: OnnxEncoder | None = None,
     ) -> None:
         super().__init__()
         # Weights in channels_last: convolutions in bfloat16 on a CPU are several times faster so.
@@ -51,6 +53,7 @@ class Encoder(nn.Module):
         self.grid = grid
         self.preprocessing = preprocessing
         self.fixed_precision = fixed_precision
+        self.twin = twin
         self.frozen = True
         self.requires_grad_(False)
         self.eval()
@@ -78,9 +81,7 @@ class Encoder(nn.Module):
 
         Gradients flow when the encoder is unfrozen. Raises `SatError` for pixels of another shape.
         """
-        size = self.preprocessing.size
-        if pixels.ndim != 4 or pixels.shape[1:] != (3, size, size):
-            raise SatError(f"encoder {self.name}: pixels are (B, 3, {size}, {size}), not {tuple(pixels.shape)}")
+        self._check(pixels)
         annotations = self.body(pixels)
         if annotations.ndim == 4:
             annotations = annotations.flatten(2).transpose(1, 2)  # (B, D, rows, columns) → (B, L, D)
@@ -90,11 +91,15 @@ class Encoder(nn.Module):
         """Return the annotations as `forward` does, without gradient and as fast as the hardware goes.
 
         (B, 3, size, size) → (B, L, D) float32, on the encoder's device. Pixels may be an array. Computed in
-        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile.
+        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile. On a CPU and
+        in float32 the `twin` computes them, where there is one. It agrees with the body to about 1e-5.
         """
         precision = precision or self.precision
         device = self._device
         pixels = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
+        if self.twin is not None and device.type == "cpu" and precision == "float32":
+            self._check(pixels)
+            return torch.from_numpy(self.twin.annotate(pixels.cpu().numpy()))
         training = self.training
         self.eval()
         try:
@@ -117,10 +122,12 @@ class Encoder(nn.Module):
             raise SatError(f"tuned weights do not fit the encoder {self.name}: {error}") from error
         if unknown:
             raise SatError(f"tuned weights do not fit the encoder {self.name}, which has no {', '.join(unknown)}")
+        self.twin = None  # it has the former weights
 
     def unfreeze(self) -> None:
         """Let the weights be trained; batch norm keeps its running statistics even then, as is usual."""
         self.frozen = False
+        self.twin = None
         self.requires_grad_(True)
 
     def train(self, mode: bool = True) -> "Encoder":
@@ -130,6 +137,11 @@ class Encoder(nn.Module):
             if isinstance(module, _BatchNorm):
                 module.eval()
         return self
+
+    def _check(self, pixels: Tensor) -> None:
+        size = self.preprocessing.size
+        if pixels.ndim != 4 or pixels.shape[1:] != (3, size, size):
+            raise SatError(f"encoder {self.name}: pixels are (B, 3, {size}, {size}), not {tuple(pixels.shape)}")
 
     @property
     def _device(self) -> torch.device:
