@@ -7,6 +7,8 @@
 #     make test TORCH_INDEX=https://download.pytorch.org/whl/cpu
 #
 # .venv-light never has PyTorch: the tests look there whether captions are made without it.
+#
+# What captions need is installed with --no-compile: pip would compile 28 MB of Python, and a caption uses 7 of them.
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -85,7 +87,7 @@ clean:
 
 $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@$(PIP_INSTALL) setuptools || $(PIP_FAILED)
-	@$(PIP_INSTALL) --no-build-isolation --editable . || $(PIP_FAILED)
+	@$(PIP_INSTALL) --no-compile --no-build-isolation --editable . || $(PIP_FAILED)
 	@touch $@
 
 $(DEV): $(RUNTIME)
@@ -95,7 +97,7 @@ $(DEV): $(RUNTIME)
 $(WITHOUT_TORCH): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@test -d $(LIGHT) || $(BIN)/python -m venv $(LIGHT) || { rm -rf $(LIGHT); exit 1; }
 	@$(LIGHT)/bin/python $(PIP_OPTIONS) setuptools || $(PIP_FAILED)
-	@$(LIGHT)/bin/python $(PIP_OPTIONS) --no-build-isolation --editable '.[serve]' || $(PIP_FAILED)
+	@$(LIGHT)/bin/python $(PIP_OPTIONS) --no-compile --no-build-isolation --editable '.[serve]' || $(PIP_FAILED)
 	@touch $@
 
 $(NODE_MODULES): web/package.json web/package-lock.json
