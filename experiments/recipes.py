@@ -17,6 +17,7 @@ are kept in results/, and what is compared comes from there.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import results
@@ -31,9 +32,10 @@ from show_attend_tell.scoring.comparison import METRICS, Comparison, Difference,
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
 MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
+RERANKED = "-reranked"  # the end of an evaluation's name with the reranker; the others are by attention alone
 ALONE = ("--set", "visual_ngrams=false")
 ENCODER = ("--encoder", "efficientnet-lite2-1280")
-SECOND = ("--epochs", "3", *ALONE, "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
+SECOND = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
 TRAININGS = {
     **shipped.TRAININGS,
     "soft-as-hard": Training(
@@ -52,7 +54,16 @@ TRAININGS = {
     "efficientnet-plain": Training(("--attention", "soft", *ENCODER, *ALONE)),
     "efficientnet-soft": Training(("--attention", "soft", *SECOND), start="efficientnet-plain"),
     "efficientnet-uniform-plain": Training(("--attention", "uniform", *ENCODER, *ALONE)),
-    "efficientnet-uniform": Training(("--attention", "uniform", *SECOND), start="efficientnet-uniform-plain"),
+    "efficientnet-uniform": Training(("--attention", "uniform", *SECOND, *ALONE), start="efficientnet-uniform-plain"),
+    "efficientnet-look": Training(
+        (
+            *("--attention", "soft", "--epochs", "6", *ALONE, "--set", "selected_by=last"),
+            *("--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3", "--set", "attention_rate=8"),
+            *("--set", "mosaics=0.7", "--set", "mosaics_end=0.1", "--set", "soft.mosaic_weight=1"),
+            *("--set", "entropy_weight_end=-0.05", "--set", "sharpening=2.5"),
+        ),
+        start="efficientnet-plain",
+    ),
     "efficientnet-hard": Training(("--attention", "hard", *ALONE, "--set", "crops=0"), start="efficientnet-soft"),
 }
 
@@ -63,6 +74,7 @@ class Recipe:
 
     title: str
     seeds: tuple[int, ...] = (1,)
+    reranked: bool = False  # whether its captions are also scored with its reranker
 
 
 RECIPES = {
@@ -72,7 +84,8 @@ RECIPES = {
     "paper-soft-0": Recipe("the paper's recipe, soft attention with λ = 0"),
     "paper-hard": Recipe("the paper's recipe, hard attention"),
     "efficientnet-uniform": Recipe("EfficientNet-Lite2, uniform α", shipped.SEEDS),
-    "efficientnet-soft": Recipe("EfficientNet-Lite2, soft attention", shipped.SEEDS),
+    "efficientnet-soft": Recipe("EfficientNet-Lite2, soft attention", shipped.SEEDS, reranked=True),
+    "efficientnet-look": Recipe("EfficientNet-Lite2, soft attention, with mosaics", shipped.SEEDS),
     "efficientnet-hard": Recipe("EfficientNet-Lite2, hard attention"),
 }
 
@@ -122,7 +135,13 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
             given = shipped.arguments(each, seed, output, TRAININGS)
             found.append(stages.training([data], output / f"{each}-{seed}", *given))
         model = output / f"{name}-{seed}"
-        found.append(stages.evaluation(data, [model], output / f"{evaluated(name, seed)}.json", "test"))
+        file = output / f"{evaluated(name, seed)}.json"
+        reranked = RECIPES[name].reranked
+        by_itself = partial(stages.alone, model) if reranked else tuple
+        found.append(stages.evaluation(data, [model], file, "test", by_itself))
+        if reranked:
+            file = file.with_name(f"{file.stem}{RERANKED}.json")
+            found.append(stages.evaluation(data, [model], file, "test"))
     return found
 
 

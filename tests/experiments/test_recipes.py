@@ -72,14 +72,33 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
 def test_the_control_on_another_encoder_has_uniform_attention_and_nothing_else(stage: str) -> None:
     control, model = (recipes.TRAININGS[f"efficientnet-{kind}"] for kind in (f"uniform{stage}", stage[1:] or "soft"))
     uniform, soft = config_of(control), config_of(model)
-    assert dataclasses.replace(uniform, decoder=dataclasses.replace(uniform.decoder, attention="soft")) == soft
-    assert [each for each in control.arguments if each != "uniform"] == [
-        each for each in model.arguments if each != "soft"
-    ]
+    reranked = dataclasses.replace(uniform, visual_ngrams=not stage)  # a reranker is fitted after the training
+    assert dataclasses.replace(reranked, decoder=dataclasses.replace(uniform.decoder, attention="soft")) == soft
+    assert ("--encoder" in control.arguments) == ("--encoder" in model.arguments) == bool(stage)
     usual = config_of(shipped.TRAININGS[stage[1:] or "soft"])
-    assert soft == usual and (model.start, control.start) == (
+    assert dataclasses.replace(soft, visual_ngrams=False) == usual
+    assert (model.start, control.start) == (
         (None, None) if stage else ("efficientnet-plain", "efficientnet-uniform-plain")
     )
+
+
+def test_captions_with_a_reranker_are_scored_by_attention_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "efficientnet-soft-1"
+    for name in (tmp_path / "efficientnet-plain-1", model):
+        name.mkdir()
+        (name / "config.json").write_text(
+            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam": 5, "length_normalisation": 0.5}}}'
+        )
+    asked: list[str] = []
+    monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
+    stages.run(recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1]))
+    usual = f"evaluate --model {model} --data DATA --split test"
+    assert asked == [
+        f"{usual} --reranker-weight 0 --beam 5 --length-normalisation 0.5 --json {model}-test.json",
+        f"{usual} --json {model}-test-reranked.json",
+    ]
 
 
 def test_the_documentation_has_the_commands() -> None:
