@@ -13,9 +13,8 @@ With it a search finds the captions that it finds with the plain walker, and tak
 - σ(2(k + q)) = exp(2k) / (exp(2k) + exp(−2q)), history by history, in the processor's cache.
 - There is no log-softmax of (P, K), and the best continuations are sought among W words instead of K.
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
-- With a wide beam, the products on h and the words' logits are computed in bfloat16 where the processor has it. The
-  logits of the W words that may be chosen are then computed again in float32, and the sum over the vocabulary is
-  corrected by them.
+- With a wide beam, the words' logits are computed in bfloat16 where the processor has it. Those of the W words that may
+  be chosen are then computed again in float32, and the sum over the vocabulary is corrected by them.
 """
 
 from collections.abc import Callable
@@ -68,7 +67,7 @@ class Weights:
         self.n, self.gates = config.hidden_size, 4 * config.hidden_size
         query, energy = decoder.attention.query.weight, decoder.attention.energy
         gate = [] if decoder.gate is None else [decoder.gate.weight]
-        from_hidden = torch.cat([decoder.gates_from_hidden.weight, -2 * query, *gate])
+        self.from_hidden = torch.cat([decoder.gates_from_hidden.weight, -2 * query, *gate])
         self.query = slice(self.gates, self.gates + len(query))
         self.energy = 2 * energy
         deep = [] if decoder.output_context is None else [decoder.output_context.weight]
@@ -76,7 +75,7 @@ class Weights:
         words, self.bias = decoder.word_weights, decoder.output_bias
         self.words = words
         dtype = torch.bfloat16 if bf16 else words.dtype
-        self.from_hidden, self.output_hidden = from_hidden.to(dtype), decoder.output_hidden.weight.to(dtype)
+        self.output_hidden = decoder.output_hidden.weight
         self.rough_words, self.rough_bias = words.to(dtype), self.bias.to(dtype)
         rows = decoder.vocabulary_size + 1
         self.by_word = words.new_empty(rows, self.gates + config.embedding_size)  # rows of `of_words`
@@ -109,7 +108,7 @@ class FastBeamSearch:
     """
 
     def __init__(self, *, bf16: bool = False) -> None:
-        """``bf16``: with a wide beam, compute in bfloat16 what may be rough. Log p then differs by less than 0.02."""
+        """``bf16``: with a wide beam, read out the words in bfloat16 first. Log p then differs by less than 0.001."""
         self.bf16 = bf16
         self.known: dict[bool, Weights] = {}  # by whether they are for wide beams
 
@@ -200,7 +199,7 @@ def start(weights: Weights, annotations: Tensor) -> tuple[Photos, Tensor, Tensor
 
 def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Tensor, look: Look) -> Histories:
     """Look at the photos from h_{t−1} and c_{t−1}, (B, Q, n) each."""
-    product = product_of(hidden, weights.from_hidden)  # gates, −2 W_h h and f_β(h)
+    product = linear(hidden, weights.from_hidden)  # gates, −2 W_h h and f_β(h)
     query = torch.exp(product[..., weights.query].clamp(-LARGEST, LARGEST))
     alpha = torch.softmax(energies(photos.keys, query, weights.energy), dim=-1)
     context, places = look(alpha, photos.seen)
@@ -243,7 +242,7 @@ def advance(weights: Weights, seen: Histories, words: Tensor, rows: Tensor) -> t
     g = gates[..., 3 * weights.n :].tanh_()
     memory = rows_of(seen.memory, rows).mul_(f).addcmul_(i, g)
     hidden = torch.tanh(memory).mul_(o)
-    deep = product_of(hidden, weights.output_hidden) + of_words[..., weights.gates :]
+    deep = linear(hidden, weights.output_hidden) + of_words[..., weights.gates :]
     if seen.deep is not None:
         deep += rows_of(seen.deep, rows)
     deep = deep.tanh_() if weights.decoder.config.output_tanh else deep
@@ -258,7 +257,8 @@ def continuations(
     Gets the deep output (B, P′, m), log p of the paths (B, P′), words that no path may say and those that each path may
     not say ``again`` (B, P′, ·). Gives log p of each continuation, its path and its word.
     """
-    logits = product_of(deep, weights.rough_words, weights.rough_bias)  # (B, P′, K)
+    rough = linear(deep.to(weights.rough_words.dtype), weights.rough_words, weights.rough_bias)
+    logits = rough.to(deep.dtype)  # (B, P′, K)
     total = logits.logsumexp(-1, keepdim=True)
     scores = logits + (before[..., None] - total)
     for word in forbidden:
@@ -276,11 +276,6 @@ def continuations(
         some = fine.masked_fill_(some == NEVER, NEVER)
     best, place = some.flatten(1).topk(min(count, some[0].numel()), dim=-1)
     return best, place // words.shape[1], words.gather(1, place % words.shape[1])
-
-
-def product_of(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The inputs' product with a weight, computed in the weight's type; the result is of the inputs' type."""
-    return linear(inputs.to(weight.dtype), weight, bias).to(inputs.dtype)
 
 
 def rows_of(part: Tensor, rows: Tensor) -> Tensor:
