@@ -55,15 +55,6 @@ TRAININGS = {
     "efficientnet-soft": Training(("--attention", "soft", *SECOND), start="efficientnet-plain"),
     "efficientnet-uniform-plain": Training(("--attention", "uniform", *ENCODER, *ALONE)),
     "efficientnet-uniform": Training(("--attention", "uniform", *SECOND, *ALONE), start="efficientnet-uniform-plain"),
-    "efficientnet-look": Training(
-        (
-            *("--attention", "soft", "--epochs", "6", *ALONE, "--set", "selected_by=last"),
-            *("--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3", "--set", "attention_rate=8"),
-            *("--set", "mosaics=0.7", "--set", "mosaics_end=0.1", "--set", "soft.mosaic_weight=1"),
-            *("--set", "entropy_weight_end=-0.05", "--set", "sharpening=2.5"),
-        ),
-        start="efficientnet-plain",
-    ),
     "efficientnet-hard": Training(("--attention", "hard", *ALONE, "--set", "crops=0"), start="efficientnet-soft"),
 }
 
@@ -85,7 +76,6 @@ RECIPES = {
     "paper-hard": Recipe("the paper's recipe, hard attention"),
     "efficientnet-uniform": Recipe("EfficientNet-Lite2, uniform α", shipped.SEEDS),
     "efficientnet-soft": Recipe("EfficientNet-Lite2, soft attention", shipped.SEEDS, reranked=True),
-    "efficientnet-look": Recipe("EfficientNet-Lite2, soft attention, with mosaics", shipped.SEEDS),
     "efficientnet-hard": Recipe("EfficientNet-Lite2, hard attention"),
 }
 
