@@ -2,7 +2,7 @@
 
 When a shipped model or a picture has changed, write what is printed and the pictures anew, then read the tutorial once:
 
-    python tests/test_tutorial.py
+    python tests/docs/test_tutorial.py
 
 It also says where the output would be another on hardware that encodes photos in float32.
 """
