@@ -133,3 +133,11 @@ def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path
     assert all(
         entry["caption"] in {in_form(text, tokens) for text in CAPTIONS[language]} for entry in result["results"]
     )
+
+
+@pytest.mark.parametrize("language", ["arabic", "chinese"])
+def test_captions_without_photos_are_cut_as_those_of_photos(language: str, tmp_path: Path) -> None:
+    data, texts = caption_folder(tmp_path / "data", language), tmp_path / "texts.txt"
+    texts.write_text("\n".join(CAPTIONS[language]), encoding="utf-8")
+    said = sat("train", data, "--output", tmp_path / "model", "--epochs", 1, "--texts", texts, *SMALL).stdout
+    assert f"{len(CAPTIONS[language])} captions without photos, and 0 left out" in said

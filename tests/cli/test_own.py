@@ -96,6 +96,7 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     assert "epoch 2: " in said and "epoch 3: " in said
     said = sat(*train, "--resume").stdout
     assert "resumed after 3 epochs" in said and "updates, by the rule" not in said  # of as many epochs as it has
+    assert "epoch 4: " in sat(*train, "--resume", "--set", "epochs=4").stdout
 
 
 def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
@@ -118,6 +119,10 @@ def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pyte
         f"Done. Score it with: sat evaluate --model ./{own.START} --data 'my data' --split test "
         "--encoder-weights 'weights 1'"
     )
+    captions = shape_folder(tmp_path / "no test") / "captions.csv"
+    captions.write_text(captions.read_text(encoding="utf-8").replace(",test", ",val"), encoding="utf-8")
+    said = sat("train", "no test", "my data", "--output", "both", *options).stdout
+    assert "--data 'no test' --split val " in said.splitlines()[-1]
 
 
 def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:

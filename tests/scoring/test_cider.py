@@ -9,7 +9,7 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring.cider import LARGEST, PADDING, CiderD, cider, padded
+from show_attend_tell.scoring.cider import PADDING, CiderD, cider, padded
 
 
 def drawn(source: random.Random, longest: int, words: int = 7) -> list[int]:
@@ -96,8 +96,23 @@ def test_refusals() -> None:
     for documents in ([], [[]]):
         with pytest.raises(SatError, match="no references"):
             CiderD(documents)
-    with pytest.raises(SatError, match=f"word id {LARGEST}"):
-        CiderD([[[1, LARGEST]]])
+
+
+def test_any_number_of_words() -> None:
+    """Ids of 31 bits score as small ones, and n-grams that differ only in large ids are different ones."""
+    source = random.Random(13)
+    references = [[drawn(source, 9) for _ in range(3)] for _ in range(7)]
+    captions = [drawn(source, 9, words=9) for _ in range(7)]  # 7 and 8 are in no reference
+    high = [(1 << 31) - 1 - 3**word for word in range(9)]
+
+    def moved(several: list[list[int]]) -> list[list[int]]:
+        return [[high[word] for word in words] for words in several]
+
+    small = CiderD(references)(padded(captions)[:, None], [padded(choices) for choices in references])
+    large = CiderD([moved(choices) for choices in references])(
+        padded(moved(captions))[:, None], [padded(moved(choices)) for choices in references]
+    )
+    assert torch.equal(small, large) and float(small.max()) > 0
 
 
 def test_the_score_of_captions_is_pycocoevalcap_s() -> None:

@@ -494,6 +494,9 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     with pytest.raises(SatError, match=r"2 of 26 photos cannot be read.* Replace these photos"):
         run(join([papers, other]), small_config(epochs=1), tmp_path / "with papers")
 
+    _, said = run(dataset, small_config(epochs=1), tmp_path / "tuned", fine_tune=1e-3)  # nothing is cached
+    assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
+
 
 def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, tmp_path: Path) -> None:
     soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
@@ -991,6 +994,10 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
         assert reranker is not None
         return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
+    def scores_of_beams(decoder: Any, data: Any, beam: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
+        assert reranker is None
+        return [{"bleu_4": float(beam)} for _ in rankings]
+
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     monkeypatch.setattr(selection_module, "BEAMS", (1,))
     monkeypatch.setattr(selection_module, "WIDE", (3, 4))
@@ -1010,6 +1017,13 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     loaded = Checkpoint.load(tmp_path / "ranked")
     assert loaded.reranker is not None and best.reranker is not None and loaded.reranker.digest == best.reranker.digest
     assert (0, loaded.vocabulary.encode(["circle"])[0]) in loaded.reranker.numbers
+
+    without = replace(config, epochs=2, visual_ngrams=False)
+    assert run(dataset, config, tmp_path / "on")[0].reranker is not None
+    with monkeypatch.context() as patched:  # as before, and no reranker is left to be asked about
+        patched.setattr(selection_module, "validation_scores", scores_of_beams)
+        best, _ = run(dataset, without, tmp_path / "on", resume=True)
+    assert best.reranker is None and "without_reranker" not in best.training
     result = scoring_run.evaluate(
         Captioner(loaded, small_encoder(), name="ranked"), dataset, "test", cache=tmp_path / "cache", show=False
     )

@@ -508,6 +508,21 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_res
     assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
 
 
+def test_in_a_mosaic_all_places_that_show_the_own_photo_are_its_own() -> None:
+    """Rows of one photo, with other captions of it or the same one again, are not other photos."""
+    side, names = 4, list("aaab")
+    tiled = {name: torch.full((side * side, 1), float(ord(name))) for name in names}
+    annotations = torch.stack([tiled[name] for name in names])
+    told = torch.ones(4, dtype=torch.bool)
+    for seed in range(5):
+        found, own = mosaics(annotations, names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed))
+        assert torch.equal(own, found[..., 0] == annotations[..., 0])
+        half, mine = mosaics(
+            annotations[2:], names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed), mine=slice(2, 4)
+        )
+        assert torch.equal(half, found[2:]) and torch.equal(mine, own[2:])
+
+
 def test_mosaics_need_a_square_grid() -> None:
     with pytest.raises(SatError, match="6 places are not a square grid"):
         mosaics(torch.rand(4, 6, 3), list("abcd"), torch.ones(4, dtype=torch.bool), {}, torch.Generator())

@@ -21,13 +21,13 @@ LONGEST = 4  # words of an n-gram
 SIGMA = 6.0  # of the Gaussian on the difference of lengths
 PADDING = -1  # what stands behind the last word of a caption
 TOGETHER = 1 << 24  # pairs of positions in captions and references that are compared at once
-LARGEST = 50_000  # words of a vocabulary whose n-grams have numbers of 63 bits
+BASE = 1 << 31  # above all word ids and all n-grams of the references; its square has 63 bits
 
 
 class _NGrams(NamedTuple):
     """The n-grams of captions, by the position of their first word."""
 
-    numbers: Tensor  # (..., C), equal for equal n-grams; -1 where an n-gram would reach into the padding
+    numbers: Tensor  # (..., C), equal for equal n-grams; `PADDING` where an n-gram would reach into the padding
     weights: Tensor  # (..., C), their inverse document frequencies
     norm: Tensor  # (...), of the caption's tf-idf vector
 
@@ -42,26 +42,25 @@ class CiderD:
     def __init__(self, documents: Sequence[Sequence[Sequence[int]]]) -> None:
         """``documents`` has one entry a photo: its references, each a list of word ids.
 
-        A photo has an n-gram when any of its references has it. Raises `SatError` without references, and for an id
-        that is too large.
+        A photo has an n-gram when any of its references has it. Raises `SatError` without references.
         """
         if not any(map(len, documents)):
             raise SatError("there are no references to count n-grams in")
         # all references in one row, with padding between them: none is padded to the length of the longest
         words = torch.tensor([word for references in documents for each in references for word in (*each, PADDING)])
-        if words.max() >= LARGEST:
-            raise SatError(f"the word id {int(words.max())} is too large: give ids below {LARGEST:,}")
         owners = torch.repeat_interleave(
             torch.arange(len(documents)),
             torch.tensor([sum(len(each) + 1 for each in references) for references in documents]),
         )
         self.log_documents = math.log(len(documents))
-        self.known: list[Tensor] = []  # the numbers of the n-grams (U,), in order, for each n
+        self.known: list[Tensor] = []  # the `longer` numbers of the n-grams (U,), in order, for each n
         self.log_frequencies: list[Tensor] = []  # the logarithms of their document frequencies (U,), for each n
+        shorter = None
         for n in range(1, LONGEST + 1):
-            numbers = ngram_numbers(words, n)
+            numbers = longer(shorter, words, n)
             there = numbers >= 0
             known, found = torch.unique(numbers[there], return_inverse=True)
+            shorter = torch.full_like(numbers, PADDING).masked_scatter(there, found)
             pairs = owners[there] * max(1, len(known)) + found
             once: Tensor = torch.unique(pairs)  # an n-gram of a photo counts once
             frequencies = torch.bincount(once % max(1, len(known)), minlength=len(known))
@@ -93,8 +92,12 @@ class CiderD:
         lengths = ((captions >= 0).sum(-1) - 1).clamp_min(0)[:, :, None]  # counted in pairs, as pycocoevalcap does
         others = ((references >= 0).sum(-1) - 1).clamp_min(0)[:, None]
         total = torch.zeros(())
+        shorter: Sequence[Tensor | None] = (None, None)
         for n in range(1, LONGEST + 1):
-            said, wanted = self._ngrams(captions, n), self._ngrams(references, n)
+            said, wanted = self._ngrams(
+                n, [longer(before, words, n) for before, words in zip(shorter, (captions, references), strict=True)]
+            )
+            shorter = said.numbers, wanted.numbers
             equal = said.numbers[:, :, None, :, None] == wanted.numbers[:, None, :, None]  # (B, P, R, C, S)
             equal &= (said.numbers >= 0)[:, :, None, :, None]
             in_reference = equal.sum(-1)  # how often the reference has it (B, P, R, C)
@@ -108,17 +111,28 @@ class CiderD:
         mean = (total * there[:, None]).sum(-1) / there.sum(-1).clamp_min(1)[:, None]
         return 10 * mean
 
-    def _ngrams(self, words: Tensor, n: int) -> _NGrams:
-        """The n-grams of captions (..., C)."""
-        numbers = ngram_numbers(words, n)
+    def _ngrams(self, n: int, raw: Sequence[Tensor]) -> list[_NGrams]:
+        """The n-grams of sets of captions, by their `longer` numbers (..., C), numbered anew from 0 on.
+
+        The references' n-grams come first in the new numbers, then those that are in none.
+        """
         known, log_frequencies = self.known[n - 1], self.log_frequencies[n - 1]
-        weights = torch.full(numbers.shape, self.log_documents, dtype=torch.float64)  # of an n-gram never seen
-        if len(known):
-            rows = torch.searchsorted(known, numbers).clamp_max(len(known) - 1)
-            weights = torch.where(known[rows] == numbers, weights - log_frequencies[rows], weights)
-        weights = weights * (numbers >= 0)
-        # the squared tf-idf of an n-gram that is there k times is k² w²: each of the k adds k w²
-        return _NGrams(numbers, weights, (_counts(numbers) * weights.square()).sum(-1).sqrt())
+        distinct = torch.unique(torch.cat([known, *(each[each >= 0] for each in raw)]))
+        order = torch.full(distinct.shape, PADDING)
+        order[torch.searchsorted(distinct, known)] = torch.arange(len(known))
+        strange = order < 0
+        order[strange] = torch.arange(len(known), len(distinct))
+        weights = self.log_documents - torch.cat([log_frequencies, torch.zeros(int(strange.sum()), dtype=torch.double)])
+        result = []
+        for each in raw:
+            there = each >= 0
+            numbers = torch.full_like(each, PADDING)
+            numbers[there] = order[torch.searchsorted(distinct, each[there])]
+            found = torch.zeros(each.shape, dtype=torch.double)
+            found[there] = weights[numbers[there]]
+            # the squared tf-idf of an n-gram that is there k times is k² w²: each of the k adds k w²
+            result.append(_NGrams(numbers, found, (_counts(numbers) * found.square()).sum(-1).sqrt()))
+        return result
 
 
 def cider(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:
@@ -134,12 +148,15 @@ def cider(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
     return float(100 * CiderD(ids)(said[:, None], [padded(choices) for choices in ids]).double().mean())
 
 
-def ngram_numbers(words: Tensor, n: int) -> Tensor:
-    """A number (..., C) for the n-gram that begins at each position of captions (..., C), -1 where none fits."""
-    inside = torch.nn.functional.pad(words, (0, n - 1), value=PADDING).unfold(-1, n, 1)  # (..., C, n)
-    places = torch.tensor([(LARGEST + 1) ** power for power in range(n)])
-    numbers: Tensor = ((inside + 1) * places).sum(-1)
-    return torch.where((inside >= 0).all(-1), numbers, PADDING)
+def longer(shorter: Tensor | None, words: Tensor, n: int) -> Tensor:
+    """A number (..., C) for the n-gram that begins at each position of captions (..., C), `PADDING` where none fits.
+
+    It is made of the number of the n−1 words that begin there, ``shorter`` (..., C), and the word behind them.
+    """
+    if shorter is None:
+        return words
+    behind = torch.nn.functional.pad(words, (0, n - 1), value=PADDING)[..., n - 1 :]  # (..., C)
+    return torch.where((shorter >= 0) & (behind >= 0), shorter * BASE + behind, PADDING)
 
 
 def _counts(numbers: Tensor) -> Tensor:

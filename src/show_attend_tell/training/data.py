@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.datasets import Dataset, shown
+from show_attend_tell.data.datasets import Dataset, Example, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -20,6 +20,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.feature_cache import UnreadablePhotos
+from show_attend_tell.vision.reading import unreadable
 from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, each_cached
 
 
@@ -58,7 +60,7 @@ def prepare(
     ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``fine_tune`` is the
     encoder's own learning rate, None to keep it frozen. ``fine_tune_from`` is the first block that is tuned, whose
     input is cached, None for the whole encoder. ``texts`` are captions without photos; those with a word that is not in
-    the vocabulary are left out. Raises `SatError` for data without train or val photos.
+    the vocabulary are left out. Raises `SatError` for data without train or val photos, and `UnreadablePhotos`.
     """
     train, validation = dataset.split("train"), dataset.split("val")
     vocabulary = vocabulary or Vocabulary.build(
@@ -74,6 +76,7 @@ def prepare(
     if fine_tune is not None and fine_tune_from is not None:
         cached, tuned, names = cut(encoder, fine_tune_from)
     elif fine_tune is not None:
+        check_photos([*train, *validation])
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
@@ -107,6 +110,14 @@ def prepare(
             **({"fine_tune_from": fine_tune_from} if fine_tune_from is not None else {}),
         },
     )
+
+
+def check_photos(examples: Sequence[Example]) -> None:
+    """Raise `UnreadablePhotos` now for photos that a training without a cache would open only when it needs them."""
+    found = zip(examples, unreadable([example.photo for example in examples]), strict=True)
+    problems = {example.name: f"{example.photo}: {problem}" for example, problem in found if problem is not None}
+    if problems:
+        raise UnreadablePhotos(problems, len(examples))
 
 
 def joined_sets(dataset: Dataset) -> tuple[list[float], list[slice]]:
@@ -182,14 +193,16 @@ def mosaics(
 
     The others are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each photo
     gets. A share of the rows, ``pairs``, has one more photo instead, each squeezed to the left or right half. A caption
-    is still of its own photo, so attention must find it by the words. A mini-batch of one photo stays as it is.
+    is still of its own photo, so attention must find it by the words. A mini-batch of one row stays as it is. Rows of
+    one name are one photo, which may then be in a picture more than once.
 
     ``tiled`` gives photos four times in a picture, in two rows of two, and twice, in one row. A quarter's annotations
     are those that its photo has in that quarter of its own tiled picture: nothing is encoded for a mosaic.
 
     ``names`` and ``told`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
 
-    Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics. Raises
+    Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics, and in these
+    all that show it. Raises
     `SatError` for places that are not a square grid.
     """
     batch, (_, places, size) = len(names), annotations.shape
@@ -198,6 +211,8 @@ def mosaics(
         raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
     result, own = annotations.clone(), torch.ones(len(annotations), places, dtype=torch.bool)
     first, end, _ = mine.indices(batch)
+    number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo
     if batch == 1:
         return result, own.to(annotations.device)
     rows = told.nonzero().squeeze(1)
@@ -212,7 +227,9 @@ def mosaics(
             here = (chosen >= first) & (chosen < end)
             if not here.any():
                 continue
-            chosen, order, photos = chosen[here] - first, order[here], photos[here]
+            chosen, photos = chosen[here], photos[here]
+            shows_own = photo_of[photos] == photo_of[chosen][:, None]  # (N, 2·down)
+            chosen = chosen - first
             used, at = torch.unique(photos, return_inverse=True)
             grids = tiled[down][[names[row] for row in used.tolist()]].to(annotations)
             grids = grids.view(len(used), side, side, size)
@@ -222,7 +239,7 @@ def mosaics(
                 pictures[:, *part] = grids[:, *part][at[:, number].to(grids.device)]
                 where[number, *part] = True
             result[chosen.to(annotations.device)] = pictures.flatten(1, 2)
-            own[chosen] = where.flatten(1)[order.argmin(1)]
+            own[chosen] = (shows_own[:, :, None] & where.flatten(1)).any(1)
     return result, own.to(annotations.device)
 
 

@@ -542,8 +542,7 @@ def has_ended(model: Checkpoint) -> bool:
 
 def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, say: Say, show: bool) -> None:
     """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
-    if config.visual_ngrams:
-        best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show)
+    best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show) if config.visual_ngrams else None
     reranker = best.reranker or best.decoder.own_reranker()
     metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
     chosen = choose_decoding(
@@ -567,6 +566,7 @@ def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData
         }
     else:
         best.reranker = reranker = None
+        best.training.pop("without_reranker", None)  # of an earlier decision, before the training went on
     if ranks.first():
         best.doubt = fit_doubt(best.decoder, data, best.decoding, reranker=reranker, show=show)
 

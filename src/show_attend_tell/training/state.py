@@ -4,8 +4,8 @@ A state is one safetensors file. Its tensors are the weights, their average, the
 state, and the states of the random generators. Its header has numbers in JSON: how far the training has come, and what
 a resumed training must have in common with it. Nothing is unpickled.
 
-A state may be resumed on another device than it was written on. On the same device the resumed training ends with the
-same weights, to the bit, as one that was never interrupted.
+A state may be resumed on another device than it was written on. On a processor the resumed training ends with the same
+weights, to the bit, as one that was never interrupted.
 """
 
 import hashlib

@@ -170,7 +170,7 @@ def train(
     from show_attend_tell.training.state import stored_epochs
     from show_attend_tell.vision.feature_cache import default_cache
 
-    if resume and epochs is None:
+    if resume and epochs is None and not any(change.partition("=")[0].strip() == "epochs" for change in changes):
         epochs = stored_epochs(output / "training" / "state.safetensors")
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
@@ -205,7 +205,7 @@ def train(
                 start_from=start.model,
                 fine_tune=fine_tune_encoder,
                 fine_tune_from=fine_tune_from,
-                texts=() if texts is None else read_texts(texts, dataset.tokeniser),
+                texts=() if texts is None else read_texts(texts, start.dataset.tokeniser),
                 bits=int(bits),  # type: ignore[arg-type]
                 tensorboard=tensorboard,
                 notes={
@@ -225,7 +225,8 @@ def train(
         fail(f"interrupted. To go on from here: {again}", 130)
     if not speaks:
         return
-    split = "test" if dataset.report.photos["test"] else "val"
+    scored = dataset.parts[0].dataset if dataset.parts else dataset  # sat evaluate scores one folder
+    split = "test" if scored.report.photos["test"] else "val"
     model = f"./{output}" if str(output) in shipped_models() else str(output)
     words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
     words += ["--encoder-weights", encoder_weights] if encoder_weights is not None else []
