@@ -11,10 +11,10 @@ The two ways are, by --compare:
 Both ways start from the photo's file and have each model's usual settings, except for --beam. Each way encodes a photo
 once for all models, so the models must have the same encoder.
 
-A line of the file is what one model says of one photo: both captions; their log p; each caption's score by which it was
-chosen, by either way; the largest difference of α; and the seconds of the processor. An interrupted call goes on where
-it stopped, when it is called again. At the end it prints how many captions are equal, the scores of either way, and the
-captions that differ.
+A line of the file is what one model says of one photo in two ways by one beam: both captions; their log p; each
+caption's score by which it was chosen, by either way; the largest difference of α; and the seconds of the processor. An
+interrupted call goes on where it stopped, when it is called again. At the end it prints how many captions are equal,
+the scores of either way, and the captions that differ.
 """
 
 import argparse
@@ -41,6 +41,7 @@ from show_attend_tell.packing import as_array
 from show_attend_tell.scoring.metrics import score
 
 Line = dict[str, Any]
+KEY = "model", "ways", "beam", "file"
 SECONDS = "encoding", "search"  # medians, of the processor
 FIGURES = "bleu_1", "bleu_4", "meteor", "rouge_l", "cider"
 
@@ -52,6 +53,7 @@ class Pair:
     name: str
     captioners: tuple[Captioner, Captioner]
     encode: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+    ways: str  # of `WAYS`
     beam: int | None = None
 
     @classmethod
@@ -59,7 +61,8 @@ class Pair:
         """The model of that name or folder on PyTorch, in float32, and on ONNX Runtime."""
         usual, light = (Captioner.from_pretrained(name, device="cpu", backend=backend) for backend in ("torch", "onnx"))
         usual.beam_search = FastBeamSearch()
-        return cls(name, (usual, light), (partial(usual.encoder.annotate, precision="float32"), light.encoder.annotate))
+        encode = partial(usual.encoder.annotate, precision="float32"), light.encoder.annotate
+        return cls(name, (usual, light), encode, "backends")
 
     @classmethod
     def of_precisions(cls, name: str) -> "Pair":
@@ -67,20 +70,24 @@ class Pair:
         whole, short = (
             Captioner.from_pretrained(name, backend="onnx", precision=precision) for precision in ("auto", "int8")
         )
-        return cls(name, (whole, short), (whole.encoder.annotate, short.encoder.annotate))
+        return cls(name, (whole, short), (whole.encoder.annotate, short.encoder.annotate), "int8")
 
     @classmethod
     def of_paths(cls, name: str) -> "Pair":
         """The model on PyTorch, searched by the plain path and by the usual one."""
         plain, usual = (Captioner.from_pretrained(name, device="cpu", backend="torch") for _ in range(2))
         plain.beam_search = beam_search
-        return cls(name, (plain, usual), (usual.encoder.annotate, usual.encoder.annotate))
+        return cls(name, (plain, usual), (usual.encoder.annotate, usual.encoder.annotate), "paths")
 
     @property
     def decoding(self) -> Decoding:
         """How both ways search."""
         usual = self.captioners[0].checkpoint.decoding
         return usual if self.beam is None else replace(usual, beam=self.beam)
+
+    def key(self, photo: Path) -> tuple[Any, ...]:
+        """What a line is of, in the order of `KEY`."""
+        return self.name, self.ways, self.decoding.beam, str(photo.resolve())
 
     def encoded(self, photo: Path) -> list[tuple[Any, float]]:
         """The annotations of a photo in both ways, and the seconds that they took."""
@@ -97,7 +104,7 @@ class Pair:
             seconds.append(took)
         usual, light = (hypotheses[0] for hypotheses in found)
         captions = [self.captioners[0].checkpoint.vocabulary.text(best.words) for best in (usual, light)]
-        line: Line = {"model": self.name, "photo": photo.name, "captions": captions}
+        line: Line = {**dict(zip(KEY, self.key(photo), strict=True)), "photo": photo.name, "captions": captions}
         line["log_p"] = [usual.log_probability, light.log_probability]
         if usual.words == light.words:
             line["scores"] = [self._score(usual), self._score(light)]
@@ -137,15 +144,15 @@ def compare(pairs: list[Pair], photos: Iterable[Path], file: Path) -> list[Line]
     """
     if any(pair.captioners[0].checkpoint.encoder != pairs[0].captioners[0].checkpoint.encoder for pair in pairs):
         raise SatError(f"{', '.join(pair.name for pair in pairs)} have different encoders: compare them one by one")
-    known = {(line["model"], line["photo"]): line for line in read(file)}
+    known = {tuple(line.get(part) for part in KEY): line for line in read(file)}
     wanted = []
     with file.open("a") as opened:
         for photo in photos:
-            wanted += [(pair.name, photo.name) for pair in pairs]
-            missing = [pair for pair in pairs if (pair.name, photo.name) not in known]
+            wanted += [pair.key(photo) for pair in pairs]
+            missing = [pair for pair in pairs if pair.key(photo) not in known]
             encoded = pairs[0].encoded(photo) if missing else []
             for pair in missing:
-                line = known[pair.name, photo.name] = pair.compared(photo, encoded)
+                line = known[pair.key(photo)] = pair.compared(photo, encoded)
                 print(json.dumps(line, ensure_ascii=False), file=opened, flush=True)
     return [known[each] for each in wanted]
 

@@ -121,13 +121,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     """The trainings of a recipe, those that it starts from included, and its evaluations on test."""
     found = []
     for seed in seeds:
-        chain, start = [name], TRAININGS[name].start
-        while start is not None:
-            chain.append(start)
-            start = TRAININGS[start].start
-        for each in reversed(chain):
-            given = shipped.arguments(each, seed, output, TRAININGS)
-            found.append(stages.training([data], output / f"{each}-{seed}", *given))
+        found += shipped.trainings_to(name, seed, data, output, TRAININGS)
         model = output / f"{name}-{seed}"
         file = output / f"{evaluated(name, seed)}.json"
         reranked = RECIPES[name].reranked
@@ -143,9 +137,10 @@ def keep(output: Path, folder: Path = results.RESULTS) -> None:
     """Keep the evaluations that are there."""
     for name, recipe in RECIPES.items():
         for seed in recipe.seeds:
-            file = output / f"{evaluated(name, seed)}.json"
-            if file.exists():
-                results.keep(read_object(file, "results"), file.stem, folder)
+            for ending in ("", RERANKED) if recipe.reranked else ("",):
+                file = output / f"{evaluated(name, seed)}{ending}.json"
+                if file.exists():
+                    results.keep(read_object(file, "results"), file.stem, folder)
     results.write_list(folder)
 
 

@@ -35,7 +35,7 @@ from typing import Any
 import results
 import tables
 from safetensors.torch import save_file
-from stages import SQUASHED, Stage, alone, evaluation, list_stages, run, trained, training
+from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, run, trained, training
 
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
@@ -170,6 +170,14 @@ def arguments(
     return [*chosen.arguments, *texts, *start, "--seed", seed]
 
 
+def trainings_to(
+    name: str, seed: int, data: Path, folder: Path, trainings: Mapping[str, Training] = TRAININGS
+) -> list[Stage]:
+    """A training on one data set, after those that it starts from; by itself if its model is there already."""
+    names = [name] if is_trained(folder / f"{name}-{seed}") else line_of(name, trainings)
+    return [training([data], folder / f"{each}-{seed}", *arguments(each, seed, folder, trainings)) for each in names]
+
+
 def commands(name: str, seed: int) -> list[str]:
     """The commands that make a model from the data, one for each training."""
     start = TRAININGS[name].start
@@ -202,10 +210,10 @@ def model_stages(
     return found
 
 
-def line_of(name: str) -> list[str]:
-    """The trainings that a training comes from, itself included."""
-    start = TRAININGS[name].start
-    return [*([] if start is None else line_of(start)), name]
+def line_of(name: str, trainings: Mapping[str, Training] = TRAININGS) -> list[str]:
+    """The trainings that a training comes from, the first one first, and itself."""
+    start = trainings[name].start
+    return [*([] if start is None else line_of(start, trainings)), name]
 
 
 def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> list[Stage]:

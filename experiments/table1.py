@@ -203,12 +203,8 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
         if seed not in seeds:
             continue
-        model = output / each
-        first = TRAININGS[name].start
-        if first is not None and first not in SYSTEMS:  # which is not evaluated
-            found.append(stages.training([data], output / f"{first}-{seed}", *arguments(first, seed, output)))
-        found.append(stages.training([data], model, *arguments(name, seed, output)))
-        found.append(stages.evaluation(data, [model], file, "test"))
+        found += shipped.trainings_to(name, seed, data, output, TRAININGS)
+        found.append(stages.evaluation(data, [output / each], file, "test"))
     return found
 
 

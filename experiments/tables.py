@@ -22,8 +22,9 @@ from show_attend_tell.analysis.gaze.captions import CONTROLS_ALL_ALONG
 from show_attend_tell.analysis.gaze.controls import CONTROLS
 from show_attend_tell.analysis.gaze.occlusion import VARIANTS
 from show_attend_tell.analysis.gaze.table import SHOWN as CLASSES
+from show_attend_tell.checkpoint.find import SHIPPED
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import read_object, replace
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (1, 2, 3)
@@ -68,9 +69,12 @@ def everyday(folder: Path = results.RESULTS) -> str:
 
 
 def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
-    """The evaluations of a shipped model's seeds that are kept; the one that ships may be kept as the model's only."""
-    found = results.kept([f"{model}-{seed}-{ending}" for seed in SEEDS], None, folder)
-    return [*found, f"{model}-{ending}"] if len(found) == len(SEEDS) - 1 else found
+    """The evaluations of a shipped model's seeds that are kept; the seed that ships may be kept as the model's only."""
+    names = {seed: f"{model}-{seed}-{ending}" for seed in SEEDS}
+    missing = [seed for seed, name in names.items() if not results.kept([name], None, folder)]
+    found = [name for seed, name in names.items() if seed not in missing]
+    ships = read_object(SHIPPED / model / "config.json", "training")["training"]["seed"] if missing else None
+    return [*found, f"{model}-{ending}"] if missing == [ships] else found
 
 
 def evaluations(folder: Path = results.RESULTS) -> str:

@@ -40,6 +40,8 @@ def test_an_interrupted_comparison_goes_on(pairs: list[Pair], tmp_path: Path, mo
     again = backends.compare(pairs, PHOTOS, file)
     assert encoded == [PHOTOS[1]] and again[:3] == lines[:3] and again[3]["captions"] == lines[3]["captions"]
     assert [json.loads(line) for line in file.read_text().splitlines()] == again
+    wider = backends.compare([replace(pair, beam=2) for pair in pairs], PHOTOS[:1], file)  # another comparison
+    assert encoded == [PHOTOS[1], PHOTOS[0]] and [line["beam"] for line in wider] == [2, 2]
     text = backends.summary(again[::2], ("PyTorch", "ONNX Runtime"), {photo.name: ["word1 word2"] for photo in PHOTOS})
     assert text.startswith(f"{pairs[0].name}: 2 of 2 captions are equal\n") and "bleu_4" in text
 

@@ -1,11 +1,13 @@
 """The other recipes: what they train, and how hard attention is called as good as soft attention or not."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recipes
+import results
 import shipped
 import stages
 from builders import shape_folder
@@ -106,6 +108,17 @@ def test_the_documentation_has_the_commands() -> None:
     commands = [line.split() for block in blocks(document, "sh") for line in block.splitlines()]
     for name in ("soft-as-hard", "paper-soft", "paper-soft-0", "paper-hard"):
         assert any(set(recipes.TRAININGS[name].arguments) <= set(command) for command in commands), name
+
+
+def test_evaluations_with_a_reranker_are_kept_too(dataset: Dataset, tmp_path: Path) -> None:
+    runs, folder = tmp_path / "runs", tmp_path / "kept"
+    runs.mkdir()
+    for ending in ("", recipes.RERANKED):
+        keep(dataset, folder, f"efficientnet-soft-3-test{ending}", 2)
+        text = json.dumps(results.read(f"efficientnet-soft-3-test{ending}", folder))
+        (runs / f"efficientnet-soft-3-test{ending}.json").write_text(text, encoding="utf-8")
+    recipes.keep(runs, tmp_path / "again")
+    assert results.names(tmp_path / "again") == results.names(folder)
 
 
 def test_each_training_is_made_once_and_after_those_it_starts_from(

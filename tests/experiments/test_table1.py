@@ -63,15 +63,19 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path, asked: list[str]
     (tmp_path / "soft-3" / "training").mkdir(parents=True)  # interrupted
     (tmp_path / "soft-3" / "training" / "state.safetensors").touch()
     stages.run(table1.stages_of("soft", Path("DATA"), tmp_path, shipped.SEEDS))
-    assert [line.split()[0] for line in asked] == ["evaluate", "train", "evaluate"]
+    assert [line.split()[0] for line in asked] == ["evaluate", "train", "train", "evaluate"]
     assert "/soft-2 " in asked[0] and asked[0].endswith(f"--split test --json {tmp_path}/soft-2-test.json")
-    assert asked[1].endswith(f"--output {tmp_path}/soft-3 --resume")
+    assert asked[1].endswith(f"--output {tmp_path}/plain-3")  # which it starts from
+    assert asked[2].endswith(f"--output {tmp_path}/soft-3 --resume")
 
 
 def test_one_system_and_one_seed_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table1.main(["DATA", str(tmp_path), "uniform", "--seeds", "2", "--list"])
     lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
     assert lines == ["train uniform-plain-2", "train uniform-2", "evaluate uniform-2-test"]
+    table1.main(["DATA", str(tmp_path), "hard", "--seeds", "1", "--list"])
+    lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
+    assert lines == ["train plain-1", "train soft-1", "train hard-1", "evaluate hard-1-test"]
     with pytest.raises(SystemExit, match="no system 'vgg'"):
         table1.main(["DATA", str(tmp_path), "vgg"])
 
