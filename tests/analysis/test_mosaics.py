@@ -13,6 +13,7 @@ from commands import refused, sat
 from PIL import Image
 from torch import Tensor
 
+import show_attend_tell.analysis.mosaics as mosaics_module
 import show_attend_tell.analysis.pointing as pointing_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 from show_attend_tell.analysis.mosaics import (
@@ -140,6 +141,21 @@ def test_a_model_is_told_each_caption_with_one_encoding_of_its_mosaic(
     assert looked["look"] == "likeliest" and looked["word"] != found["word"]
 
 
+def test_a_photo_counts_once_in_the_intervals(
+    examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[Any] = []
+
+    class Watched(mosaics_module.Bootstrap):
+        def __call__(self, values: Any, where: Any) -> Any:
+            groups.append(where)
+            return super().__call__(values, where)
+
+    monkeypatch.setattr(mosaics_module, "Bootstrap", Watched)
+    point_in_mosaics(captioner, examples, mosaics=40, show=False)
+    assert max(map(len, groups)) >= 40 and {row for where in groups for row in where.tolist()} == set(range(5))
+
+
 def without_attention(captioner: Captioner) -> Captioner:
     """A model of the same words and encoder that reads the mean annotation."""
     checkpoint = captioner.checkpoint
@@ -175,7 +191,7 @@ def test_the_command_tells_and_writes(
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
     found = json.loads((tmp_path / "found.json").read_text())
     assert lines[0].startswith(f"model on 8 mosaics of {found['photos']} photos of ") and found["photos"] >= 4
-    assert lines[0].endswith("; 95 % intervals over mosaics") and "val by seed 0, look by expectation" in lines[0]
+    assert lines[0].endswith("; 95 % intervals over photos") and "val by seed 0, look by expectation" in lines[0]
     share = found["next"]["1"]["share"]
     assert "after the noun" in lines[5] and lines[7].split("  ")[2] == "1 noun before"
     assert f"alpha on the right photo {100 * share['mean']:.1f} % [{100 * share['low']:.1f}, " in lines[7]

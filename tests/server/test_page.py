@@ -215,12 +215,62 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], 
         expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_the_answer_of_a_proxy_is_told(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+    """It is not JSON, and the server behind it is there."""
+    page = open_page(server.url)
+    page.route("**/v1/captions", lambda route: route.fulfill(status=413, content_type="text/html", body="<html>No"))
+    page.set_input_files("#choose", photos[0])
+    expect(page.locator(".state")).to_have_text("The server answered 413: this photo is too large for it.")
+    page.route("**/v1/captions", lambda route: route.fulfill(status=500, content_type="text/html", body="<html>No"))
+    page.set_input_files("#choose", photos[1])
+    told = page.locator(".result").first.locator(".state")
+    expect(told).to_contain_text("The server answered 500.")
+    page.unroute("**/v1/captions")
+    told.get_by_role("button", name="Try again").click()
+    expect(page.locator(".sat-captions")).to_have_count(1)
+
+
+def test_a_photo_that_cannot_be_sent_is_not_sent_for_ever(
+    open_page: Callable[..., Page], server: Serving, photos: list[Path]
+) -> None:
+    page = open_page(server.url)
+    sent: list[str] = []
+    page.route("**/v1/captions", lambda route: sent.append(route.request.url) or route.abort())
+    page.set_input_files("#choose", photos[0])
+    expect(page.locator(".state")).to_contain_text("This photo cannot be sent", timeout=20_000)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    assert len(sent) == 2
+
+
+def test_many_photos_are_shown_and_removed(open_page: Callable[..., Page], server: Serving, tmp_path: Path) -> None:
+    files = []
+    for number in range(6):
+        files.append(tmp_path / f"{number}.png")
+        shape_photo(*SCENES[number % 3]).resize((2000, 1500)).save(files[-1])
+    page = open_page(server.url)
+    page.evaluate(
+        """() => { window.made = window.freed = 0;
+        const [create, revoke] = [URL.createObjectURL, URL.revokeObjectURL];
+        URL.createObjectURL = (blob) => { made++; return create.call(URL, blob); };
+        URL.revokeObjectURL = (url) => { freed++; revoke.call(URL, url); }; }"""
+    )
+    page.set_input_files("#choose", files)
+    for _ in range(3):  # the newest, whose previews come last
+        page.locator(".result").first.get_by_role("button", name="Remove").click()
+    expect(page.locator(".sat-captions")).to_have_count(3)
+    expect(page.locator(".sat-captions img").first).to_be_visible()
+    assert page.evaluate("made - freed") == 3
+
+
 def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[Path]) -> None:
     with serving(small_captioners(), token="secret") as running:
         page = open_page(running.url)
         page.get_by_role("textbox", name="Token").fill("wrong")
         page.keyboard.press("Enter")
         expect(page.get_by_role("textbox", name="Token")).to_have_value("")  # asked again
+        for _ in range(3):
+            page.keyboard.press("Escape")  # nothing works without it
+        expect(page.get_by_role("textbox", name="Token")).to_be_visible()
         page.get_by_role("textbox", name="Token").fill("secret")
         page.get_by_role("button", name="Go on").click()
         expect(page.locator("#asked")).to_be_hidden()

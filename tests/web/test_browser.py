@@ -176,6 +176,19 @@ def test_a_download_that_arrives_damaged_is_not_kept(
         assert kept and not any(MODELS[0] + "-" in url for url in kept)
 
 
+def test_where_the_service_worker_cannot_be_installed_the_page_works_without_it(
+    opened: Callable[..., Page], browser: Browser, site: Static
+) -> None:
+    """The icon is missing, which the worker would keep with the other files of the page."""
+    context = browser.new_context()
+    site.missing = ".svg"
+    page = opened(context)  # which waits for the list of models
+    site.missing = ""
+    expect(page.locator("#cost")).to_contain_text("The first caption downloads")
+    assert page.evaluate("navigator.serviceWorker.controller") is None
+    context.close()
+
+
 def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visited: BrowserContext) -> None:
     page = opened(visited)
     for path in ("", "index.html", "sw.js", "models/models.json"):

@@ -1,15 +1,15 @@
 /** The service worker: it keeps the page for use without a network, and adds the headers that threads need. */
 
 const TRIED = "isolated"; // in sessionStorage, so that a browser that cannot isolate the page is not asked again and again
+const PATIENCE = 10_000; // milliseconds until the page starts without it
 
 /** Register it. When the page could get threads by it, and `idle()`, the page is loaded again under it. */
 export async function register(idle: () => boolean): Promise<void> {
   if (!("serviceWorker" in navigator) || import.meta.env.DEV) return;
   try {
-    await navigator.serviceWorker.register("sw.js", { updateViaCache: "none" });
+    const registration = await navigator.serviceWorker.register("sw.js", { updateViaCache: "none" });
     if (self.crossOriginIsolated || sessionStorage.getItem(TRIED)) return;
-    await controlled();
-    if (!idle()) return;
+    if (!(await answers(registration)) || !idle()) return;
     sessionStorage.setItem(TRIED, "yes");
     location.reload();
     await new Promise(() => {}); // until the page is gone
@@ -18,10 +18,13 @@ export async function register(idle: () => boolean): Promise<void> {
   }
 }
 
-/** Resolves when a service worker answers for this page. */
-function controlled(): Promise<void> {
-  if (navigator.serviceWorker.controller) return Promise.resolve();
+/** Whether a service worker answers for this page when it is loaded again. A new one must be installed first. */
+function answers(registration: ServiceWorkerRegistration): Promise<boolean> {
+  if (navigator.serviceWorker.controller || registration.active) return Promise.resolve(true);
   return new Promise((done) => {
-    navigator.serviceWorker.addEventListener("controllerchange", () => done(), { once: true });
+    navigator.serviceWorker.addEventListener("controllerchange", () => done(true), { once: true });
+    const coming = registration.installing ?? registration.waiting;
+    coming?.addEventListener("statechange", () => coming.state === "redundant" && done(false)); // it could not be installed
+    setTimeout(() => done(false), PATIENCE);
   });
 }

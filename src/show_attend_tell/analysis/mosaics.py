@@ -108,23 +108,26 @@ def point_in_mosaics(
     caption, by default the soft model's expectation and the hard model's likeliest place; what is measured is α.
 
     Returns by step (`STEPS`) and by how many nouns came before (`BEFORE`) the number of ``words``, and with their 95 %
-    intervals over mosaics ``share``, α's part in the right quarter, 0 to 1, and ``hit``, the part of the words whose
-    likeliest place has its centre there. ``photos`` is the number of examples; one may be in several mosaics.
-    ``chance`` is what even attention gives. Raises `SatError` for fewer than four photos, fewer than two mosaics, a
-    model without attention, and mosaics in which no noun tells a photo apart.
+    intervals over photos ``share``, α's part in the right quarter, 0 to 1, and ``hit``, the part of the words whose
+    likeliest place has its centre there. A photo counts as one in the intervals, in however many mosaics a caption of
+    it is told. ``photos`` is the number of examples. ``chance`` is what even attention gives. Raises `SatError` for
+    fewer than four photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a
+    photo apart.
     """
     captioner.check_attention()
     if len(examples) < 4:
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
-        raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how mosaics differ")
+        raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     look = look or captioner.checkpoint.decoding.look
     square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
     cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
     centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
 
-    where, before, figures = [], [], []  # of every noun: its mosaic, the nouns before it, share and hit at both steps
+    told = {mosaic.photos[mosaic.quarter].name for mosaic in drawn}
+    row_of = {name: row for row, name in enumerate(sorted(told))}
+    where, before, figures = [], [], []  # of every noun: its photo, the nouns before it, share and hit at both steps
     with Progress(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
         for start in range(0, mosaics, AT_ONCE):
             batch = drawn[start : start + AT_ONCE]
@@ -136,14 +139,14 @@ def point_in_mosaics(
                 share = alpha @ inside[mosaic.quarter]  # (C,)
                 hit = centred[mosaic.quarter][alpha.argmax(1)]
                 for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
-                    where.append(number)
+                    where.append(row_of[mosaic.photos[mosaic.quarter].name])
                     before.append(min(earlier, 2))
                     figures.append([share[step], hit[step], share[step + 1], hit[step + 1]])
             bar.update(len(batch))
     if not figures:
         raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
 
-    bootstrap, values = Bootstrap(mosaics, seed), np.array(figures, dtype=np.float64)
+    bootstrap, values = Bootstrap(len(row_of), seed), np.array(figures, dtype=np.float64)
     result: dict[str, Any] = {
         "model": captioner.name,
         "look": look,

@@ -137,6 +137,7 @@ def _caption(
         **({} if attention is None else {"attention": attention}),
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "places": _numbers(where, entry, "places", (len(words), 2)),
+        "size": _numbers(where, entry, "size", (2,)),
         "seen": _numbers(where, entry, "seen", (4,), 3),
         "alternatives": [
             {

@@ -167,6 +167,7 @@ def test_too_few_photos_and_captions_are_refused(data: Dataset) -> None:
     captioner = captioner_of(Pointer(coupled=True))
     for given, message in (
         ({"photos": 1}, "1 photos give no interval"),
+        ({"captioned": 1}, r"1 photo \(--captioned\) has no other photo's attention"),
         ({"encoded": 1}, r"1 photos encoded again \(--encoded\) give no interval"),
         ({"encoded": -1}, "-1 photos encoded again"),
     ):

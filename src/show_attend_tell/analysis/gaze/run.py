@@ -103,7 +103,7 @@ def gaze(
     """
     captioner.check_attention()
     dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
-    check_numbers(dataset, split, photos=photos, encoded=encoded)
+    check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
     drawn = random.Random(seed).sample(examples, min(photos, len(examples)))
     captioned = len(drawn) if captioned is None else min(captioned, len(drawn))
@@ -153,7 +153,7 @@ def gaze(
     return {**result, **summarise(measured, captioner.encoder.grid, decoding.look, seed), "captions_made": made}
 
 
-def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int) -> None:
+def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int, captioned: int | None) -> None:
     """Raise `SatError` for numbers of photos that give no interval, which comes from how photos differ."""
     there = len(dataset.split(split))
     if there < 2:
@@ -162,6 +162,8 @@ def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int) ->
         raise SatError(f"{photos} photos give no interval: give 2 or more")
     if encoded < 0 or encoded == 1:
         raise SatError(f"{encoded} photos encoded again (--encoded) give no interval: give 2 or more, or 0 for none")
+    if captioned == 1:
+        raise SatError("1 photo (--captioned) has no other photo's attention: give 2 or more, or 0 for none")
 
 
 def watch_all(

@@ -96,7 +96,7 @@ def gaze(
 
     check_targets(json_file, read=[data, encoder_weights], models=[model])
     dataset = read_dataset(data)
-    run.check_numbers(dataset, split, photos=photos, encoded=encoded)
+    run.check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     result = run.gaze(
         Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights),
         dataset,

@@ -201,7 +201,7 @@ def _in_mosaics(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{result['model']} on {result['mosaics']:,} mosaics of {count(result['photos'], 'photo')} of {result['data']} "
         f"{result['split']} by seed {result['seed']}, look by {result['look']}; nouns that tell the photo apart; "
-        f"chance is {100 * result['chance']:g} %; 95 % intervals over mosaics"
+        f"chance is {100 * result['chance']:g} %; 95 % intervals over photos"
     )
     for step, title in (("word", "at the noun's own step"), ("next", "at the next step, after the noun")):
         yield f"  {title}"

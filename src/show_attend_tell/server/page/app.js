@@ -4,6 +4,7 @@
 
   const AT_ONCE = 4; // photos that are sent at a time
   const AGAIN = 2000; // milliseconds between looks whether a server that went away is back
+  const MEANING = { 413: ": this photo is too large for it" };
   const { Waiting, Refused } = SatPhotos;
   const element = (id) => document.getElementById(id);
   const model = element("model"), beam = element("beam");
@@ -17,17 +18,16 @@
   async function ask(path, { body, signal, read = "json", busy = () => {} } = {}) {
     for (;;) {
       const token = sessionStorage.getItem("token");
-      let response, answer;
+      let response;
       try {
         response = await fetch(path, {
           method: body ? "POST" : "GET", body, signal, headers: token ? { Authorization: `Bearer ${token}` } : {},
         });
-        answer = await response[response.ok ? read : "json"]();
+        if (response.ok) return await response[read]();
       } catch (error) {
         if (signal?.aborted) throw error;
         throw new Gone();
       }
-      if (response.ok) return answer;
       if (response.status === 401) {
         await askForToken(token);
       } else if (response.status === 503) {
@@ -35,7 +35,10 @@
         busy(seconds);
         await pause(1000 * seconds, signal);
       } else {
-        throw new Refused(answer.detail, response.status >= 500);
+        const answer = await response.json().catch(() => null); // not JSON: from a proxy before the server
+        signal?.throwIfAborted();
+        if (!answer?.detail && [502, 504].includes(response.status)) throw new Gone();
+        throw new Refused(answer?.detail ?? `The server answered ${response.status}${MEANING[response.status] ?? ""}.`, response.status >= 500);
       }
     }
   }
@@ -55,27 +58,27 @@
       field.value = "";
       box.showModal();
       box.oncancel = (event) => event.preventDefault(); // nothing works without it
+      box.onclose = () => { if (dialog) box.showModal(); }; // a second Escape closes it all the same
       box.querySelector("form").onsubmit = (event) => {
         event.preventDefault();
         sessionStorage.setItem("token", field.value.trim());
-        box.close();
         dialog = null;
+        box.close();
         done();
       };
     });
     return dialog;
   }
 
+  const answers = () => fetch("/healthz").then((response) => response.ok, () => false);
+
   /** Say that the server is away, and look until it is back; then go on where we were. */
   async function awaitServer() {
     if (gone) return;
     gone = true;
     page.notice("The server does not answer. Your photos stay on this page and are sent again when it is back.");
-    for (;;) {
-      await pause(AGAIN);
-      const back = await fetch("/healthz").then((response) => response.ok, () => false);
-      if (back) break;
-    }
+    do await pause(AGAIN);
+    while (!await answers());
     gone = false;
     page.notice("");
     await start();
@@ -102,9 +105,13 @@
     const busy = (seconds) => say(`The server is busy. Trying again in ${seconds} s.`);
     await started;
     try {
-      return await ask("/v1/captions", { body: question(photo), signal, busy });
+      const answer = await ask("/v1/captions", { body: question(photo), signal, busy });
+      photo.unsent = 0;
+      return answer;
     } catch (error) {
       if (!(error instanceof Gone)) throw error;
+      if (await answers()) photo.unsent = (photo.unsent ?? 0) + 1; // the server is there
+      if (photo.unsent > 1) throw new Refused("This photo cannot be sent. If its file was changed or deleted, choose it again.", true);
       awaitServer();
       throw new Waiting("Waiting for the server …");
     }

@@ -24,6 +24,7 @@
     const photos = []; // those on the page, the newest first
     const queue = []; // those that still need captions
     let asking = 0;
+    let previewed = Promise.resolve(); // previews are made one by one: a photo takes much memory while it is decoded
 
     // Photos
 
@@ -42,25 +43,28 @@
         photos.unshift(photo);
         element("results").prepend(photo.element);
         document.body.classList.add("filled");
-        photo.ready = preview(photo);
+        photo.ready = previewed = previewed.then(() => preview(photo));
         enqueue(photo);
       }
     }
 
     /** A copy of the photo that any browser shows quickly: its first frame, upright, on white, no larger than the page. */
     async function preview(photo) {
+      if (!photo.element.isConnected) return; // it was removed
       try {
         const bitmap = await createImageBitmap(photo.file);
-        const scale = Math.min(1, PREVIEW / Math.max(bitmap.width, bitmap.height));
-        const canvas = make("canvas", { width: Math.ceil(bitmap.width * scale), height: Math.ceil(bitmap.height * scale) });
+        const { width, height } = bitmap;
+        const scale = Math.min(1, PREVIEW / Math.max(width, height));
+        const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
         const context = canvas.getContext("2d");
         context.fillStyle = "white";
         context.fillRect(0, 0, canvas.width, canvas.height);
         context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-        const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
-        photo.size = [bitmap.width, bitmap.height];
-        photo.image = URL.createObjectURL(blob);
         bitmap.close();
+        const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
+        if (!photo.element.isConnected) return;
+        photo.size = [width, height];
+        photo.image = URL.createObjectURL(blob);
         if (!photo.shown) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
       } catch {
         photo.image = null; // not a photo, which `caption` will say, or of a kind that it knows and the browser does not
@@ -133,7 +137,7 @@
       const captions = answer.map((one) => ({
         ...one,
         image: photo.image,
-        size: photo.size ?? one.seen.slice(2),
+        size: photo.size ?? one.size ?? one.seen.slice(2),
         note: photo.image ? photo.note : "this browser cannot show this kind of photo",
       }));
       photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards() });

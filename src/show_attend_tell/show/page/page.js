@@ -18,7 +18,7 @@
 
   for (const photo of photos)
     for (const caption of photo.captions)
-      Object.assign(caption, { image: photo.image, size: photo.size ?? caption.seen?.slice(2), source: photo.name });
+      Object.assign(caption, { image: photo.image, size: photo.size ?? caption.size ?? caption.seen?.slice(2), source: photo.name });
   const every = (test) => photos.every((photo) => photo.captions.every(test));
   const [score, scoreName] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
   const likely = every((caption) => caption.log_probability != null);
