@@ -89,19 +89,20 @@ experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and wri
 the evaluations in `experiments/results/`. How each is made: [hard and
 soft](training.md#hard-and-soft-with-the-same-settings), [the paper's own
 recipe](training.md#the-papers-own-recipe), [EfficientNet-Lite2](training.md#a-small-encoder). All
-decode without the reranker, with the beam
-and length normalisation that val chose. Scores are ×100, words as in Karpathy's split file. A row
-without ± is one training. The paper's recipes are trained for ten epochs. The best epoch on val is
-the seventh for soft attention. It is the eighth for soft attention with λ = 0, the weight of eq. 9's
-penalty, and for hard attention, which still improves slowly then.
+decode without the reranker, with the beam and length normalisation that val chose. Scores are ×100,
+words as in Karpathy's split file. A row without ± is one training.
+
+The paper's recipes are trained for ten epochs. λ is the weight of eq. 9's penalty. The best epoch
+on val is the seventh for soft attention, and the eighth for soft attention with λ = 0 and for hard
+attention, which still improves slowly then.
 """
 FAIR = """\
 ## Hard against soft with the same settings
 
 The soft model here has the hard one's windows of 5×5 places, its cropped photos, its missing gate,
 its number of epochs and its learning rate, and starts from the same model. The hard model's
-objective stays its own, with its entropy term, weighed by λ_e. The two are *as good* if the 95 % intervals of the
-differences, over photos and seeds, lie within ±{margins}.
+objective stays its own, with its entropy term, weighed by λ_e. The two are *as good* if the 95 %
+intervals of the differences, over photos and seeds, lie within ±{margins}.
 """
 SMALL = """\
 ## EfficientNet-Lite2 instead of VGG-19
