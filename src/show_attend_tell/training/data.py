@@ -202,8 +202,7 @@ def mosaics(
     ``names`` and ``told`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
 
     Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics, and in these
-    all that show it. Raises
-    `SatError` for places that are not a square grid.
+    all that show it. Raises `SatError` for places that are not a square grid.
     """
     batch, (_, places, size) = len(names), annotations.shape
     side = math.isqrt(places)
