@@ -45,8 +45,8 @@ The captions and scores behind the figures of README and docs, written by `exper
 - Each file holds one evaluation: its command, its scores ×100, and each photo's name, caption and
   scores.
 - References and photos are not here; so `sat compare` and `sat report` need [scores with
-  references](../../docs/training.md#which-tokens). `flickr8k/` and `coco/` in a command stand for the folders of
-  these data sets.
+  references](../../docs/training.md#which-tokens). `flickr8k/` and `coco/` in a command stand for
+  the folders of these data sets.
 - `gaze/` holds what `sat analyse gaze` measured, with the command.
 - `experiments/tables.py` makes the tables of README and docs from these files. A test compares
   them.
