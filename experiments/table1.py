@@ -145,7 +145,7 @@ Both can be stopped and started. They write models to `runs/`, and replace this 
   own.
 - Hard attention's objective: the paper tosses a coin for each caption between a sampled path and
   the expected one; here every caption has both. The reward of a sampled path is a *reward to go*
-  (each place is paid by the words from its own on), its baseline is the expected path's log p instead of a
+  (it counts the place's own word and the later ones), its baseline is the expected path's log p instead of a
   moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes from −0.02 to
   −0.05. This sign makes α sharper; the paper's makes it wider.
 - Retrieval takes the caption on which the captions of the most similar training photos agree best.

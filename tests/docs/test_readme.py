@@ -16,11 +16,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that the README speaks of: photos, a small products/ to train on, captions and references."""
     folder = tmp_path_factory.mktemp("desk")
-    (folder / "photos").mkdir()
+    (folder / "examples").mkdir()
     (folder / "products" / "images").mkdir(parents=True)
-    shutil.copy(ROOT / "examples" / "dogs.jpg", folder / "dog.jpg")
+    for name in ("dogs.jpg", "photographer.jpg"):
+        shutil.copy(ROOT / "examples" / name, folder / "examples")
     shutil.copy(ROOT / "examples" / "fails-otter.jpg", folder / "new.jpg")
-    shutil.copy(ROOT / "examples" / "photographer.jpg", folder / "photos")
     rows = ["photo,caption,split"]
     random = np.random.default_rng(7)
     for number in range(5):
@@ -42,7 +42,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     assert len(told) >= 8 and all(text.strip() for text in told.values())
     assert (desk / "looked" / "photographer.png").exists() and (desk / "looked" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
-    assert (desk / "dog.html").exists() and (desk / "report.html").exists()
+    assert (desk / "dogs.html").exists() and (desk / "report.html").exists()
 
 
 @needs_models
