@@ -563,7 +563,11 @@ class Captioner:
         return look_by_name(name, seeds=seeds, paths=paths, steps=steps, device=self.device)
 
     def check_decoding(self, decoding: Decoding) -> None:
-        """Raise `SatError` when the decoding uses a reranker and the model has none."""
+        """Raise `SatError` when the decoding uses a reranker or attention, and the model has none."""
+        if decoding.look != "expectation" and not self.decoder.attends:
+            raise SatError(
+                f"look is {decoding.look}, and {self.name} has no attention to choose places by: leave it out"
+            )
         if decoding.reranker_weight and self.reranker is None:
             raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
 

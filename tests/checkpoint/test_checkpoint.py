@@ -322,6 +322,13 @@ def test_another_encoder_is_refused(
             )
         ),
         (lambda config: config.update(training=[1]), "damaged"),
+        (lambda config: config["training"].update(validation_bleu_4=None), "damaged"),
+        (lambda config: config["training"].update(without_reranker={"beam": 3}), "damaged"),
+        (lambda config: config.update(scores={"test": {"bleu_1": "65"}}), "damaged"),
+        (lambda config: config.update(scores={"test": {"bleu_1": float("nan")}}), "damaged.*NaN is no number"),
+        (lambda config: config.update(scores={"test": {"beam": 0}}), "beam is 0"),
+        (lambda config: config["decoding"].update(beam=10**7), "beam is 10000000: give a whole number from 1 to 1000"),
+        (lambda config: config["decoding"].update(max_length=10**12), "max_length is 1000000000000"),
         (lambda config: config["decoder"].update(heads=8), "heads"),
         (lambda config: config["decoder"].update(hidden_size=0), "hidden_size"),
         (lambda config: config["decoder"].update(hidden_size="wide"), "damaged"),
@@ -334,6 +341,24 @@ def test_another_encoder_is_refused(
 def test_a_damaged_config_is_refused(change: Callable[[dict[str, Any]], None], message: str, saved: Path) -> None:
     edit(saved, change)
     refused(saved, message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda config: config["encoder"].update(grid=[2, 2]),
+        lambda config: config["encoder"]["preprocessing"].update(size=20),
+    ],
+    ids=["grid", "size"],
+)
+def test_a_config_of_other_places_is_refused(
+    change: Callable[[dict[str, Any]], None], saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The captions would be made, and their maps would be of other places, or of other pixels."""
+    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    edit(saved, change)
+    with pytest.raises(SatError, match=r"config\.json is damaged\. It says that the encoder \S+ gives .* places"):
+        Captioner.from_pretrained(saved, device="cpu")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"null"])

@@ -1,6 +1,7 @@
 """The command `sat`: what it prints and writes, and that a mistake costs the user one line and no traceback."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -309,7 +310,7 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--temperature", "0.5"], "add --sample"),
         (["PHOTOS", "--top-k", "3"], "add --sample"),
         (["PHOTOS", "--sample", "--temperature", "0"], "temperature is 0"),
-        (["PHOTOS", "--sample", "--top-p", "2"], "top_p is 2"),
+        (["PHOTOS", "--sample", "--top-p", "2"], "top_p is 2.0: give a number above 0 and up to 1"),
         (["PHOTOS", "--json", "absent/captions.json"], "absent is not a folder"),
         (["PHOTOS", "--json", "PHOTOS"], "PHOTOS"),
         (["PHOTOS", "--json", "PHOTOS/photo0.png"], r"photo0\.png is read by this command, and would be overwritten"),
@@ -374,6 +375,9 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
     sat("caption", odd, "--model", model, "--json", file)
     for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
         assert json.loads(text)[0]["source"] == str(odd)
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
+    told = sat("caption", photos / "photo1.png", "--model", model, "--picture", folder).stdout
+    assert f"1 picture of where each word looked: {tmp_path}/f\\udcff/" in told
 
 
 def test_links_and_pipes_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:
@@ -444,6 +448,42 @@ def test_json_lines_are_written_as_photos_are_captioned(
     assert ["error" in line for line in lines] == [False, True, False]
     CliRunner().invoke(main, ["caption", str(photos), "--model", str(model), "--json", str(tmp_path / "all.json")])
     assert lines == json.loads((tmp_path / "all.json").read_text())
+
+
+def test_what_is_cut_off_by_a_full_disk_leaves_whole_lines(
+    photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second line does not fit. What the page needs was made, so the page is written."""
+    file, page = tmp_path / "captions.jsonl", tmp_path / "captions.html"
+
+    class Small(io.FileIO):
+        def write(self, lines: Any) -> int:
+            room = size - self.tell()
+            if room < 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(lines[:room])
+
+    size = 10**9
+    sat("caption", photos, "--model", model, "--json", file)
+    first, *_ = file.read_bytes().splitlines(True)
+    monkeypatch.setattr(io, "FileIO", Small)
+    size = len(first) + 10
+    (photos / "notes.txt").unlink()
+    line = refused("caption", photos, "--model", model, "--json", file, "--html", page, code=1)
+    assert "cannot be written (No space left on device): it holds the captions of 1 photo" in line
+    assert file.read_bytes() == first and "photo0.png" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_one_output_that_cannot_be_written_costs_no_other(
+    photos: Path, data: Path, model: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "captions.html"
+    refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", "--html", page, code=1)
+    assert "photo0.png" in page.read_text(encoding="utf-8")
+    evaluate = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--json", "/dev/full"]
+    result = CliRunner().invoke(main, evaluate)
+    assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
 
 
 def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -857,6 +897,9 @@ def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path
     assert "holds no captions" in refused("features", tmp_path / "empty")
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
+    assert "has random weights until it is trained" in refused("analyse", "retrieval", data, "--encoder", "small")
+    line = refused("analyse", "pointing", "--model", model, "--data", data, "--mosaics", 7)
+    assert line == "sat: --mosaics: no mosaics are made of scenes: leave it out"
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
     (data / "images" / "photo15.png").write_bytes(b"no photo")
     line = refused("evaluate", "--model", model, "--data", data)

@@ -23,6 +23,8 @@ def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> Non
     assert told.startswith("lbl-1 + lbl-2 on shapes test: 4 captions")
     found = json.loads((tmp_path / "both.json").read_text())
     assert found["model"] == "lbl-1 + lbl-2" and len(found["results"]) == 4
+    line = refused("evaluate", *models, "--data", data, "--look", "sampled")
+    assert "look is sampled, and lbl-1 + lbl-2 has no attention to choose places by: leave it out" in line
     assert "--card writes into the model's folder" in refused("evaluate", *models, "--data", data, "--card")
 
     told = sat("analyse", "retrieval", data, "--json", tmp_path / "retrieval.json").stdout

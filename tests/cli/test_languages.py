@@ -124,7 +124,7 @@ def test_an_evaluation_is_scored_again_by_its_own_tokens(tmp_path: Path) -> None
 def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path) -> None:
     tokeniser, tokens = TOKENISERS[language]
     data, scores = caption_folder(tmp_path / "data", language), tmp_path / "scores.json"
-    retrieval = ("analyse", "retrieval", data, "--encoder", "small")
+    retrieval = ("analyse", "retrieval", data)
     said = sat(*retrieval).stdout
     assert f"tokeniser {tokeniser}" in said and "METEOR – (it knows English only)" in said
     sat(*retrieval, "--json", scores)

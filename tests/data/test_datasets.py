@@ -90,7 +90,7 @@ def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, place: str) -
     assert dataset.split("test")[0].photo == tmp_path / place / "val2014" / "d.jpg"
 
     dataset = read_dataset(tmp_path, restval=True)
-    assert splits(dataset)["c.jpg"] == "train"
+    assert splits(dataset)["c.jpg"] == "train" and not dataset.report.notes
     assert dataset.report.captions == {"train": 3, "val": 1, "test": 1}
     assert dataset.report.other_splits == {}
 
@@ -459,6 +459,7 @@ def test_a_photo_is_found_whichever_way_its_accents_are_written(tmp_path: Path) 
         ("captions.jsonl", b'{"photo": "a.jpg"}', r"line 1: 'caption' must be a text, and is missing"),
         ("captions.jsonl", b'{"photo": "a.jpg", "image": "b", "text": "x"}', r"names the photo twice: as photo and"),
         ("captions.jsonl", b'{"photo": "a.jpg", "text": "\\ud83d"}', r"holds half of a sign"),
+        ("captions.jsonl", b'{"photo": "\\ud83d.jpg", "text": "x"}', r"line 1: '\\ud83d\.jpg' holds half of a sign"),
         (
             "captions.jsonl",
             b'{"photo": "a.jpg", "text": "x", "split": "val"}\n{"photo": "b.jpg", "text": "x"}',

@@ -1,6 +1,7 @@
 """Photos in any number: each is in the output once, whatever happens to a worker, and a shard cannot do harm."""
 
 import dataclasses
+import errno
 import gzip
 import io
 import json
@@ -21,7 +22,7 @@ from PIL import Image
 
 from show_attend_tell.data.photos import Found
 from show_attend_tell.data.shards import engine as engines
-from show_attend_tell.data.shards import reading, sources
+from show_attend_tell.data.shards import reading, sources, writing
 from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
 from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, quarantine_of
@@ -253,7 +254,44 @@ def test_a_source_that_is_refused_leaves_nothing_to_go_on_with(tmp_path: Path) -
     folder = folder_of(tmp_path / "photos", 2)
     with pytest.raises(SatError, match="nothing of that name"):
         run([folder, tmp_path / "absent"], tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+    (tmp_path / "mine.jsonl").mkdir()
+    with pytest.raises(SatError, match="nothing of that name"):
+        run([tmp_path / "absent"], tmp_path / "mine.jsonl")
+    assert (tmp_path / "mine.jsonl").is_dir()
     assert run([folder], tmp_path / "out.jsonl").photos == 2
+
+
+@pytest.mark.parametrize("kept", [0, 1, 60])  # whole lines, or bytes
+def test_a_plan_that_was_cut_short_is_refused(kept: int, tmp_path: Path) -> None:
+    folder, output = folder_of(tmp_path / "photos", 6), tmp_path / "out.jsonl"
+    run([folder], output, size=2)
+    plan = (output / "_plan.jsonl").read_bytes()
+    (output / "_plan.jsonl").write_bytes(plan[:kept] if kept == 60 else b"".join(plan.splitlines(True)[:kept]))
+    (output / "part-00002.jsonl").unlink()
+    with pytest.raises(SatError, match=r"_plan\.jsonl was changed or cut short"):
+        run([folder], output, size=2)
+    (output / "_plan.jsonl").write_bytes(plan)
+    assert run([folder], output, size=2).photos == 2
+    made = json.loads((output / "_plan.json").read_text())
+    (output / "_plan.json").write_text(json.dumps({name: made[name] for name in made if name != "digest"}))
+    assert run([folder], output, size=2).photos == 0  # an earlier version kept no digest
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, output = folder_of(tmp_path / "photos", 2), tmp_path / "out.jsonl"
+
+    def full(part: Any) -> None:
+        part.file.close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writing._Lines, "close", full)
+        patched.setattr(writing._Lines, "leave", full)
+        with pytest.raises(SatError, match=r"part-00000\.jsonl cannot be written \(No space left on device\): make"):
+            run([folder], output)
+    assert not list(output.glob(f"{SCRATCH}*"))
+    assert run([folder], output).photos == 2
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:

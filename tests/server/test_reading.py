@@ -1,6 +1,7 @@
 """Reading requests: photos are refused by name, bodies are counted, and nothing is written to the disk."""
 
 import struct
+import sys
 import tempfile
 import tomllib
 import zlib
@@ -62,6 +63,18 @@ def test_a_bad_photo_is_refused_by_name(web: httpx.Client, photo: bytes, status:
     problem = refused(web.post("/v1/captions", files=form(RED, photo)), status, "Photo 2 (photo1.png)", word)
     if status == 413:
         assert problem["limit"] == "photo_pixels" and problem["maximum"] == 50_000_000
+
+
+def test_heic_is_read_with_its_package(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    heif = pytest.importorskip("pillow_heif")
+    heif.register_heif_opener()
+    phone = encoded(Image.new("RGB", (64, 48), "red"), "HEIF")
+    assert web.post("/v1/captions", files=form(phone)).json()[0]["caption"]
+    large = encoded(Image.new("RGB", (8000, 7000), "red"), "HEIF")
+    assert refused(web.post("/v1/captions", files=form(large)), 413, "8000 × 7000")["limit"] == "photo_pixels"
+    refused(web.post("/v1/captions", files=form(phone[:40])), 415, "Photo 1", "HEIC")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
+    refused(web.post("/v1/captions", files=form(phone)), 415, "Photo 1", "pip install 'show-attend-tell[heic]'")
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -438,8 +438,8 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
             return found
 
     def go(output: str, epochs: int, **more: Any) -> tuple[Checkpoint, list[str]]:
-        config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50)
-        return run(dataset, config, tmp_path / output, resume=True, **more)
+        config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50, **more)
+        return run(dataset, config, tmp_path / output, resume=True)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(run_module, "Trainer", Watched)
@@ -450,6 +450,8 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
         assert rates[0] == 0.01 and rates[-1] < 0.002
         rates.clear()
         _, said = go("model", 4)
+    _, last = go("last", 2, selected_by="last")
+    assert not any("may still improve" in line for line in last)  # the last epoch is always the best of these
     assert "4 epochs instead of 2: the learning rate goes from 0.005 to 0 again, by a new cosine" in said
     assert len(rates) == 2 * each and rates[0] == pytest.approx(0.005) and rates[-1] < 0.001
     assert rates == sorted(rates, reverse=True)

@@ -330,6 +330,14 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     for name in ("empty", "cut", "junk", "absent", "without_header", "without_weight"):
         with pytest.raises(SatError, match=rf"{name}\.safetensors"):
             load_state(trainer, tmp_path / f"{name}.safetensors")
+    identity = json.loads(header["identity"])
+    for entry in (
+        *({"progress": json.dumps(value)} for value in (None, [], ["a", 0, 0, 0.0, 0], [0, 0, 0, 0.0], 7)),
+        *({"identity": json.dumps(value)} for value in (None, [], "x", {**identity, "epochs": "x"})),
+    ):
+        save_file(load_file(state), tmp_path / "header.safetensors", metadata={**header, **entry})
+        with pytest.raises(SatError, match=r"header\.safetensors cannot be read"):
+            load_state(trainer, tmp_path / "header.safetensors")
 
 
 def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -958,6 +966,38 @@ def test_compiled_loops_train_as_the_plain_path_does(attention: str, monkeypatch
         assert (trainer.kernels is not kernels.PLAIN) == fast
         losses[fast] = [trainer.one_batch(each)["loss"] for _ in range(3) for each in batches(data.captions, 4, 0)]
     assert len(losses[True]) > 10 and losses[True] == pytest.approx(losses[False], rel=1e-3)
+
+
+def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    lengths = {3: {"nats_per_word": 2.0}, 4: {"nats_per_word": 5.0}, 5: {}}
+
+    def likelihood(group: Sequence[int], encoded: Any) -> Loss:
+        length = len(data.captions[group[0]][1]) - 1
+        watch = {"entropy": float(length), **lengths[length]}
+        return Loss(torch.tensor(1.0), {name: torch.tensor(value) for name, value in watch.items()})
+
+    monkeypatch.setattr(trainer, "likelihood", likelihood)
+    chosen = [0, 1, 2, 3, 4]  # three captions of lengths 3, 4 and 3, and two of length 5
+    watch = trainer.likelihood_of_photos(chosen).watch
+    assert watch["nats_per_word"].item() == pytest.approx((2 * 2.0 + 5.0) / 3)
+    assert watch["entropy"].item() == pytest.approx((2 * 3 + 4 + 2 * 5) / 5)
+
+
+def test_captions_without_photos_are_smoothed_as_the_others() -> None:
+    texts = [[5, 6, 7, Vocabulary.END]]
+    for smoothing in (0.0, 0.3):
+        hard = HardObjective(label_smoothing=smoothing)
+        config = small_config(decoder={"attention": "hard"}, hard=hard, soft=SoftObjective(label_smoothing=0.1))
+        data = dataclasses.replace(random_data(), texts=texts)
+        trainer = trainer_of(config, data)
+        found = trainer.likelihood_of_texts(2)
+        told = tell(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
+        log_p, losses = trainer_module.word_losses(told.logits, torch.tensor(texts * 2), smoothing)
+        assert torch.allclose(found.total, losses.sum(-1).mean())
+        assert torch.allclose(found.watch["text_nats"], -log_p.mean())
 
 
 def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:

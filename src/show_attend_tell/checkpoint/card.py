@@ -2,10 +2,12 @@
 
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from show_attend_tell.checkpoint.configuration import Configuration
 from show_attend_tell.checkpoint.records import Decoding
+
+if TYPE_CHECKING:
+    from show_attend_tell.checkpoint.configuration import Configuration
 
 WIDTH = 100  # columns of a line of Markdown
 SHOWN = {
@@ -21,14 +23,14 @@ NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_mis
 LOOKS = {"expectation": "expectation (weighted mean)", "likeliest": "its likeliest place", "sampled": "a sampled place"}
 
 
-def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) -> str:
+def card(model: "Configuration", name: str, *, tuned: bool, reranker: str | None) -> str:
     """The card of a model, in Markdown.
 
     ``tuned`` says whether weights of its encoder are stored with it, ``reranker`` what its reranker is; None without a
     reranker.
     """
     sections = {
-        "Training": training_lines(model),
+        "Training": training_lines(model.training, model.decoder.attention),
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
         "Use": [use(model.decoder.attention)],
     }
@@ -47,7 +49,7 @@ def wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:
+def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
     decoder, encoder, decoding = model.decoder, model.encoder, model.decoding
     frozen = "fine-tuned" if tuned else "frozen"
@@ -72,19 +74,20 @@ def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> l
     return lines
 
 
-def training_lines(model: Configuration) -> list[str]:
-    """How the model was trained; the settings are in config.json alone."""
-    by = ", by the likeliest places" if model.decoder.attention == "hard" else ""
+def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
+    """How a model of that kind of attention was trained; the settings are in config.json alone."""
+    by = ", by the likeliest places" if attention == "hard" else ""
     metrics = {"validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"), "validation_cider": ("CIDEr", by[2:])}
     lines = []
-    for name, value in model.training.items():
+    for name, value in training.items():
         if name in metrics:
             metric, how = metrics[name]
             title = f"Best {metric} on val of each beam" + (f" ({how})" if how else "")
             value = "; ".join(f"{decoding}: {score}" for decoding, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
-            metric, score = next((title, value[key]) for key, (title, _) in metrics.items() if key in value)
+            key = "validation_bleu_4" if "validation_bleu_4" in value else "validation_cider"
+            metric, score = metrics[key][0], value[key]
             value = f"beam {value['beam']}, length normalisation {value['length_normalisation']:g} ({metric} {score})"
         else:
             title = name.replace("_", " ").capitalize()
@@ -108,7 +111,7 @@ def figures(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in evaluation.items() if name not in NOT_KEPT}
 
 
-def score_lines(scores: dict[str, Any]) -> list[str]:
+def score_lines(scores: Mapping[str, Any]) -> list[str]:
     """A Markdown table of scores by split, ×100, and how the captions were made; nothing without scores."""
     if not scores:
         return []

@@ -14,8 +14,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from show_attend_tell.checkpoint.card import score_lines, training_lines
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.checkpoint.weights import TUNED
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -76,7 +77,7 @@ class Configuration:
         """
         check_readable(file)
         try:
-            entries = json.loads(file.read_text(encoding="utf-8"))
+            entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
             number = entries["format"]
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"format is {number!r}")
@@ -85,14 +86,19 @@ class Configuration:
                     f"the model has format {number}, and this version reads formats 1 to {FORMAT}: "
                     "update show-attend-tell"
                 )
+            decoder = read_config(entries["decoder"])
+            training = dict(entries["training"])
+            scores = {split: renamed(found) for split, found in entries["scores"].items()}
+            training_lines(training, decoder.attention)  # what no card can be made of is damaged
+            score_lines(scores)
             return cls(
-                decoder=read_config(entries["decoder"]),
+                decoder=decoder,
                 encoder=EncoderRecord.from_dict(entries["encoder"]),
                 decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
                 ngrams=entries.get("ngrams"),
                 tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
-                training=dict(entries["training"]),
-                scores={split: renamed(found) for split, found in entries["scores"].items()},
+                training=training,
+                scores=scores,
             )
         except FileNotFoundError as error:
             raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
@@ -101,6 +107,11 @@ class Configuration:
             raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
         except SatError as error:
             raise SatError(f"{file}: {error}") from error
+
+
+def refused(constant: str) -> NoReturn:
+    """Raise `ValueError` for NaN or an infinity, which are not JSON."""
+    raise ValueError(f"{constant} is no number")
 
 
 def tuned_before(folder: Path) -> str | None:

@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.settings import Amount, Count, Exponent, LookName, settings
+from show_attend_tell.data.settings import Amount, BeamWidth, Exponent, LookName, Words, settings
 from show_attend_tell.errors import SatError
 
 
@@ -40,16 +40,16 @@ class Decoding:
     plus the agreement A that the reranker gives it. The caption with the best score is the model's. The higher the
     rarity τ, the more different words the captions of many photos have.
 
-    Raises `SatError` for a beam or length below one, a look that does not exist, a γ that is not
+    Raises `SatError` for a beam or length that is not from 1 to 1,000, a look that does not exist, a γ that is not
     from 0 to 10, and an ω or τ below 0 or infinite.
     """
 
-    beam: Count = 5  # captions that the search keeps at each step
+    beam: BeamWidth = 5  # captions that the search keeps at each step
     look: LookName = "expectation"
     length_normalisation: Exponent = 0.0  # γ; 0 is none
     reranker_weight: Amount = 0.0  # ω; 0 is none
     rarity: Amount = 0.0  # τ, how much more the reranker counts rare words than common ones; 0 counts all the same
-    max_length: Count = 40  # words, end token included
+    max_length: Words = 40  # words, end token included
     repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
 
     def but(self, **given: Any) -> "Decoding":
@@ -120,7 +120,8 @@ class EncoderRecord:
         """The encoder recorded, by the ``load_encoder`` of a back end, with the weights that were ``tuned``.
 
         ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
-        when the tuned weights do not fit, and when an imported model needs ``weights``.
+        when the tuned weights do not fit, when the encoder has another grid or reads photos of another size than the
+        record says, and when an imported model needs ``weights``.
         """
         if self.digest is None and weights is None:
             raise SatError(
@@ -133,5 +134,14 @@ class EncoderRecord:
                 encoder.adopt(tuned)
             except SatError as error:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.name}: {error}") from error
+        recorded, found = ((each.preprocessing.size, *each.grid) for each in (self, encoder))
+        if recorded != found:
+            says, has = (
+                f"{rows}×{columns} places of photos of {size} pixels" for size, rows, columns in (recorded, found)
+            )
+            raise SatError(
+                f"{model}: its config.json is damaged. It says that the encoder {self.name} gives {says}, and it gives "
+                f"{has}: copy the model again"
+            )
         encoder.preprocessing = self.preprocessing
         return encoder

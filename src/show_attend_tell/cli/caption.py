@@ -1,13 +1,14 @@
 """`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
 import contextlib
+import io
 import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -63,7 +64,7 @@ Examples:
     multiple=True,
     metavar="MODEL",
     callback=note_shadowed,
-    help="Another model, whose captions stand beside those of the first.",
+    help="Another model, whose captions stand beside those of the first. It may be given several times.",
 )
 @decoding_options
 @click.option(
@@ -80,10 +81,18 @@ Examples:
     help="Temperature of --sample; below 1, likely words become likelier.",
 )
 @click.option(
-    "--top-k", type=int, default=0, help="Number of words that --sample chooses from, the likeliest; 0 is all."
+    "--top-k",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Number of words that --sample chooses from, the likeliest; 0 is all.",
 )
 @click.option(
-    "--top-p", type=float, default=1.0, help="Total probability of the words that --sample chooses from, the likeliest."
+    "--top-p",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Total probability of the words that --sample chooses from, the likeliest.",
 )
 @seed_option("everything that is drawn")
 @click.option(
@@ -195,6 +204,7 @@ def caption(
             search={**search, "look": look},
             seed=seed,
         )
+        note_look(work.captioner.name, work.captioner.checkpoint.decoder.config.attention, look)
         how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
         do_shards(photos, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
         return
@@ -222,8 +232,8 @@ def caption(
         if picture is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --picture")
         soft = attention == "soft"
-        if soft and not beside and look not in (None, "expectation"):
-            click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
+        if not beside:
+            note_look(model, attention, look)
         decoding = captioner.checkpoint.decoding.but(look=None if soft and beside else look, **search)
         captioner.check_decoding(decoding)
         checked_several(differing, decoding, sampling)
@@ -264,6 +274,12 @@ def caption(
         fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
     if results.failed:
         sys.exit(1)
+
+
+def note_look(model: str, attention: str, look: str | None) -> None:
+    """Say that a model of that kind of attention was not trained for that look, if so."""
+    if attention == "soft" and look not in (None, "expectation"):
+        click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
 
 
 STDIN = Path("-")  # what standard input is called
@@ -315,9 +331,8 @@ class Results:
         self.captioned = self.failed = 0  # photos
         self._entries: list[dict[str, Any]] = []  # of the JSON
         self._shown: list[dict[str, Any]] = []  # captions with their photos, of the page
-        self._lines: IO[str] | None = None  # the file of JSON Lines, which is opened when the first one is written
-        if json_file and json_file.lower().endswith(".jsonl"):
-            self._lines = click.open_file(json_file, "w", "utf-8", "backslashreplace", lazy=True)
+        self._in_lines = bool(json_file) and str(json_file).lower().endswith(".jsonl")
+        self._lines: io.FileIO | None = None  # the file of JSON Lines, which is opened when the first one is written
 
     def say(self, text: str) -> None:
         """Print a line, on standard error when standard output has the JSON."""
@@ -354,27 +369,45 @@ class Results:
                     click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
-        if self._lines is None:
+        if not self._in_lines:
             self._entries += entries if self.json_file else []
-        else:
-            try:
-                self._lines.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-                self._lines.flush()
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise SatError(
-                    f"{self.json_file} cannot be written ({error.strerror}): it holds the captions of "
-                    f"{count(self.captioned, 'photo')}"
-                ) from error
+            return
+        text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+        try:
+            self._append(text.encode("utf-8", "backslashreplace"))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise SatError(
+                f"{self.json_file} cannot be written ({error.strerror}): it holds the captions of "
+                f"{count(self.captioned, 'photo')}"
+            ) from error
+
+    def _append(self, lines: bytes) -> None:
+        """Add whole lines to the file of JSON Lines. What is written of them is cut off again if the disk is full."""
+        if self._lines is None:
+            self._lines = io.FileIO(str(self.json_file), "w")
+        whole = self._lines.tell() if self._lines.seekable() else None
+        try:
+            while lines:
+                lines = lines[self._lines.write(lines) or 0 :]
+        except OSError:
+            if whole is not None:
+                with contextlib.suppress(OSError):
+                    self._lines.truncate(whole)
+            raise
 
     def write(self) -> None:
-        """Write the files. A file for which nothing was made stays as it is."""
-        if self._lines is not None:
-            with contextlib.suppress(OSError):  # what could not be written was told already
+        """Write the files, each even if another cannot be written. A file for which nothing was made stays as it is."""
+        try:
+            if self._lines is not None:
                 self._lines.close()
-        elif self._entries:
-            gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
+            elif self._entries:
+                gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
+        finally:
+            self._write_page()
+
+    def _write_page(self) -> None:
         if self.html_file and self._shown:
             from show_attend_tell.show import page
 

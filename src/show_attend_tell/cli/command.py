@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -73,6 +74,9 @@ class Commands(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # names of files may be no text
         try:
             with Starting():
                 return super().main(*arguments, **options)
@@ -244,7 +248,7 @@ weights_option = click.option(
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache]",
+    help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache/show-attend-tell/features]",
 )
 PAPERS_ENCODER = "vgg19"
 

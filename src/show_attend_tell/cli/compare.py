@@ -111,6 +111,10 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
             err=True,
         )
     if not result.attention:
-        click.echo("note: the page cannot show where the model looked: evaluate with --attention for that", err=True)
+        click.echo(
+            "note: the page cannot show where the model looked: sat evaluate --attention keeps that, for a model with "
+            "attention",
+            err=True,
+        )
     write_text(output, result.page)
     click.echo(f"{output}: {count(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

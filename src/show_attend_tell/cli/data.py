@@ -208,6 +208,7 @@ Examples:
     "--crops",
     type=click.IntRange(min=0),
     default=0,
+    show_default=True,
     help="Number of random crops of each training photo that are encoded too.",
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")

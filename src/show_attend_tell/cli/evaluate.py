@@ -130,12 +130,13 @@ def evaluate(
         attention=attention,
         seed=seed,
     )
-    if not write_scores(json_file, result):
+    if json_file != "-":  # before the file, which may not be writable any more
         click.echo(
             f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, "
             f"look by {result['look']}, {compared_by(result)}"
         )
         tell_scores(result)
+    write_scores(json_file, result)
     if card:
         model = captioner.checkpoint
         scored = [[example.name, *example.raw] for example in dataset.split(split)]
@@ -186,11 +187,11 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
         "data": wanted.name,
         "split": wanted.split,
     }
-    if write_scores(json_file, result):
-        return
-    where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
-    click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {compared_by(result)}")
-    tell_scores(result)
+    if json_file != "-":
+        where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
+        click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {compared_by(result)}")
+        tell_scores(result)
+    write_scores(json_file, result)
 
 
 def compared_by(result: dict[str, Any]) -> str:
@@ -222,15 +223,12 @@ def tell_scores(result: dict[str, Any]) -> None:
     )
 
 
-def write_scores(json_file: str | None, result: dict[str, Any]) -> bool:
-    """Write an evaluation as JSON, one caption a line, to a file or to standard output ("-").
-
-    Returns true for standard output, which then must get nothing else.
-    """
+def write_scores(json_file: str | None, result: dict[str, Any]) -> None:
+    """Write an evaluation as JSON, one caption a line, to a file or to standard output ("-"), if one is named."""
     if not json_file:
-        return False
+        return
     captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])
     figures = {name: value for name, value in result.items() if name != "results"}
     head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
     text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
-    return gave(json_file, text)
+    gave(json_file, text)

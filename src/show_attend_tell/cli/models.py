@@ -40,8 +40,8 @@ def models() -> None:
 
 @click.command("import-arctic", cls=Teaching, examples=IMPORT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.npz")
-@click.argument("options", type=click.Path(path_type=Path))
-@click.argument("dictionary", type=click.Path(path_type=Path))
+@click.argument("options", type=click.Path(path_type=Path), metavar="MODEL.npz.pkl")
+@click.argument("dictionary", type=click.Path(path_type=Path), metavar="DICTIONARY.pkl")
 @click.option(
     "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the new model."
 )
@@ -54,9 +54,9 @@ def models() -> None:
 def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, encoder_weights: str | None) -> None:
     """Import a model of the authors' program.
 
-    MODEL.npz, OPTIONS (MODEL.npz.pkl) and DICTIONARY (dictionary.pkl) are files of the authors' Theano program
-    (arctic-captions). The new model gives the same probabilities and looks at the same places. Nothing in the files is
-    executed. Models with several LSTM layers, or with an LSTM over the annotations, cannot be imported.
+    MODEL.npz (weights), MODEL.npz.pkl (settings) and DICTIONARY.pkl (vocabulary) are files of the authors' Theano
+    program (arctic-captions). The new model gives the same probabilities and looks at the same places. Nothing in the
+    files is executed. Models with several LSTM layers, or with an LSTM over the annotations, cannot be imported.
 
     The model was trained on annotations of the authors' encoder: VGG-19 with Oxford's original weights. The weights
     that come with sat are scaled otherwise. So every command that gives this model photos needs --encoder-weights.

@@ -129,20 +129,11 @@ def _read_object(file: Any) -> Image.Image:
 
 def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
     """The photo in a file."""
-    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
-    formats = [known for known in FORMATS if known in Image.OPEN]
     try:
-        try:
-            with Image.open(source, formats=formats) as image:
-                return _decode(image, name)
-        except UnidentifiedImageError:
-            if not _is_heic(source):
-                raise
-        _know_heic(name)
-        with Image.open(source, formats=["HEIF"]) as image:
+        with open_header(source, name) as image:
             return _decode(image, name)
     except UnidentifiedImageError:
-        raise SatError(f"{name}: not a photo in a format that is read here ({', '.join(FORMATS)}, HEIC)") from None
+        raise SatError(f"{name}: not a photo in a format that is read here ({', '.join(formats_read())})") from None
     except Image.DecompressionBombError as error:
         raise SatError(f"{name}: too many pixels to decode safely ({error}); make it smaller first") from None
     except OSError as error:
@@ -151,6 +142,28 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise
     except Exception as error:  # readers of headers raise almost anything on a damaged file
         raise SatError(f"{name}: damaged, it cannot be decoded ({error})") from None
+
+
+def formats_read() -> list[str]:
+    """The formats that are read here, by Pillow's names; HEIC needs the package pillow-heif."""
+    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
+    return [*(known for known in FORMATS if known in Image.OPEN), "HEIC"]
+
+
+def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
+    """The image in a file, of which only the header is read.
+
+    Raises `UnidentifiedImageError` for what is no photo, `SatError`, naming the photo, where HEIC needs pillow-heif,
+    and what Pillow's readers raise on a damaged file.
+    """
+    *formats, _ = formats_read()
+    try:
+        return Image.open(source, formats=formats)
+    except UnidentifiedImageError:
+        if not _is_heic(source):
+            raise
+    _know_heic(name)
+    return Image.open(source, formats=["HEIF"])
 
 
 def _is_heic(source: Path | io.BytesIO) -> bool:
@@ -199,13 +212,14 @@ class Found:
         return f"note: {self.skipped} skipped{hint}" if self.skipped else ""
 
 
-def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
+def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> Found:
     """Return the photos that files, folders and globs stand for.
 
     A folder stands for the photos in it by their suffix, sorted, and with ``recursive`` for those in its subfolders. A
     glob stands for its matches, files by their suffix and folders as above. Names that begin with a dot are left out,
     and links to folders are not followed. A file that is named is taken whatever its suffix. Raises `SatError` for an
-    argument without any photo, and for a folder that cannot be read.
+    argument without any photo, and for a folder that cannot be read. It offers --recursive, unless ``recursive`` is
+    None, which means that the command has no such option.
     """
     found = Found()
     for argument in arguments:
@@ -215,14 +229,14 @@ def find_photos(arguments: Sequence[str], *, recursive: bool = False) -> Found:
         except OSError as error:  # of a name that is too long, say
             raise SatError(f"{argument}: cannot be read ({error.strerror})") from None
         if folder:
-            own = _among(_inside(path), recursive)
+            own = _among(_inside(path), bool(recursive))
         elif there:
             own = Found([path])
         else:
-            own = _among(map(Path, glob.glob(str(path))), recursive)
+            own = _among(map(Path, glob.glob(str(path))), bool(recursive))
         if not own.photos and folder:
             skipped = f"; {own.skipped} skipped" if own.skipped else ""
-            skipped += ", --recursive reads subfolders" if own.folders else ""
+            skipped += ", --recursive reads subfolders" if own.folders and recursive is not None else ""
             raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)}){skipped}")
         if not own.photos:
             raise SatError(f"{argument}: no such photo, and no photo matches it as a pattern")

@@ -36,6 +36,8 @@ from show_attend_tell.errors import SatError
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
+BeamWidth = Annotated[int, Field(ge=1, le=1000)]  # more than this fills the memory
+Words = Annotated[int, Field(ge=1, le=1000)]  # of a caption
 Amount = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -122,6 +124,8 @@ def _in_words(hint: Any) -> str:
             for limit in limits
             if hasattr(limit, bound)
         ]
+        if len(bounds) == 2 and bounds[0].startswith("above") and bounds[1].startswith("to"):
+            bounds.insert(1, "and up")
         return " ".join([_in_words(base), *bounds])
     words = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none"}
     return words.get(hint, f"a {getattr(hint, '__name__', hint)}")

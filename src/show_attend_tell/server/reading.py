@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from show_attend_tell.data.photos import FORMATS, open_photo
+from show_attend_tell.data.photos import formats_read, open_header, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief
 from show_attend_tell.server.limits import Limits, Problem
@@ -181,12 +181,10 @@ def _remedy(kind: str, name: str, fields: type[BaseModel]) -> str | None:
 
 def opened(upload: Upload, limits: Limits) -> Image.Image:
     """The photo as `photos.open_photo` gives it; raises `Problem` for a file that is not a photo or is too large."""
-    Image.init()
-    formats = [name for name in FORMATS if name in Image.OPEN]
     if not upload.data:
         raise Problem(422, f"{upload.label} is empty.")
     try:
-        with Image.open(io.BytesIO(upload.data), formats=formats) as image:  # reads the header, and no pixels yet
+        with header(upload) as image:
             pixels = image.width * image.height
             if pixels > limits.photo_pixels:
                 raise too_large(upload, f"{image.width} × {image.height} pixels", limits)
@@ -194,7 +192,7 @@ def opened(upload: Upload, limits: Limits) -> Image.Image:
     except Problem:
         raise
     except UnidentifiedImageError:
-        known = ", ".join(formats)
+        known = ", ".join(formats_read())
         raise Problem(415, f"{upload.label} is not a photo in a format that is read here ({known}).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise too_large(upload, "too many pixels", limits) from None
@@ -203,6 +201,14 @@ def opened(upload: Upload, limits: Limits) -> Image.Image:
         raise Problem(422, f"{upload.label}: {reason}.") from None
     except Exception as error:  # of Pillow's readers of headers, which raise almost anything on a damaged file
         raise Problem(422, f"{upload.label} is damaged ({type(error).__name__}).") from None
+
+
+def header(upload: Upload) -> Image.Image:
+    """The photo, of which only the header is read; raises `Problem` where its format needs a package."""
+    try:
+        return open_header(io.BytesIO(upload.data), upload.label)
+    except SatError as error:
+        raise Problem(415, f"{error}.") from None
 
 
 def too_large(upload: Upload, size: str, limits: Limits) -> Problem:

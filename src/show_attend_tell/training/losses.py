@@ -180,7 +180,7 @@ class MovingBaseline:
 
     b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
     only starts b: it is not compared with anything, so its advantage is zero. Of a mini-batch that several ranks share,
-    r_k is the mean over all of it.
+    r_k is the mean over all of it. While the encoder is fine-tuned, the captions of one length count as a mini-batch.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,8 @@ class HardObjective:
     ``coin`` says which paths look by expectation:
 
     - "image": one toss for each photo (the paper);
-    - "batch": one toss for each mini-batch (the authors' program);
+    - "batch": one toss for each mini-batch (the authors' program). While the encoder is fine-tuned, a mini-batch has
+      captions of several lengths, and there is one toss for each length;
     - "both": every caption has one path by expectation and N sampled ones, half the weight each. This is the coin's
       mean, without its noise.
 

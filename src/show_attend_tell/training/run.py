@@ -154,7 +154,7 @@ def train(
         )
         trainer.run(on_epoch=reports.epoch if first else lambda epoch, better: None, state=state, show=show)
         ranks.wait()  # until the last checkpoint is written
-        if trainer.best_epoch == trainer.epoch:
+        if trainer.best_epoch == trainer.epoch and config.selected_by != "last":
             further = config.epochs + max(1, config.epochs // 2)
             say(
                 "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "

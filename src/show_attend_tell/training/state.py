@@ -86,11 +86,13 @@ def load_state(trainer: "Trainer", file: Path) -> None:
             )
         restore(trainer, tensors)
         progress = json.loads(header["progress"])
+        if len(progress) not in (5, 7) or not all(isinstance(each, int) for each in (*progress[:3], *progress[4:])):
+            raise ValueError(f"its counters are {progress!r}")
         trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *restart = progress
         trainer.restart = (restart[0], restart[1]) if restart else (0, 0)
         if "epochs" not in ours and trainer.ended(before):
             trainer.restart = trainer.taken, trainer.epoch
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         raise SatError(
             f"the training state {file} cannot be read ({error}): give another --output to start afresh"
         ) from error

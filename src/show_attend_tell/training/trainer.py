@@ -279,8 +279,10 @@ class Trainer:
         encoded = dict(zip([names[row] for row in rows], self.annotations(names, rows), strict=True))
         losses = [(len(group) / len(indices), self.likelihood(group, encoded)) for group in groups]
         watch: dict[str, Tensor] = {}
-        for share, loss in losses:
-            watch |= {name: watch.get(name, 0.0) + share * value for name, value in loss.watch.items()}
+        for name in dict.fromkeys(name for _, loss in losses for name in loss.watch):
+            having = [(share, loss.watch[name]) for share, loss in losses if name in loss.watch]  # not all groups do
+            together = sum(share for share, _ in having)
+            watch[name] = torch.stack([share / together * value for share, value in having]).sum()
         return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
 
     def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
@@ -334,9 +336,8 @@ class Trainer:
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
         with self.autocast, self.own_chance(4):
             told = self.tell(self.decoder, nothing, captions)
-            log_p, losses = word_losses(
-                told.logits, captions, self.config.soft.label_smoothing, self.kernels.word_scores
-            )
+            smoothing = self.objective.label_smoothing
+            log_p, losses = word_losses(told.logits, captions, smoothing, self.kernels.word_scores)
         return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
 
     def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:

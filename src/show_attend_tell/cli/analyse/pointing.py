@@ -50,7 +50,11 @@ Examples:
 @click.command(cls=Teaching, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, type=click.Path(path_type=Path), metavar="[PHOTO]...")
 @model_option(default=DEFAULT)
-@click.option("--data", type=click.Path(path_type=Path), help="Folder made by sat analyse scenes.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Folder made by sat analyse scenes. It needs --model, with a model that was trained on scenes.",
+)
 @click.option(
     "--mosaic",
     type=click.Path(path_type=Path),
@@ -113,6 +117,8 @@ def pointing(
         raise SatError(f"{given} mosaics, so give --mosaic, and not --data")
     if data is not None and not was_given("model"):
         raise SatError(f"--data {data}: add --model, with a model that was trained on scenes")
+    if data is not None and was_given("mosaics"):
+        raise SatError("--mosaics: no mosaics are made of scenes: leave it out")
     named = [] if mosaic is None else [mosaic, *photos]
     check_targets(json_file, html_file, read=[*named, data, encoder_weights], models=[model])
     dataset, own = None, bool(photos) or (mosaic is not None and mosaic.is_file())
@@ -125,7 +131,7 @@ def pointing(
             own = True
     files: list[Path] = []
     if own:
-        files = find_photos([str(each) for each in named]).photos
+        files = find_photos([str(each) for each in named], recursive=None).photos
         if html_file is None:
             raise SatError(f"{mosaic}: nothing is measured on photos without captions: add --html FILE for a page")
         for name, option in OF_MEASUREMENTS.items():

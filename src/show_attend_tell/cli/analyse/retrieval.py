@@ -15,6 +15,7 @@ from show_attend_tell.cli.command import (
     with_encoder,
 )
 from show_attend_tell.cli.evaluate import compared_by, tell_scores, tokens_option, write_scores
+from show_attend_tell.cli.training.start import check_trained
 
 EXAMPLES = """
 \b
@@ -56,14 +57,15 @@ def retrieval(
     from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data, encoder_weights])
+    check_trained(encoder)
     dataset, _ = cut(read_dataset(data), preset("flickr8k", "soft"), None)
     network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
     result = evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
-    if write_scores(json_file, result):
-        return
-    chosen = result["retrieval"]
-    click.echo(
-        f"retrieval on {result['data']} {split}: {result['captions']} captions, each from {chosen['neighbours']} "
-        f"photos, {'whitened' if chosen['whitened'] else 'centred'}, {compared_by(result)}"
-    )
-    tell_scores(result)
+    if json_file != "-":
+        chosen = result["retrieval"]
+        click.echo(
+            f"retrieval on {result['data']} {split}: {result['captions']} captions, each from {chosen['neighbours']} "
+            f"photos, {'whitened' if chosen['whitened'] else 'centred'}, {compared_by(result)}"
+        )
+        tell_scores(result)
+    write_scores(json_file, result)

@@ -59,6 +59,12 @@ def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kin
     return start_and_encoder(None, encoder, **kind)
 
 
+def check_trained(encoder: str | None) -> None:
+    """Raise `SatError` for an encoder that sees nothing yet, where it is not going to be trained."""
+    if encoder == "small":
+        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
+
+
 def start_and_encoder(
     start_from: str | None,
     encoder: str | None,
@@ -79,8 +85,8 @@ def start_and_encoder(
     tuned = None if start is None else start.tuned_encoder
     if geometry is None:
         geometry = "crop" if start is None else start.encoder.preprocessing.geometry
-    if encoder == "small" and fine_tune is None and tuned is None:
-        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
+    if fine_tune is None and tuned is None:
+        check_trained(encoder)
     encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
     network = load_encoder(encoder, weights=weights, geometry=geometry)
     if start is not None and tuned is not None and start.encoder.name == network.name:

@@ -90,7 +90,8 @@ Examples:
     "changes",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Another value for any setting of the preset; an unknown NAME lists the settings.",
+    help="Another value for any setting of the preset; an unknown NAME lists the settings. It may be given several "
+    "times.",
 )
 @click.option(
     "--start-from",

@@ -43,7 +43,13 @@ DEFAULT = (
     required=True,
     help="Folder of the study; the same command goes on, also in several processes at a time.",
 )
-@click.option("--search", "ranges", multiple=True, metavar="NAME=VALUES", help="Setting to search, and its values.")
+@click.option(
+    "--search",
+    "ranges",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Setting to search, and its values. It may be given several times.",
+)
 @click.option(
     "--trials", type=click.IntRange(1), default=50, show_default=True, help="Number of trials of the whole study."
 )
@@ -65,7 +71,7 @@ DEFAULT = (
     "changes",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Value of a setting in all trials; of one that is searched, in the first.",
+    help="Value of a setting in all trials; of one that is searched, in the first. It may be given several times.",
 )
 @click.option(
     "--start-from", metavar="MODEL", callback=note_shadowed,

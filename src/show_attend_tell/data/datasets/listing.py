@@ -107,6 +107,8 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
                 f"{count(len(missing[name]), 'photo')} of the split {name} not found in {places}: "
                 f"{some(missing[name])}; a score without them is not the split's: put them there"
             )
+    if restval and not any(listed.split == "restval" for listed in listing.photos):
+        listing.notes.append("no photo has the split restval, so --restval changes nothing")
     dealt, why, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
     examples = [
         Example(name, photo, final[name], *zip(*captions, strict=True))

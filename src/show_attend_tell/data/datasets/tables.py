@@ -303,4 +303,4 @@ def _only(record: dict[str, Any], names: list[str], where: str, what: str) -> st
         raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
     if not isinstance(value, str) or not value.strip():
         raise SatError(f"{where}: {what!r} must be a text, and is {shown(value)}")
-    return value.strip()
+    return whole(value.strip(), where)

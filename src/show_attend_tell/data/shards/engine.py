@@ -10,6 +10,7 @@ photos; it makes a row of each. The engines:
 """
 
 import array
+import hashlib
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -138,6 +140,7 @@ def run(
         _import_ray()  # before there is a plan
     if output.exists() and not output.is_dir():
         raise SatError(f"{output} is a file: name another output, which becomes a folder of files")
+    new = not output.exists()
     make_folder(output, "name another output")
     planned = {"sources": [_absolute(source) for source in sources], "size": size, "recursive": recursive}
     planned |= {"column": column, "work": work.settings()}
@@ -145,14 +148,20 @@ def run(
         job = Job(output, work, json.dumps(work.settings(), ensure_ascii=False, sort_keys=True))
         if not (output / "_plan.json").exists():
             left_out = Found()
-            shards = shards_of(sources, size=size, recursive=recursive, column=column, left_out=left_out)
-            _make_plan(job, planned, shards, left_out)
+            try:
+                shards = shards_of(sources, size=size, recursive=recursive, column=column, left_out=left_out)
+                _make_plan(job, planned, shards, left_out)
+            except SatError:
+                if new:
+                    with suppress(OSError):  # a folder that is not empty stays
+                        output.rmdir()
+                raise
         else:
             _check_plan(output, planned)
             sweep(output)
         if note := read_object(output / "_plan.json", "sources").get("note"):
             say(note)
-        offsets = _offsets(job.plan)
+        offsets = _offsets(job.plan, read_object(output / "_plan.json", "sources").get("digest"))
         todo = [(number, offset) for number, offset in enumerate(offsets) if not job.is_done(number)]
         if len(todo) < len(offsets):
             say(f"{output} has {len(offsets) - len(todo):,} of {count(len(offsets), 'shard')} already")
@@ -189,11 +198,16 @@ def _absolute(source: str) -> str:
 
 def _make_plan(job: Job, planned: Mapping[str, Any], shards: Iterable[Shard], left_out: Found) -> None:
     def write(scratch: Path) -> None:
-        with open(scratch, "w", encoding="utf-8") as file:
-            file.writelines(shard.to_line() for shard in shards)
+        with open(scratch, "wb") as file:
+            for shard in shards:
+                line = shard.to_line().encode()
+                digest.update(line)
+                file.write(line)
 
+    digest = hashlib.sha256()
     replace(job.plan, write, sync=True)
-    text = json.dumps({"version": VERSION, **planned, "note": left_out.note}, indent=1)
+    made = {"version": VERSION, **planned, "note": left_out.note, "digest": digest.hexdigest()}
+    text = json.dumps(made, indent=1)
     replace(job.output / "_plan.json", lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
 
 
@@ -215,17 +229,27 @@ NAMES = {
 }
 
 
-def _offsets(plan: Path) -> "array.array[int]":
-    """Where the lines of the plan begin, in bytes."""
-    offsets = array.array("Q")
+def _offsets(plan: Path, digest: str | None) -> "array.array[int]":
+    """Where the lines of the plan begin, in bytes.
+
+    ``digest`` is the SHA-256 of the whole plan; None for one of an earlier version, which did not keep it. Raises
+    `SatError` for a plan that cannot be read, or is not the one that was made.
+    """
+    offsets, found = array.array("Q"), hashlib.sha256()
     try:
         with open(plan, "rb") as lines:
             place = 0
             for line in lines:
                 offsets.append(place)
                 place += len(line)
+                found.update(line)
     except OSError as error:
         raise SatError(f"{plan} cannot be read ({error.strerror}): delete {plan.parent} to start afresh") from None
+    if digest not in (None, found.hexdigest()):
+        raise SatError(
+            f"{plan} was changed or cut short since it was made, so its shards are not known: name another output, or "
+            f"delete {plan.parent} to start afresh"
+        )
     return offsets
 
 

@@ -14,7 +14,8 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -135,8 +136,10 @@ class _Table:
         self.file.close()
 
     def leave(self) -> None:
-        self.writer.close()  # otherwise it would be closed after its file
-        self.file.close()
+        try:
+            self.writer.close()  # otherwise it would be closed after its file
+        finally:
+            self.file.close()
 
 
 class ShardFile:
@@ -168,27 +171,40 @@ class ShardFile:
         return part
 
     def _add(self, which: int, row: Row) -> None:
-        self._part(which).add({name: _writable(row[name]) for name in self.columns[which]})
+        with self._told():
+            self._part(which).add({name: _writable(row[name]) for name in self.columns[which]})
         self.written[which] += 1
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Make an error of the disk one that names the file."""
+        try:
+            yield
+        except OSError as error:
+            raise SatError(
+                f"{self.files[0]} cannot be written ({error.strerror or error}): make room, and give the command again"
+            ) from error
 
     def finish(self) -> None:
         """Put the files in their places: first that of the failures, since the other one says that all is done."""
-        self._part(0)
-        for part in self.parts:
-            if part is not None:
-                part.close()
-        if self.parts[1] is None:
-            self.files[1].unlink(missing_ok=True)  # of an earlier attempt
-        else:
-            os.replace(self.scratch[1], self.files[1])
-        os.replace(self.scratch[0], self.files[0])
+        with self._told():
+            self._part(0)
+            for part in self.parts:
+                if part is not None:
+                    part.close()
+            if self.parts[1] is None:
+                self.files[1].unlink(missing_ok=True)  # of an earlier attempt
+            else:
+                os.replace(self.scratch[1], self.files[1])
+            os.replace(self.scratch[0], self.files[0])
         self.parts = [None, None]
 
     def drop(self) -> None:
         """Leave nothing behind of a shard that was not finished."""
         for part in self.parts:
             if part is not None:
-                part.leave()
+                with suppress(OSError):  # a full disk, say: what was not written is not needed
+                    part.leave()
         for scratch in self.scratch:
             scratch.unlink(missing_ok=True)
 

@@ -43,6 +43,11 @@ class OnnxDecoder:
         self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
+    @property
+    def attends(self) -> bool:
+        """Whether it looks at some places more than at others, as `AttentionDecoder` has it."""
+        return self.config.attention != "uniform"
+
     def own_reranker(self) -> None:
         """None, as `AttentionDecoder` has it."""
 
