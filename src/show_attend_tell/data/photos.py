@@ -133,7 +133,8 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         with open_header(source, name) as image:
             return _decode(image, name)
     except UnidentifiedImageError:
-        raise SatError(f"{name}: not a photo in a format that is read here ({', '.join(formats_read())})") from None
+        known = ", ".join(formats_read())
+        raise SatError(f"{name}: not a photo in a format that is read here ({known}, HEIC)") from None
     except Image.DecompressionBombError as error:
         raise SatError(f"{name}: too many pixels to decode safely ({error}); make it smaller first") from None
     except OSError as error:
@@ -145,9 +146,9 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
 
 
 def formats_read() -> list[str]:
-    """The formats that are read here, by Pillow's names; HEIC needs the package pillow-heif."""
+    """The formats that are read here, by Pillow's names, without HEIC, which needs the package pillow-heif."""
     Image.init()  # registers every format, so that those that this Pillow was built without can be left out
-    return [*(known for known in FORMATS if known in Image.OPEN), "HEIC"]
+    return [known for known in FORMATS if known in Image.OPEN]
 
 
 def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
@@ -156,9 +157,8 @@ def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
     Raises `UnidentifiedImageError` for what is no photo, `SatError`, naming the photo, where HEIC needs pillow-heif,
     and what Pillow's readers raise on a damaged file.
     """
-    *formats, _ = formats_read()
     try:
-        return Image.open(source, formats=formats)
+        return Image.open(source, formats=formats_read())
     except UnidentifiedImageError:
         if not _is_heic(source):
             raise

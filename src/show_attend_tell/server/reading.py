@@ -193,7 +193,7 @@ def opened(upload: Upload, limits: Limits) -> Image.Image:
         raise
     except UnidentifiedImageError:
         known = ", ".join(formats_read())
-        raise Problem(415, f"{upload.label} is not a photo in a format that is read here ({known}).") from None
+        raise Problem(415, f"{upload.label} is not a photo in a format that is read here ({known}, HEIC).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise too_large(upload, "too many pixels", limits) from None
     except SatError as error:

@@ -159,9 +159,10 @@ def run(
         else:
             _check_plan(output, planned)
             sweep(output)
-        if note := read_object(output / "_plan.json", "sources").get("note"):
+        made = read_object(output / "_plan.json", "sources")
+        if note := made.get("note"):
             say(note)
-        offsets = _offsets(job.plan, read_object(output / "_plan.json", "sources").get("digest"))
+        offsets = _offsets(job.plan, made.get("digest"))
         todo = [(number, offset) for number, offset in enumerate(offsets) if not job.is_done(number)]
         if len(todo) < len(offsets):
             say(f"{output} has {len(offsets) - len(todo):,} of {count(len(offsets), 'shard')} already")
