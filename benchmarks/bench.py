@@ -33,11 +33,11 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model import kernels
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import tell
-from show_attend_tell.model.search import Hypothesis, beam_search, photos_together
 from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.search import Hypothesis, beam_search, photos_together
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))

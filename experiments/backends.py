@@ -31,14 +31,14 @@ import numpy as np
 import torch
 
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.search import FastBeamSearch, Hypothesis, beam_search
-from show_attend_tell.model.search.hypotheses import score as score_of
-from show_attend_tell.packing import as_array
-from show_attend_tell.scoring.metrics import score
+from show_attend_tell.metrics.scores import score
+from show_attend_tell.search import FastBeamSearch, Hypothesis, beam_search
+from show_attend_tell.search.hypotheses import score as score_of
 
 Line = dict[str, Any]
 KEY = "model", "ways", "beam", "file"

@@ -29,9 +29,9 @@ from show_attend_tell.analysis.scenes import make_scene
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.arrays import UNSURE
+from show_attend_tell.metrics.scores import score
 from show_attend_tell.rerank.doubt import Doubt, distances, likelihood, summary
-from show_attend_tell.scoring.metrics import score
+from show_attend_tell.rerank.ngrams import UNSURE
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import prepare
 from show_attend_tell.training.selection import fit_doubt

@@ -23,7 +23,7 @@ from shipped import BOTH, WEIGHTS, Training
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
-from show_attend_tell.scoring.comparison import compare
+from show_attend_tell.metrics.comparison import compare
 
 NAME = "everyday-uniform"
 TRAININGS = {

@@ -21,7 +21,7 @@ from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object
-from show_attend_tell.scoring.bootstrap import Bootstrap
+from show_attend_tell.metrics.bootstrap import Bootstrap
 
 RARE = 20  # training photos
 SAID = 2  # captions of a photo

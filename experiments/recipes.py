@@ -28,7 +28,7 @@ from shipped import Training
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object, replace
-from show_attend_tell.scoring.comparison import METRICS, Comparison, Difference, compare
+from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference, compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
 MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good

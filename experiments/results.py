@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.checkpoint.configuration import renamed
+from show_attend_tell.checkpoint.config import renamed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, replace
-from show_attend_tell.scoring.caption_files import Evaluation
+from show_attend_tell.metrics.caption_files import Evaluation
 
 RESULTS = Path(__file__).parent / "results"
 GAZE = RESULTS / "gaze"

@@ -37,10 +37,10 @@ import tables
 from safetensors.torch import save_file
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, run, trained, training
 
+from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, read_weights
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
-from show_attend_tell.checkpoint.find import SHIPPED
-from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, read_weights
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, replace
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams

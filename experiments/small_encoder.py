@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
+from show_attend_tell.checkpoint.packing import as_array, pack, unpack
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
-from show_attend_tell.packing import as_array, pack, unpack
+from show_attend_tell.progress import Progress
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.encoder import Encoder

@@ -26,8 +26,8 @@ from stages import SQUASHED, Stage
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object, replace
-from show_attend_tell.scoring.bootstrap import RESAMPLES, Array, draw, interval
-from show_attend_tell.scoring.comparison import compare
+from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
+from show_attend_tell.metrics.comparison import compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
 RUN_ORDER = (

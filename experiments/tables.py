@@ -18,11 +18,11 @@ from typing import Any
 
 import results
 
-from show_attend_tell.analysis.gaze.captions import CONTROLS_ALL_ALONG
-from show_attend_tell.analysis.gaze.controls import CONTROLS
-from show_attend_tell.analysis.gaze.occlusion import VARIANTS
-from show_attend_tell.analysis.gaze.table import SHOWN as CLASSES
-from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.analysis.ablation.captions import CONTROLS_ALL_ALONG
+from show_attend_tell.analysis.ablation.controls import CONTROLS
+from show_attend_tell.analysis.ablation.occlusion import VARIANTS
+from show_attend_tell.analysis.ablation.table import SHOWN as CLASSES
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, replace
 

@@ -11,7 +11,7 @@ from builders import small_load_encoder
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.files as files_module
 import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.scoring import java as java_metrics
+from show_attend_tell.metrics import java as java_metrics
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,17 +18,17 @@ from PIL import Image
 
 import show_attend_tell.captioner as captioner_module
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.model.search.beam as search_module
+import show_attend_tell.search.beam as search_module
 import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell import progress
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data import progress
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.settings import LOOKS
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.rerank.doubt import Doubt, summary
-from show_attend_tell.scoring.metrics import repeats
+from show_attend_tell.settings import LOOKS
 
 
 @pytest.fixture

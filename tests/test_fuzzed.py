@@ -40,11 +40,11 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.shards.reading import photos_of
 from show_attend_tell.data.shards.sources import shards_of
-from show_attend_tell.data.tokenisers import Unigram
+from show_attend_tell.data.tokenizers import Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.caption_files import read_evaluation
 from show_attend_tell.rerank.doubt import Doubt
-from show_attend_tell.scoring.caption_files import read_evaluation
 from show_attend_tell.vision.feature_cache import FeatureCache
 
 pytestmark = pytest.mark.proof

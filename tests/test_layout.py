@@ -35,7 +35,7 @@ ONLY = {
 
 
 def room(module: str) -> str:
-    """The first name below the package: "model" of "show_attend_tell.model.search"."""
+    """The first name below the package: "model" of "show_attend_tell.search"."""
     return module.removeprefix(f"{NAME}.").split(".")[0]
 
 

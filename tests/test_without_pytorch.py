@@ -15,8 +15,8 @@ import without_pytorch
 from builders import small_checkpoint
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.find import SHIPPED
-from show_attend_tell.model.search import FastBeamSearch
+from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.search import FastBeamSearch
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CHECKOUT = Path(__file__).parent.parent

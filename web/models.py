@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from show_attend_tell.checkpoint.find import DEFAULT, find_model, model_name
-from show_attend_tell.checkpoint.onnx import OnnxCheckpoint
-from show_attend_tell.checkpoint.weights import DOUBT, NGRAMS, own_and_shared
-from show_attend_tell.data.tokenisers import joined
-from show_attend_tell.device.onnx import Graph, PackedWeights
+from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
+from show_attend_tell.backends.onnx.encoder import OnnxEncoder
+from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
+from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, own_and_shared
+from show_attend_tell.checkpoint.hub import DEFAULT, find_model, model_name
+from show_attend_tell.checkpoint.packing import read_arrays, unpacked
+from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import read_arrays, unpacked
-from show_attend_tell.rerank.arrays import ArrayNgrams
-from show_attend_tell.vision.onnx import OnnxEncoder
+from show_attend_tell.rerank.ngrams import ArrayNgrams
 
 MODELS = (DEFAULT, "everyday-hard")  # the soft and the hard model of `make demo`
 

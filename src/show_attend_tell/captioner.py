@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from show_attend_tell.checkpoint.find import find_model, model_name
-from show_attend_tell.checkpoint.onnx import OnnxCheckpoint
+from show_attend_tell.backends import native_bf16, needs_torch, pick_backend, pick_device
+from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxWalker
+from show_attend_tell.checkpoint.hub import find_model, model_name
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.settings import Count, CountOrNone, LookName, Rate, settings
-from show_attend_tell.data.tokenisers import ENGLISH, Unigram, joined
-from show_attend_tell.device import native_bf16, needs_torch, pick_backend, pick_device
+from show_attend_tell.data.tokenizers import ENGLISH, Unigram, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count, replace, some
-from show_attend_tell.model.search import Hypothesis, different, photos_together, ranked
-from show_attend_tell.model.search.beam import search
-from show_attend_tell.model.search.hypotheses import told
-from show_attend_tell.model.search.onnx import OnnxDecoder, OnnxWalker
-from show_attend_tell.model.search.sampling import draw
-from show_attend_tell.packing import as_array
-from show_attend_tell.rerank.arrays import UNSURE
+from show_attend_tell.progress import Progress
+from show_attend_tell.rerank.ngrams import UNSURE
+from show_attend_tell.search import Hypothesis, different, photos_together, ranked
+from show_attend_tell.search.beam import search
+from show_attend_tell.search.hypotheses import told
+from show_attend_tell.search.sampling import draw
+from show_attend_tell.settings import Count, CountOrNone, LookName, Rate, settings
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Exhibit, Style
 
@@ -233,7 +233,7 @@ class Captioner:
             self.device = device or cast("torch.device", CPU)
             self.encoder, self.decoder, self.reranker = encoder, checkpoint.decoder, checkpoint.reranker
             return
-        from show_attend_tell.model.search.fast import fastest_beam_search
+        from show_attend_tell.backends.optimized import fastest_beam_search
 
         self.device = device or pick_device("cpu")
         self.encoder = encoder.to(self.device)
@@ -552,7 +552,7 @@ class Captioner:
             return OnnxWalker(
                 self.decoder, annotations, look=name, paths=paths, seeds=sampled, steps=steps, whole=whole
             )
-        from show_attend_tell.model.search.plain import PlainWalker
+        from show_attend_tell.backends.session import PlainWalker
 
         look = look or self._look(name, seeds, paths, steps)
         return PlainWalker(self.decoder, annotations, paths=paths, look=look)

@@ -29,7 +29,7 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.comparators.nic import NicConfig
+from show_attend_tell.model.baselines.nic import NicConfig
 from show_attend_tell.model.interface import Told
 from show_attend_tell.model.registry import build
 

@@ -25,7 +25,7 @@ from show_attend_tell.analysis.ranking import (
 )
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
-from show_attend_tell.cli.analyse.ranking import figure
+from show_attend_tell.cli.analyze.ranking import figure
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import tell, word_log_probabilities

@@ -25,7 +25,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import AtPlaces, Likeliest
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, tell, word_log_probabilities
-from show_attend_tell.model.search import FastBeamSearch, beam_search
+from show_attend_tell.search import FastBeamSearch, beam_search
 
 L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]

@@ -15,18 +15,18 @@ from builders import D, shape_photo, shape_scenes, small_checkpoint, small_encod
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-import show_attend_tell.checkpoint.find as find_module
-import show_attend_tell.packing as packing_module
+import show_attend_tell.checkpoint.hub as find_module
+import show_attend_tell.checkpoint.packing as packing_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint import checkpoint as checkpoint_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.find import find_model, shipped_models
+from show_attend_tell.checkpoint.hub import find_model, shipped_models
+from show_attend_tell.checkpoint.packing import pack, unpack
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import pack, unpack
-from show_attend_tell.rerank.arrays import STEPS
 from show_attend_tell.rerank.doubt import Doubt
+from show_attend_tell.rerank.ngrams import STEPS
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from show_attend_tell import Captioner
+from show_attend_tell.checkpoint.arrays import NGRAMS
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
-from show_attend_tell.checkpoint.weights import NGRAMS
+from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.scoring.run import evaluate
+from show_attend_tell.evaluation import evaluate
 from show_attend_tell.vision.encoder import load_encoder
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.jpg"))

@@ -33,8 +33,8 @@ from commands import refused, sat
 from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.checkpoint.find as find_module
-import show_attend_tell.data.progress as progress_module
+import show_attend_tell.checkpoint.hub as find_module
+import show_attend_tell.progress as progress_module
 import show_attend_tell.training.run as run_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Caption, Captioner
@@ -44,7 +44,7 @@ from show_attend_tell.cli.caption import Results, picture_names
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.training.loop import Trainer
 from show_attend_tell.vision.encoder import load_encoder
 
 SETTINGS = {

@@ -9,7 +9,7 @@ from languages import CAPTIONS, caption_folder
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.data.tokenisers import Tokens, in_form
+from show_attend_tell.data.tokenizers import Tokens, in_form
 
 SMALL = [
     *("--set", "learning_rate=0.03", "--set", "crops=0", "--set", "flipped=false", "--set", "decoder.dropout=0"),

@@ -14,11 +14,11 @@ from commands import refused, sat
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import run
-from show_attend_tell.training.presets import own
-from show_attend_tell.training.trainer import Trainer
-from show_attend_tell.training.tuning import study as studies
-from show_attend_tell.training.tuning.plot import history
-from show_attend_tell.training.tuning.study import Range, read_settings
+from show_attend_tell.training import tune as studies
+from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.presets import custom as own
+from show_attend_tell.training.tune import Range, read_settings
+from show_attend_tell.training.tune_plot import history
 from show_attend_tell.vision.encoder import Encoder
 
 optuna = pytest.importorskip("optuna", reason="the extra [tune] is not installed")

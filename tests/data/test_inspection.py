@@ -8,7 +8,7 @@ from PIL import Image
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.inspection import english_share, inspect, main_script, script, without_captions
-from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.tokenizers import tokenise
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = set("a dog runs through the grass two cats sit on red sofa and".split())

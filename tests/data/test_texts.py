@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.data.texts import LONGEST, read_texts
-from show_attend_tell.data.tokenisers import ENGLISH
+from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 

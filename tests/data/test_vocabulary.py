@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.tokenizers import tokenise
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 

@@ -10,7 +10,7 @@ import pytest
 from backends import Pair
 from builders import small_checkpoint
 
-from show_attend_tell.device.onnx import int8_is_exact
+from show_attend_tell.backends.onnx.graph import int8_is_exact
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.encoder import load_encoder
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.texts import read_texts
-from show_attend_tell.data.tokenisers import ENGLISH
+from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.errors import SatError
 
 KNOWN = {9: "train", 25: "test"}

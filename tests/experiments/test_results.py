@@ -9,9 +9,9 @@ import results
 import shipped
 import tables
 
+from show_attend_tell.checkpoint.arrays import NGRAMS, read_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.find import SHIPPED
-from show_attend_tell.checkpoint.weights import NGRAMS, read_weights
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 MODELS = tuple(shipped.SHIPS)

@@ -17,8 +17,8 @@ from builders import SIZES, shape_folder
 import show_attend_tell.data.datasets as datasets_module
 import show_attend_tell.training.run as run_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.find import SHIPPED
-from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.training.loop import Trainer
 
 TINY = {**{f"decoder.{name}": size for name, size in SIZES.items()}, "decoder.annotation_window": 1}
 TINY |= {"epochs": 1, "batch_size": 8, "minimum_count": 1, "max_length": 9}

@@ -16,7 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import Looked, look_at
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, State, Step
 from show_attend_tell.model.registry import build, classes

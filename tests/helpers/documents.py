@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.checkpoint.find import SHIPPED
+from show_attend_tell.checkpoint.hub import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step
+from show_attend_tell.settings import LookName
 
 GRID = (ROWS, COLUMNS)
 L = ROWS * COLUMNS

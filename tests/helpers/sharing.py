@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from builders import ROWS, D, Held, fitted, random_data, small_config
 
-import show_attend_tell.training.trainer as trainer_module
+import show_attend_tell.training.loop as trainer_module
 from show_attend_tell.errors import SatError
+from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.distributed import ranks
+from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
-from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.sources import Annotations
 
 EPOCHS = 3

@@ -5,15 +5,7 @@ import torch
 from decoders import B, C, L, P, small_annotations, small_captions, small_decoder
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import (
-    LOOKS,
-    Attention,
-    Expectation,
-    Likeliest,
-    Sampled,
-    look_at,
-    look_by_name,
-)
+from show_attend_tell.model.attention import LOOKS, Attention, Expectation, Likeliest, Sampled, look_at, look_by_name
 from show_attend_tell.model.interface import tell
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Likeliest, Look, Mixed, Sampled
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
 from show_attend_tell.model.interface import State, tell, word_log_probabilities
 from show_attend_tell.training.losses import HardObjective, SoftObjective

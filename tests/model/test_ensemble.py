@@ -17,7 +17,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.search import beam_search
+from show_attend_tell.search import beam_search
 from show_attend_tell.vision.encoder import Encoder
 
 

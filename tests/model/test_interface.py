@@ -8,14 +8,7 @@ from decoders import B, C, P, small_annotations, small_captions, small_comparato
 from torch import Tensor
 
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import (
-    Decoder,
-    at_step,
-    map_parts,
-    previous_words,
-    tell,
-    word_log_probabilities,
-)
+from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words, tell, word_log_probabilities
 from show_attend_tell.model.precision import wide
 
 

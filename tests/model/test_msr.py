@@ -15,10 +15,10 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.comparators.msr import PRIMES, SPREAD, Msr, MsrConfig
+from show_attend_tell.model.baselines.msr import PRIMES, SPREAD, Msr, MsrConfig
 from show_attend_tell.model.interface import tell
-from show_attend_tell.model.search import beam_search
-from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.search import beam_search
+from show_attend_tell.training.loop import Trainer
 
 Array = NDArray[np.float64]
 K, DETECTED, SIZE, NOTHING = 23, 14, 101, 23

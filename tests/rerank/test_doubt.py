@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.search.hypotheses import Hypothesis, Seen
 from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
+from show_attend_tell.search.hypotheses import Hypothesis, Seen
 
 D = 6
 

@@ -26,10 +26,10 @@ from show_attend_tell.show.pictures import (
     save,
     strip,
 )
-from show_attend_tell.show.pictures import sheet as sheet_module
-from show_attend_tell.show.pictures.exhibit import Panels
+from show_attend_tell.show.pictures import layout as sheet_module
+from show_attend_tell.show.pictures.figure import Panels
+from show_attend_tell.show.pictures.layout import Sheet, lay_out
 from show_attend_tell.show.pictures.letters import Face, font
-from show_attend_tell.show.pictures.sheet import Sheet, lay_out
 from show_attend_tell.show.pictures.style import MARK
 from show_attend_tell.show.pictures.vector import svg
 

@@ -31,14 +31,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.model.search.beam as search_module
+import show_attend_tell.evaluation as scoring_run
 import show_attend_tell.rerank.doubt as doubt_module
 import show_attend_tell.rerank.visual_ngrams as visual_ngrams_module
-import show_attend_tell.scoring.run as scoring_run
+import show_attend_tell.search.beam as search_module
 import show_attend_tell.training.data as data_module
+import show_attend_tell.training.loop as trainer_module
 import show_attend_tell.training.run as run_module
 import show_attend_tell.training.selection as selection_module
-import show_attend_tell.training.trainer as trainer_module
 import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
@@ -48,11 +48,11 @@ from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone
-from show_attend_tell.scoring.metrics import score
+from show_attend_tell.metrics.scores import score
 from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import comparator_preset, preset
-from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.backbones import small as small_backbone
 from show_attend_tell.vision.encoder import Encoder
 

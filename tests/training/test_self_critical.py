@@ -15,8 +15,8 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import AtPlaces, Expectation
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import tell
+from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.self_critical import CaptionRewards, Drawn, SelfCritical, draw, log_probabilities
-from show_attend_tell.training.trainer import Trainer
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 

@@ -13,10 +13,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
+from show_attend_tell.backends.onnx import encoder as onnx
+from show_attend_tell.checkpoint.packing import as_array, pack, unpack, weights_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import as_array, pack, unpack, weights_digest
-from show_attend_tell.vision import efficientnet, onnx
+from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder

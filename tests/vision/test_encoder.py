@@ -17,9 +17,9 @@ from backbones import CONVNEXT, RESNET, VIT
 from torch import Tensor, nn
 from torch.nn import functional
 
+from show_attend_tell.checkpoint.packing import pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import pack, unpack
 from show_attend_tell.vision import encoder as encoder_module
 from show_attend_tell.vision import vgg as vgg_module
 from show_attend_tell.vision.backbones import VGG19

@@ -16,7 +16,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-import show_attend_tell.data.progress as progress_module
+import show_attend_tell.progress as progress_module
 import show_attend_tell.vision.feature_cache as feature_cache_module
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from show_attend_tell.device.onnx import Graph, PackedWeights
+from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
 
 
 def run(graph: Graph, folder: Path, value: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,10 +11,10 @@ from PIL import Image
 from static import compiled, needs_node, node
 
 from show_attend_tell.data.photos import Geometry, Preprocessing
-from show_attend_tell.model.search.beam import search
-from show_attend_tell.model.search.hypotheses import NEVER
-from show_attend_tell.model.search.walker import Continuations, Glimpse, Numbers, Scores
 from show_attend_tell.rerank.agreement import counted
+from show_attend_tell.search.beam import search
+from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores
 
 pytestmark = needs_node
 

@@ -15,8 +15,8 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches
+from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.selection import BEAMS, WIDE, validation_captions
-from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import Encoder
 
 HANDFUL = 8  # photos that are measured

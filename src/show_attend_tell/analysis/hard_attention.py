@@ -24,12 +24,12 @@ from torch import Tensor
 
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Looked, Sampled, look_at
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Told, at_step, previous_words, tell, word_log_probabilities
 from show_attend_tell.model.precision import wide
+from show_attend_tell.progress import Progress
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
 from show_attend_tell.vision.sources import Annotations, cached

@@ -29,11 +29,11 @@ from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, count
-from show_attend_tell.scoring.bootstrap import Bootstrap
+from show_attend_tell.metrics.bootstrap import Bootstrap
+from show_attend_tell.progress import Progress
+from show_attend_tell.settings import LookName
 from show_attend_tell.show.page import captions_page, with_image
 
 AT_ONCE = 8  # mosaics that are encoded together

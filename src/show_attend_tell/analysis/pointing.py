@@ -16,12 +16,12 @@ from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.bootstrap import Bootstrap
 from show_attend_tell.model.attention import look_by_name
 from show_attend_tell.model.interface import tell
-from show_attend_tell.scoring.bootstrap import Bootstrap
+from show_attend_tell.progress import Progress
+from show_attend_tell.settings import LookName
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
 

@@ -18,16 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from show_attend_tell.backends import native_bf16
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import REFERENCES, Dataset, Example
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.device import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
+from show_attend_tell.metrics.scores import check_scorers, score
 from show_attend_tell.model.interface import Decoder, State
 from show_attend_tell.model.precision import wide
-from show_attend_tell.scoring.metrics import check_scorers, score
+from show_attend_tell.progress import Progress
 from show_attend_tell.vision.sources import cached
 
 AT_ONCE = 128  # captions of one tree, so at most as many paths: more take memory and are not faster on a CPU

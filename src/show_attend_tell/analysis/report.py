@@ -13,12 +13,12 @@ import numpy as np
 
 from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.tokenisers import Tokens, joined
+from show_attend_tell.data.tokenizers import Tokens, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, shown
-from show_attend_tell.scoring.caption_files import check_alike, evaluation_of
-from show_attend_tell.scoring.metrics import words_of
+from show_attend_tell.metrics.caption_files import check_alike, evaluation_of
+from show_attend_tell.metrics.scores import words_of
+from show_attend_tell.progress import Progress
 from show_attend_tell.show.page import data_uri, document, packed
 
 SIDE = 224  # pixels of a photo's longer side

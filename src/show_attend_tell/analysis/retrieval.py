@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.data.datasets import Dataset, Example
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.tokenisers import ENGLISH, Tokens
+from show_attend_tell.data.tokenizers import ENGLISH, Tokens
 from show_attend_tell.errors import SatError
-from show_attend_tell.scoring.metrics import bleu, check_scorers
-from show_attend_tell.scoring.run import score_split
+from show_attend_tell.evaluation import score_split
+from show_attend_tell.metrics.scores import bleu, check_scorers
+from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import MeanAnnotations, cached
 

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import make_folder, read_json, replace
+from show_attend_tell.progress import Progress
 
 SIDE = 64  # pixels of a picture
 COLOURS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from show_attend_tell.checkpoint.records import Decoding
 
 if TYPE_CHECKING:
-    from show_attend_tell.checkpoint.configuration import Configuration
+    from show_attend_tell.checkpoint.config import Configuration
 
 WIDTH = 100  # columns of a line of Markdown
 SHOWN = {

@@ -30,10 +30,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from show_attend_tell.checkpoint import card
-from show_attend_tell.checkpoint.configuration import Configuration
-from show_attend_tell.checkpoint.find import model_name, named
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
-from show_attend_tell.checkpoint.weights import (
+from show_attend_tell.checkpoint.arrays import (
     DOUBT,
     NGRAMS,
     TUNED,
@@ -43,14 +40,17 @@ from show_attend_tell.checkpoint.weights import (
     read_tuned,
     read_weights,
 )
+from show_attend_tell.checkpoint.config import Configuration
+from show_attend_tell.checkpoint.hub import model_name, named
+from show_attend_tell.checkpoint.packing import SCALE, as_tensors, pack, unpack
+from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import make_folder, replace_all
-from show_attend_tell.model.configs import misfit
+from show_attend_tell.model.config import misfit
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.packing import SCALE, as_tensors, pack, unpack
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest

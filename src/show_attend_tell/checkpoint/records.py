@@ -8,8 +8,8 @@ from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.settings import Amount, BeamWidth, Exponent, LookName, Words, settings
 from show_attend_tell.errors import SatError
+from show_attend_tell.settings import Amount, BeamWidth, Exponent, LookName, Words, settings
 
 
 class Encodes(Protocol):

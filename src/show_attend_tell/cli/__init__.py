@@ -10,11 +10,11 @@ with Starting():
     import click
 
     from show_attend_tell import __version__
-    from show_attend_tell.cli.analyse import analyse
+    from show_attend_tell.cli.analyze import analyse
     from show_attend_tell.cli.caption import caption
+    from show_attend_tell.cli.check import data, features
     from show_attend_tell.cli.command import Commands, Moved
     from show_attend_tell.cli.compare import compare, report
-    from show_attend_tell.cli.data import data, features
     from show_attend_tell.cli.evaluate import evaluate, score
     from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.checkpoint.find import DEFAULT
+from show_attend_tell.backends import needs_torch, pick_backend
+from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
     Teaching,
     backend_option,
@@ -29,7 +30,6 @@ from show_attend_tell.cli.command import (
     write_text,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
-from show_attend_tell.device import needs_torch, pick_backend
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, count, make_folder
 

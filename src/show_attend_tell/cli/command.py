@@ -11,8 +11,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from show_attend_tell import threads
+from show_attend_tell.backends import INSTALL_TORCH
 from show_attend_tell.cli.starting import Starting
-from show_attend_tell.device import INSTALL_TORCH
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, replace
 
@@ -154,7 +154,7 @@ def json_option(content: str) -> Callable[[F], F]:
 
 def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
     """Say which of two models a name stands for, when a folder here has the name of a shipped model."""
-    from show_attend_tell.checkpoint.find import shipped_models
+    from show_attend_tell.checkpoint.hub import shipped_models
 
     for name in (given,) if isinstance(given, str) else given or ():
         if name in shipped_models() and Path(name).is_dir():

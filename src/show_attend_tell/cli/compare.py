@@ -45,8 +45,8 @@ def compare(
     and sat score --json write it. Several evaluations joined by commas are one system trained with several seeds: then
     trainings are resampled as well as photos.
     """
-    from show_attend_tell.scoring.caption_files import read_evaluation
-    from show_attend_tell.scoring.comparison import compare as compared
+    from show_attend_tell.metrics.caption_files import read_evaluation
+    from show_attend_tell.metrics.comparison import compare as compared
 
     if json_file == markdown_file == "-":
         raise SatError("only one of --json and --markdown can be standard output: name a file for the other")
@@ -96,7 +96,7 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     each word looked if the evaluation was made with --attention.
     """
     from show_attend_tell.analysis.report import report as made
-    from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+    from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
     from show_attend_tell.files import count, some
 
     files = [evaluation] if other is None else [evaluation, other]

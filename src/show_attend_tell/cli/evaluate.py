@@ -101,11 +101,11 @@ def evaluate(
 
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
     """
+    from show_attend_tell import evaluation as run
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.checkpoint.card import figures
-    from show_attend_tell.checkpoint.find import find_model, named
+    from show_attend_tell.checkpoint.hub import find_model, named
     from show_attend_tell.data.datasets import read_dataset
-    from show_attend_tell.scoring import run
     from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data, encoder_weights], models=models)
@@ -170,8 +170,8 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
     photo per line.
     """
-    from show_attend_tell.scoring.caption_files import read_captions, read_references, tokens_of
-    from show_attend_tell.scoring.metrics import check_scorers, score_entries
+    from show_attend_tell.metrics.caption_files import read_captions, read_references, tokens_of
+    from show_attend_tell.metrics.scores import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()

@@ -26,8 +26,8 @@ Examples:
 def models() -> None:
     """List the models of this package, and their scores."""
     from show_attend_tell.checkpoint.card import score_lines
-    from show_attend_tell.checkpoint.configuration import Configuration
-    from show_attend_tell.checkpoint.find import SHIPPED, shipped_models
+    from show_attend_tell.checkpoint.config import Configuration
+    from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
 
     if not shipped_models():
         click.echo("no model comes with this build: train one with sat train")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.checkpoint.find import DEFAULT, shipped_models
+from show_attend_tell.checkpoint.hub import DEFAULT, shipped_models
 from show_attend_tell.cli.command import Teaching, backend_option, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 

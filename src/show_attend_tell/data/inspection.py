@@ -10,8 +10,8 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
-from show_attend_tell.data.tokenisers import ENGLISH as ENGLISH_TOKENISER
-from show_attend_tell.data.tokenisers import UNICODE, Tokeniser, Unigram
+from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENISER
+from show_attend_tell.data.tokenizers import UNICODE, Tokeniser, Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English

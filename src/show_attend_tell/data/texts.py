@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from show_attend_tell.data.tokenisers import Tokeniser
+from show_attend_tell.data.tokenizers import Tokeniser
 from show_attend_tell.errors import SatError
 
 LONGEST = 10_000  # characters of a line; a longer one is no caption

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.tokenisers import ENGLISH, Tokeniser, Unigram, named
+from show_attend_tell.data.tokenizers import ENGLISH, Tokeniser, Unigram, named
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import replace
 

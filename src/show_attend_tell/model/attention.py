@@ -18,9 +18,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.settings import LOOKS
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.precision import wide
+from show_attend_tell.settings import LOOKS
 
 
 class Attention(nn.Module):

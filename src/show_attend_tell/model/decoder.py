@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import Attention, Look
-from show_attend_tell.model.configs import DecoderConfig, window_side
+from show_attend_tell.model.config import DecoderConfig, window_side
 from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
 from show_attend_tell.model.kernels import Normalise, normalise
 from show_attend_tell.model.precision import wide

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Look
-from show_attend_tell.model.configs import Config
+from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import EXPECTATION, Decoder, Parts, State, Step
 from show_attend_tell.model.precision import wide
 

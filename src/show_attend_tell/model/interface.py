@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look
-from show_attend_tell.model.configs import Config
+from show_attend_tell.model.config import Config
 from show_attend_tell.model.precision import wide
 
 EXPECTATION = Expectation()

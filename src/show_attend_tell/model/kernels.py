@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from show_attend_tell.model.configs import LARGEST
+from show_attend_tell.model.config import LARGEST
 from show_attend_tell.model.precision import wide
 
 WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]

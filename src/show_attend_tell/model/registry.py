@@ -3,14 +3,14 @@
 from typing import Any
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.comparators.brnn import Brnn, BrnnConfig
-from show_attend_tell.model.comparators.cmu_msr import CmuMsr, CmuMsrConfig
-from show_attend_tell.model.comparators.log_bilinear import LogBilinear, LogBilinearConfig
-from show_attend_tell.model.comparators.lrcn import Lrcn, LrcnConfig
-from show_attend_tell.model.comparators.m_rnn import MRnn, MRnnConfig
-from show_attend_tell.model.comparators.msr import Msr, MsrConfig
-from show_attend_tell.model.comparators.nic import Nic, NicConfig
-from show_attend_tell.model.configs import Config, DecoderConfig
+from show_attend_tell.model.baselines.brnn import Brnn, BrnnConfig
+from show_attend_tell.model.baselines.cmu_msr import CmuMsr, CmuMsrConfig
+from show_attend_tell.model.baselines.log_bilinear import LogBilinear, LogBilinearConfig
+from show_attend_tell.model.baselines.lrcn import Lrcn, LrcnConfig
+from show_attend_tell.model.baselines.m_rnn import MRnn, MRnnConfig
+from show_attend_tell.model.baselines.msr import Msr, MsrConfig
+from show_attend_tell.model.baselines.nic import Nic, NicConfig
+from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder
 

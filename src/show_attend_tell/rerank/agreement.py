@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.search import Hypothesis
+from show_attend_tell.search import Hypothesis
 
 LONGEST = 3  # words of an n-gram
 SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this

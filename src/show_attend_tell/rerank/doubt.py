@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.checkpoint.packing import pack, unpack
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.search import Hypothesis
-from show_attend_tell.packing import pack, unpack
-from show_attend_tell.rerank.arrays import STEPS
+from show_attend_tell.rerank.ngrams import STEPS
+from show_attend_tell.search import Hypothesis
 
 SHRINKAGE = 1e-3  # of the covariance towards even variances, as a share of their mean
 DIRECTIONS = 256  # at most

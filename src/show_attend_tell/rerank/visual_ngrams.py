@@ -21,12 +21,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.device import native_bf16
+from show_attend_tell.backends import native_bf16
+from show_attend_tell.checkpoint.packing import SCALE, pack, pack_4bit, unpack, unpack_4bit
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import SCALE, pack, pack_4bit, unpack, unpack_4bit
+from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Agreement, Ngram, counted, said
-from show_attend_tell.rerank.arrays import digest
+from show_attend_tell.rerank.ngrams import digest
 from show_attend_tell.vision.sources import Annotations
 
 LEAST = 10  # training captions that an n-gram is in

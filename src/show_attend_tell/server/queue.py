@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from show_attend_tell.backends import joined
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.device import joined
-from show_attend_tell.model.search import photos_together
+from show_attend_tell.search import photos_together
 from show_attend_tell.server.limits import Limits
 
 TOGETHER = 8  # photos searched together at most, where it is faster

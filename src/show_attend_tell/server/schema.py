@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.server.limits import Limits
+from show_attend_tell.settings import LookName
 
 MOST_BEAM = 100
 MOST_CAPTIONS = 20  # scored for each photo of a request

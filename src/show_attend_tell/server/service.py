@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.errors import SatError
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
 from show_attend_tell.server.reading import Body, Reader, Upload, opened
+from show_attend_tell.settings import LookName
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
-from show_attend_tell.data.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, settings
-from show_attend_tell.model.configs import Config, DecoderConfig
+from show_attend_tell.model.config import Config, DecoderConfig
+from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, settings
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
 

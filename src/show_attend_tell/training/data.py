@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.datasets import Dataset, Example, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder

@@ -15,13 +15,13 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from show_attend_tell.data.settings import Amount, Count, ShareBelowOne, settings
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Expectation, Look, Mixed
 from show_attend_tell.model.interface import Told
 from show_attend_tell.model.kernels import WordScores, word_scores
-from show_attend_tell.training.distributed.ranks import Part
-from show_attend_tell.training.distributed.ranks import total as over_ranks
+from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
+from show_attend_tell.training.ranks import Part
+from show_attend_tell.training.ranks import total as over_ranks
 
 
 class Loss(NamedTuple):

@@ -13,25 +13,25 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
+from show_attend_tell.checkpoint.packing import pack, unpack
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.tokenisers import ENGLISH
+from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, check_writable, count, replace, some, times
-from show_attend_tell.model.configs import Config, DecoderConfig, check_window
+from show_attend_tell.model.config import Config, DecoderConfig, check_window
 from show_attend_tell.model.decoder import AttentionDecoder, grown, ungated
 from show_attend_tell.model.interface import Decoder, tell
-from show_attend_tell.packing import pack, unpack
+from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
+from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
-from show_attend_tell.training.distributed import ranks
+from show_attend_tell.training.loop import RESTART, Epoch, Trainer
 from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
 from show_attend_tell.training.state import check_origin, load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
-from show_attend_tell.training.trainer import RESTART, Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 

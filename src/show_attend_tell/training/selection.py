@@ -8,21 +8,21 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from show_attend_tell.backends import native_bf16
 from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.progress import Progress
-from show_attend_tell.data.settings import LookName
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.device import native_bf16
+from show_attend_tell.metrics.cider import cider
+from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model.attention import look_by_name
-from show_attend_tell.model.configs import Config
+from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
-from show_attend_tell.model.search import Hypothesis, fastest_beam_search, photos_together, ranked
+from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import evenly
-from show_attend_tell.scoring.cider import cider
-from show_attend_tell.scoring.metrics import bleu
+from show_attend_tell.search import Hypothesis, fastest_beam_search, photos_together, ranked
+from show_attend_tell.settings import LookName
+from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData, batches
-from show_attend_tell.training.distributed import ranks
 
 # Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)

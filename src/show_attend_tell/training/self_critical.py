@@ -17,17 +17,17 @@ from pydantic import Field
 from torch import Tensor
 
 from show_attend_tell.data.datasets import shown
-from show_attend_tell.data.settings import Amount, Count, settings
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.metrics.cider import PADDING, CiderD, padded
 from show_attend_tell.model.attention import AtPlaces, Look, Sampled
 from show_attend_tell.model.interface import EXPECTATION, Decoder, Told, drawn_words
 from show_attend_tell.model.kernels import WordScores
 from show_attend_tell.model.precision import wide
-from show_attend_tell.model.search import photos_together
-from show_attend_tell.model.search.hypotheses import NEVER
-from show_attend_tell.scoring.cider import PADDING, CiderD, padded
-from show_attend_tell.training.distributed.ranks import part_of
+from show_attend_tell.search import photos_together
+from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.settings import Amount, Count, settings
 from show_attend_tell.training.losses import Loss, entropy
+from show_attend_tell.training.ranks import part_of
 
 STAYING = 0.8  # photos are taken out of the drawing when at most this share of them has captions to go on with
 

@@ -27,7 +27,7 @@ from show_attend_tell.files import replace
 from show_attend_tell.training.config import flat
 
 if TYPE_CHECKING:
-    from show_attend_tell.training.trainer import Trainer
+    from show_attend_tell.training.loop import Trainer
 
 
 CAPTIONS_CHANGED = "the captions, their weights, the texts or the vocabulary have changed since"

@@ -10,11 +10,11 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import look_by_name
-from show_attend_tell.model.search import beam_search
+from show_attend_tell.search import beam_search
 from show_attend_tell.show.pictures import Exhibit, strip
 from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.selection import own_look
-from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder
 
 

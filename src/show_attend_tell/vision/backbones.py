@@ -14,12 +14,12 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
+from show_attend_tell.backends.onnx.encoder import OnnxEfficientNet, OnnxEncoder
+from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Geometry, Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
-from show_attend_tell.packing import as_array, as_tensors
 from show_attend_tell.vision import efficientnet, vgg
-from show_attend_tell.vision.onnx import OnnxEfficientNet, OnnxEncoder
 
 Precision = Literal["bfloat16", "float32"]
 Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, or arrays by their names

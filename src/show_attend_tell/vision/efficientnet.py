@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from show_attend_tell.checkpoint.packing import fitting, read_arrays
 from show_attend_tell.data.photos import Geometry, Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import fitting, read_arrays
 
 PROJECTED, WHOLE = "efficientnet-lite2", "efficientnet-lite2-1280"
 NAMES = (PROJECTED, WHOLE)

@@ -54,9 +54,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, make_folder, replace, some
+from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.reading import photo_readers
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from show_attend_tell.checkpoint.packing import fitting, read_arrays
 from show_attend_tell.errors import SatError
-from show_attend_tell.packing import fitting, read_arrays
 
 SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
 DIGEST = "9f91727737c7b1dd5bcd2f6adf11c008f11af495a7f15cb14a612ac1f8e78f27"  # `Encoder.digest` of the shipped weights

@@ -30,12 +30,12 @@ from show_attend_tell.checkpoint.arctic.pickles import read_plain
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.settings import Count, Rate, settings
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, some
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.settings import Count, Rate, settings
 from show_attend_tell.vision.encoder import Encoder
 
 Parameters = Mapping[str, NDArray[np.float64]]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from show_attend_tell.backends import pick_device
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.records import Decoding
 from show_attend_tell.data.photos import Geometry, open_photo
 from show_attend_tell.data.shards.reading import Item
 from show_attend_tell.data.shards.writing import Kind, Row
-from show_attend_tell.device import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.reading import photo_readers

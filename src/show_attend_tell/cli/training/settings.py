@@ -31,7 +31,7 @@ def preset_behind(name: str, attention: str | None) -> tuple[str, str, list[str]
 
     Raises `SatError` for a file with settings of another attention.
     """
-    from show_attend_tell.training.tuning.study import read_settings
+    from show_attend_tell.training.tune import read_settings
 
     if not name.lower().endswith(".json"):
         return name, attention or "soft", []
@@ -53,7 +53,7 @@ def changed(config: Any, changes: Sequence[str]) -> Any:
 
     Raises `SatError` for an unknown name, listing the names of all settings, and for a wrong value.
     """
-    from show_attend_tell.data.settings import read_setting
+    from show_attend_tell.settings import read_setting
 
     groups: dict[str, dict[str, Any]] = defaultdict(dict)
     for change in changes:

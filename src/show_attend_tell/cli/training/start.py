@@ -24,7 +24,7 @@ def start_of(
     ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
     data. ``kind`` goes to `start_and_encoder`.
     """
-    from show_attend_tell.training.presets.own import START, cut
+    from show_attend_tell.training.presets.custom import START, cut
 
     lines: list[str] = []
     if start_from is None and fits and config.decoder.attention == "soft":
@@ -39,7 +39,7 @@ def start_of(
 
 def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
     """The default model, if own data is one to start from it with, and the encoder; says which and why."""
-    from show_attend_tell.training.presets.own import SMALL, START, why_afresh
+    from show_attend_tell.training.presets.custom import SMALL, START, why_afresh
     from show_attend_tell.training.run import check_start
 
     reason = why_afresh(dataset)
@@ -78,7 +78,7 @@ def start_and_encoder(
     An ``encoder`` of None is that of the model to start from, or the paper's; a ``geometry`` of None too, or a crop.
     """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
-    from show_attend_tell.checkpoint.find import find_model
+    from show_attend_tell.checkpoint.hub import find_model
     from show_attend_tell.vision.encoder import load_encoder
 
     start = Checkpoint.load(find_model(start_from)) if start_from is not None else None

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
-from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.tokenizers import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, some, text_of
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from show_attend_tell.data.tokenisers import ENGLISH, Tokeniser
+from show_attend_tell.data.tokenizers import ENGLISH, Tokeniser
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import count, some
 

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import Listed, Listing
-from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.tokenizers import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines, shown, some
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
-from show_attend_tell.data.tokenisers import tokenise
+from show_attend_tell.data.tokenizers import tokenise
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import brief, shown, some, whole
 

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from show_attend_tell.data.photos import Found
-from show_attend_tell.data.progress import Progress
 from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
 from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, failures, form_of, part_name, sweep
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import alone, count, make_folder, read_object, replace
+from show_attend_tell.progress import Progress
 from show_attend_tell.threads import use_threads
 
 VERSION = 1  # of the plan

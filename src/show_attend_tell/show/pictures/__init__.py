@@ -18,11 +18,11 @@ from PIL import Image
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.animation import save_gif, save_webp
-from show_attend_tell.show.pictures.exhibit import Exhibit
+from show_attend_tell.show.pictures.figure import Exhibit
+from show_attend_tell.show.pictures.layout import lay_out
 from show_attend_tell.show.pictures.letters import lacking, unshaped
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import drawn
-from show_attend_tell.show.pictures.sheet import lay_out
 from show_attend_tell.show.pictures.signature import exif, is_signed
 from show_attend_tell.show.pictures.style import Style
 from show_attend_tell.show.pictures.vector import svg

@@ -11,10 +11,10 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from show_attend_tell.show.pictures.exhibit import Exhibit, Panels
+from show_attend_tell.show.pictures.figure import Exhibit, Panels
+from show_attend_tell.show.pictures.layout import COLUMN_GAP, MARGIN, in_lines, wrapped
 from show_attend_tell.show.pictures.letters import draw_text, length, right_to_left
 from show_attend_tell.show.pictures.raster import lit
-from show_attend_tell.show.pictures.sheet import COLUMN_GAP, MARGIN, in_lines, wrapped
 from show_attend_tell.show.pictures.signature import SIGNATURE, exif
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style
 

@@ -3,10 +3,10 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from show_attend_tell.show.pictures.exhibit import Panels
+from show_attend_tell.show.pictures.figure import Panels
+from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Scale, Sheet
 from show_attend_tell.show.pictures.letters import draw_text, length
 from show_attend_tell.show.pictures.maps import Rectangle
-from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Scale, Sheet
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style, laid
 
 

@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 from PIL import Image
 
-from show_attend_tell.show.pictures.exhibit import Panels
-from show_attend_tell.show.pictures.sheet import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, Sheet
+from show_attend_tell.show.pictures.figure import Panels
+from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, Sheet
 from show_attend_tell.show.pictures.signature import SIGNATURE
 from show_attend_tell.show.pictures.style import EDGE, MARK, Colour, Style
 

@@ -9,16 +9,8 @@ from dataclasses import replace
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.registry import COMPARATORS
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.presets import (
-    coco,
-    comparators,
-    flickr8k,
-    flickr8k_cider,
-    flickr30k,
-    mosaics,
-    paper,
-    scenes,
-)
+from show_attend_tell.training.presets import baselines as comparators
+from show_attend_tell.training.presets import coco, flickr8k, flickr8k_cider, flickr30k, mosaics, paper, scenes
 
 PRESETS = {
     "paper": paper,

@@ -18,7 +18,7 @@ Reached on test, in ten epochs, one seed (`docs/recipes.md`): soft BLEU-4 19.7, 
 
 from dataclasses import replace
 
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 

@@ -16,7 +16,7 @@ Reached, on 2,000 photos, on test, for all words that name an object, seeds 1, 2
 
 from dataclasses import replace
 
-from show_attend_tell.model.configs import DecoderConfig
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 

@@ -1,0 +1,386 @@
+"""The paper's decoder without PyTorch, as a `Walker`: ONNX graphs for its parts, made of a configuration and weights.
+
+B photos · P paths · Q histories, paths without their last word · L places · D annotation size · A attention size ·
+n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, or 4n where the context does not feed the deep output.
+
+It computes what `fast` computes, and in the same way: a history looks once, what a word adds is computed once, the
+annotations are multiplied with the weights of ẑ once a photo, and σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)). All is
+in float32.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.backends.onnx.graph import Graph, Session
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
+from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.search.sampling import Uniforms
+from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores, distinct, taken
+from show_attend_tell.settings import LookName
+
+
+class OnnxDecoder:
+    """A trained decoder of the paper, run by ONNX Runtime. Each graph is made when it is first needed."""
+
+    def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], places: int) -> None:
+        """Take the weights under the names of `AttentionDecoder`, for annotations of that number of ``places``.
+
+        Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on places
+        that are not a square grid.
+        """
+        if difference := misfit(weights, shapes(config)):
+            raise SatError(difference)
+        self.config, self.weights, self.places = config, weights, places
+        self.vocabulary_size = config.vocabulary_size
+        self.side = window_side(config.annotation_window, places)
+        self.gates = 4 * config.hidden_size
+        self._steps: dict[LookName, Session] = {}
+        self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)
+        self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
+
+    @property
+    def attends(self) -> bool:
+        """Whether it looks at some places more than at others, as `AttentionDecoder` has it."""
+        return self.config.attention != "uniform"
+
+    def own_reranker(self) -> None:
+        """None, as `AttentionDecoder` has it."""
+
+    def check(self, annotations: NDArray[Any]) -> None:
+        """Raise `SatError` unless annotations have the shape (B, L, D)."""
+        if annotations.ndim != 3 or annotations.shape[1:] != (self.places, self.config.annotation_size):
+            raise SatError(
+                f"annotations of shape {annotations.shape} do not fit this decoder: give "
+                f"(B, {self.places}, {self.config.annotation_size})"
+            )
+
+    def of_words(self, words: Numbers) -> NDArray[np.float32]:
+        """Each word's share of the gates and of the deep output, biases included: (..., 4n + m) for words (...)."""
+        new = np.unique(words[~self._known[words]])
+        if len(new):
+            (self._by_word[new],) = self._words(words=new)
+            self._known[new] = True
+        return self._by_word[words]
+
+    def graphs(self, look: LookName) -> dict[str, Graph]:
+        """All graphs that a beam search with that look runs, by name."""
+        return {
+            "start": self._start_graph(),
+            "words": self._words_graph(),
+            "step": self._step_graph(look),
+            "best": self._best_graph(),
+        }
+
+    @cached_property
+    def start(self) -> Session:
+        """Annotations (B, L, D) in; ẑ's products (B, L, S), exp(−2 W_a a) (B, L, A), h_0 and c_0 (B, 1, n) out."""
+        return Session(self._start_graph())
+
+    def _start_graph(self) -> Graph:
+        graph, config, w = Graph(), self.config, self.weights
+        value = graph.input("annotations", ["B", self.places, config.annotation_size])
+        if config.annotation_norm == "layer":
+            ones = graph.constant(np.ones(config.annotation_size))
+            value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
+        else:
+            value = graph("Mul", value, graph.constant(w["annotation_scale"]))
+        mean = graph("ReduceMean", value, axes=[1], keepdims=1)
+        if config.attention == "uniform":
+            value = mean  # one place, so that α is 1 there
+        elif config.annotation_window > 1:
+            value = self._windowed(graph, value)
+        if config.initial_depth == 2:
+            mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
+        first = [
+            graph("Tanh", graph.linear(mean, w[f"{name}.weight"], w[f"{name}.bias"]))
+            for name in ("initial_hidden", "initial_memory")
+        ]
+        read = value
+        if config.attention_depth == 2:
+            read = graph("Tanh", graph.linear(read, w["attention.deepen.weight"], w["attention.deepen.bias"]))
+        keys = graph.linear(read, -2 * w["attention.key.weight"], -2 * w["attention.key.bias"])
+        context = [w["gates_from_context.weight"]]
+        context += [w["output_context.weight"]] if config.output_context else []
+        graph.output(graph.linear(value, np.concatenate(context)), "seen", 3)
+        graph.output(self._exponential(graph, keys), "keys", 3)
+        graph.output(first[0], "hidden", 3)
+        graph.output(first[1], "memory", 3)
+        return graph
+
+    def step(self, look: LookName) -> Session:
+        """One step of Q histories and of the P paths that continue them by a word, with that look.
+
+        In: what `start` gave, h and c (B, Q, n), the history of each path (B, P), what its word adds (B, P, 4n + m),
+        and for sampled places a number from 0 to 1 for each history (B, Q). Out: α (B, Q, L); h and c (B, P, n); the
+        deep output (B, P, m); β (B, Q) where there is a gate; the places (B, Q) unless the look is the expectation.
+        """
+        if look not in self._steps:
+            self._steps[look] = Session(self._step_graph(look))
+        return self._steps[look]
+
+    def _step_graph(self, look: LookName) -> Graph:
+        graph, config, w = Graph(), self.config, self.weights
+        n, A = config.hidden_size, config.attention_size
+        shared = self.gates + (config.embedding_size if config.output_context else 0)
+        seen = graph.input("seen", ["B", "L", shared])
+        keys = graph.input("keys", ["B", "L", A])
+        hidden, memory = (graph.input(name, ["B", "Q", n]) for name in ("hidden", "memory"))
+        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+        words = graph.input("words", ["B", "P", self.gates + config.embedding_size])
+
+        from_hidden = [w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]]
+        from_hidden += [w["gate.weight"]] if config.gate else []
+        product = graph.linear(hidden, np.concatenate(from_hidden))
+        sizes = [self.gates, A, *([1] if config.gate else [])]
+        parts = graph("Split", product, graph.constant(sizes), outputs=len(sizes), axis=-1)
+        query = graph("Unsqueeze", self._exponential(graph, parts[1]), graph.constant([2]))  # (B, Q, 1, A)
+        product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
+        sigma = graph("Reciprocal", graph.add(product, graph.constant(1.0)))
+        energies = graph("MatMul", sigma, graph.constant(2 * w["attention.energy"][:, None]))
+        alpha = graph("Softmax", graph("Squeeze", energies, graph.constant([-1])), axis=-1)
+
+        places = None
+        if look == "expectation":
+            context = graph("MatMul", alpha, seen)
+        else:
+            if look == "likeliest":
+                places = graph("ArgMax", alpha, axis=-1, keepdims=0)
+            else:
+                uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), graph.constant([-1]))
+                below = graph("LessOrEqual", graph("CumSum", alpha, graph.constant(-1)), uniforms)
+                reached = graph("ReduceSum", graph("Cast", below, to=7), graph.constant([-1]), keepdims=0)
+                last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
+                places = graph("Min", reached, last)
+            index = graph("Unsqueeze", places, graph.constant([-1]))
+            context = graph("GatherND", seen, index, batch_dims=1)
+        beta = None
+        if config.gate:
+            beta = graph("Sigmoid", graph.add(parts[2], graph.constant(w["gate.bias"])))
+            context = graph("Mul", context, beta)
+        deep_context = None
+        if config.output_context:
+            sizes = [self.gates, config.embedding_size]
+            context, deep_context = graph("Split", context, graph.constant(sizes), outputs=2, axis=-1)
+        gates = graph("GatherND", graph.add(parts[0], context), rows, batch_dims=1)  # (B, P, 4n)
+        sizes = [self.gates, config.embedding_size]
+        word_gates, word_deep = graph("Split", words, graph.constant(sizes), outputs=2, axis=-1)
+        sizes = [3 * n, n]
+        three, g = graph("Split", graph.add(gates, word_gates), graph.constant(sizes), outputs=2, axis=-1)
+        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
+        kept = graph("Mul", f, graph("GatherND", memory, rows, batch_dims=1))
+        memory = graph.add(kept, graph("Mul", i, graph("Tanh", g)))
+        hidden = graph("Mul", o, graph("Tanh", memory))
+        deep = graph.add(graph.linear(hidden, w["output_hidden.weight"]), word_deep)
+        if deep_context is not None:
+            deep = graph.add(deep, graph("GatherND", deep_context, rows, batch_dims=1))
+        deep = graph("Tanh", deep) if config.output_tanh else deep
+        for number in range(config.output_depth - 1):
+            name = f"output_layers.{number}"
+            deep = graph("Relu", graph.linear(deep, w[f"{name}.weight"], w[f"{name}.bias"]))
+
+        graph.output(alpha, "alpha", 3)
+        graph.output(hidden, "new_hidden", 3)
+        graph.output(memory, "new_memory", 3)
+        graph.output(deep, "deep", 3)
+        if beta is not None:
+            graph.output(graph("Squeeze", beta, graph.constant([-1])), "beta", 2)
+        if places is not None:
+            graph.output(places, "places", 2, "int64")
+        return graph
+
+    @cached_property
+    def best(self) -> Session:
+        """The best words after paths.
+
+        In: the deep output (B, P, m), log p of the paths (B, P), a number that is added to each word's (K,), words that
+        paths may not say (B, P, ·), and how many are wanted (1,). Out: log p and index in P · K (B, N) each.
+        """
+        return Session(self._best_graph())
+
+    def _best_graph(self) -> Graph:
+        graph = Graph()
+        scores = self._log_probabilities(graph)
+        before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
+        scores = graph.add(graph.add(scores, before), graph.input("added", [self.vocabulary_size]))
+        again = graph.input("again", ["B", "P", "R"], "int64")
+        never = graph("Expand", graph.constant(NEVER), graph("Shape", again))
+        scores = graph("ScatterElements", scores, again, never, axis=2)
+        flat = graph("Reshape", scores, graph.constant([0, -1]))
+        found, chosen = graph("TopK", flat, graph.input("count", [1], "int64"), outputs=2, axis=-1)
+        graph.output(found, "scores", 2)
+        graph.output(chosen, "chosen", 2, "int64")
+        return graph
+
+    @cached_property
+    def log_probabilities(self) -> Session:
+        """The deep output (B, P, m) in, log p (B, P, K) out."""
+        graph = Graph()
+        graph.output(self._log_probabilities(graph), "log_probabilities", 3)
+        return Session(graph)
+
+    @cached_property
+    def _words(self) -> Session:
+        """Words (N,) in, their shares (N, 4n + m) out."""
+        return Session(self._words_graph())
+
+    def _words_graph(self) -> Graph:
+        graph, w = Graph(), self.weights
+        embedding = graph("Gather", graph.constant(w["embedding.weight"]), graph.input("words", ["N"], "int64"))
+        gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
+        deep = embedding if self.config.output_word else graph("Mul", embedding, graph.constant(0.0))
+        deep = graph.add(deep, graph.constant(w["output_hidden.bias"]))
+        graph.output(graph("Concat", gates, deep, axis=-1), "shares", 2)
+        return graph
+
+    def _log_probabilities(self, graph: Graph) -> str:
+        deep = graph.input("deep", ["B", "P", self.config.embedding_size])
+        tied = self.config.tied_embeddings
+        words = self.weights["embedding.weight"][:-1] if tied else self.weights["output_words.weight"]
+        logits = graph.linear(deep, words, self.weights["output_bias"])
+        found: str = graph("LogSoftmax", logits, axis=-1)
+        return found
+
+    def _windowed(self, graph: Graph, value: str) -> str:
+        """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
+        window, size = self.config.annotation_window, self.config.annotation_size
+        grid = graph("Reshape", graph("Transpose", value, perm=[0, 2, 1]), graph.constant([0, size, self.side, -1]))
+        pool: dict[str, Any] = {
+            "kernel_shape": [window] * 2,
+            "strides": [1, 1],
+            "pads": [window // 2] * 4,
+            "count_include_pad": 0,
+        }
+        flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.places]))
+        found: str = graph("Transpose", flat, perm=[0, 2, 1])
+        return found
+
+    @staticmethod
+    def _exponential(graph: Graph, value: str) -> str:
+        low, high = graph.constant(-LARGEST), graph.constant(LARGEST)
+        found: str = graph("Exp", graph("Clip", value, low, high))
+        return found
+
+
+class OnnxWalker:
+    """An `OnnxDecoder` on its way; finished paths and photos leave, unless places are sampled."""
+
+    def __init__(
+        self,
+        decoder: OnnxDecoder,
+        annotations: NDArray[np.float32],
+        *,
+        look: LookName,
+        paths: int = 1,
+        seeds: Sequence[int] = (),
+        steps: int = 0,
+        whole: bool = False,
+    ) -> None:
+        """Start at annotations (B, L, D).
+
+        ``whole`` follows that many ``paths`` from the start. Sampled places do so always: each path has numbers of its
+        own for that many ``steps``, by its photo's seed.
+        """
+        decoder.check(annotations)
+        self.decoder, self.look = decoder, look
+        self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
+        self.whole = whole or look == "sampled"
+        self.paths = paths if self.whole else 1
+        self.uniforms = [Uniforms(seed)(steps * paths).reshape(steps, paths) for seed in seeds]
+        self.seen, self.keys, hidden, memory = decoder.start(annotations=annotations)
+        self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
+        self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
+        self.time = 0
+        self.deep: NDArray[np.float32]
+
+    def step(self, words: Numbers) -> Glimpse:
+        """As `Walker.step`."""
+        inputs = {
+            "seen": self.seen,
+            "keys": self.keys,
+            "hidden": self.hidden,
+            "memory": self.memory,
+            "rows": self.rows,
+            "words": self.decoder.of_words(words),
+        }
+        if self.look == "sampled":
+            inputs["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
+        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.look)(**inputs)
+        self.time += 1
+        beta = others.pop(0) if self.decoder.config.gate else None
+        shown = None if self.decoder.config.attention == "uniform" else alpha
+        return Glimpse(self.rows, shown, beta, others[0] if others else None)
+
+    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """As `Walker.follow`."""
+        if photos is not None:
+            self.seen, self.keys, self.hidden, self.memory = (
+                part[photos] for part in (self.seen, self.keys, self.hidden, self.memory)
+            )
+        histories = paths  # each path has its own when all are followed
+        if not self.whole:
+            histories, self.rows = distinct(paths, self.hidden.shape[1])
+        self.hidden, self.memory = taken(self.hidden, histories), taken(self.memory, histories)
+
+    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
+        """As `Searched.best`."""
+        added = np.zeros(self.vocabulary_size, np.float32)
+        added[forbidden] = NEVER
+        if again is None:
+            again = np.empty((*before.shape, 0), dtype=np.int64)
+        scores, chosen = self.decoder.best(
+            deep=self.deep,
+            before=before.astype(np.float32),
+            added=added,
+            again=again,
+            count=np.array([min(count, before.shape[1] * self.vocabulary_size)]),
+        )
+        return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
+
+    def log_probabilities(self) -> Scores:
+        """As `Drawn.log_probabilities`."""
+        (found,) = self.decoder.log_probabilities(deep=self.deep)
+        return found
+
+
+def shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of an `AttentionDecoder`, by its name."""
+    K, m, n = config.vocabulary_size, config.embedding_size, config.hidden_size
+    D, A, first = config.annotation_size, config.attention_size, config.initial_size or n
+    given = first if config.initial_depth == 2 else D
+    linear: dict[str, tuple[int, int, bool]] = {  # outputs, inputs, and whether there is a bias
+        "attention.key": (A, D, True),
+        "attention.query": (A, n, False),
+        "initial_hidden": (n, given, True),
+        "initial_memory": (n, given, True),
+        "gates_from_word": (4 * n, m, True),
+        "gates_from_hidden": (4 * n, n, False),
+        "gates_from_context": (4 * n, D, False),
+        "output_hidden": (m, n, True),
+    }
+    if config.attention_depth == 2:
+        linear["attention.deepen"] = (D, D, True)
+    if config.gate:
+        linear["gate"] = (1, n, True)
+    if config.initial_depth == 2:
+        linear["initial"] = (first, D, True)
+    if config.output_context:
+        linear["output_context"] = (m, D, False)
+    if not config.tied_embeddings:
+        linear["output_words"] = (K, m, False)
+    linear |= {f"output_layers.{number}": (m, m, True) for number in range(config.output_depth - 1)}
+    found: dict[str, tuple[int, ...]] = {
+        "annotation_scale": (),
+        "embedding.weight": (K + 1, m),
+        "attention.energy": (A,),
+        "output_bias": (K,),
+    }
+    for name, (outputs, inputs, bias) in linear.items():
+        found[f"{name}.weight"] = (outputs, inputs)
+        if bias:
+            found[f"{name}.bias"] = (outputs,)
+    return found

@@ -1,0 +1,116 @@
+"""`sat analyse gaze`: whether where a model looks matters to what it says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.command import (
+    Teaching,
+    cache_option,
+    check_targets,
+    data_option,
+    decoding_options,
+    device_option,
+    gave,
+    json_option,
+    model_option,
+    seed_option,
+    split_option,
+    weights_option,
+)
+
+EXAMPLES = """
+\b
+Examples:
+  sat analyse gaze --model flickr8k-soft --data flickr8k/
+  sat analyse gaze --model flickr8k-hard --data flickr8k/ --beam 20 --reranker-weight 0 --json hard.json
+  sat analyse gaze --model flickr8k-soft --data flickr8k/ --captions reference --captioned 0
+  sat analyse gaze --model flickr8k-soft --data flickr8k/ --encoded 100      takes an hour or two on a CPU
+"""
+
+
+@click.command(cls=Teaching, examples=EXAMPLES)
+@model_option(default="flickr8k-soft")
+@data_option
+@split_option("val")
+@click.option(
+    "--photos", type=click.IntRange(2), default=200, show_default=True, help="Number of photos, drawn by the seed."
+)
+@click.option(
+    "--captions",
+    type=click.Choice(["own", "reference"]),
+    default="own",
+    show_default=True,
+    help="Captions whose words are measured: the model's own, or the first reference of each photo.",
+)
+@click.option(
+    "--captioned",
+    type=click.IntRange(0),
+    help="Number of these photos that are also captioned with each replacement of attention at every word. "
+    "[default: all]",
+)
+@click.option(
+    "--encoded",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Number of these photos in which places are hidden in the pixels too. Each takes 80 encodings.",
+)
+@decoding_options
+@seed_option("photos and of random places")
+@json_option("all figures")
+@weights_option
+@cache_option
+@device_option
+def gaze(
+    model: str,
+    data: Path,
+    split: str,
+    photos: int,
+    captions: Any,
+    captioned: int | None,
+    encoded: int,
+    beam: int | None,
+    look: Any,
+    length_normalisation: float | None,
+    reranker_weight: float | None,
+    seed: int,
+    json_file: str | None,
+    encoder_weights: str | None,
+    cache: Path | None,
+    device: str,
+) -> None:
+    """Measure what attention is worth to each word.
+
+    At every word its attention is replaced: by uniform attention, by one map a photo, by another word's or another
+    photo's map, by a random place. Or the places that it attended to are hidden. The tables say what that costs the
+    word's log-probability, by class of word, and what each replacement costs the captions' scores.
+    """
+    from show_attend_tell.analysis.ablation import run
+    from show_attend_tell.analysis.ablation.table import gaze_table
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.vision.feature_cache import default_cache
+
+    check_targets(json_file, read=[data, encoder_weights], models=[model])
+    dataset = read_dataset(data)
+    run.check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
+    result = run.gaze(
+        Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights),
+        dataset,
+        split,
+        cache=cache or default_cache(),
+        photos=photos,
+        captions=captions,
+        captioned=captioned,
+        encoded=encoded,
+        look=look,
+        beam=beam,
+        length_normalisation=length_normalisation,
+        reranker_weight=reranker_weight,
+        seed=seed,
+    )
+    if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
+        click.echo(gaze_table(result))

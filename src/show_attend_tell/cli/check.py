@@ -1,0 +1,289 @@
+"""`sat data` and `sat features`: a data folder looked at before training, and its photos encoded once."""
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from show_attend_tell.cli.command import (
+    PAPERS_ENCODER,
+    Teaching,
+    cache_option,
+    check_targets,
+    device_option,
+    gave,
+    json_option,
+    with_encoder_of_start,
+)
+from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import brief, count, some
+
+DATA_EXAMPLES = """
+\b
+Examples:
+  sat data products/
+  sat data products/ --json report.json
+  sat data products/ --encoder facebook/dinov2-small
+"""
+SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has all
+
+
+@click.command(cls=Teaching, examples=DATA_EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@with_encoder_of_start
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
+@json_option("the whole report")
+@device_option
+def data(
+    data: Path,
+    encoder: str | None,
+    encoder_weights: str | None,
+    geometry: Any,
+    restval: bool,
+    json_file: str | None,
+    device: str,
+) -> None:
+    """Look at a data set before training.
+
+    Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
+    the time and the disk that a training takes, from rates measured on a handful of photos. Ctrl-C stops the opening of
+    photos and goes on.
+    """
+    from show_attend_tell.analysis.estimate import estimate
+    from show_attend_tell.backends import pick_device
+    from show_attend_tell.cli.training.start import start_of
+    from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.data.inspection import inspect, without_captions
+    from show_attend_tell.data.vocabulary import Vocabulary
+    from show_attend_tell.training.presets import preset
+    from show_attend_tell.training.presets.custom import english_words, fitted
+    from show_attend_tell.training.run import duration, without
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos
+
+    check_targets(json_file, read=[data])
+    chosen = pick_device(device)
+    dataset = read_dataset(data, restval=restval)
+    say = (lambda text: None) if json_file == "-" else click.echo
+    say(f"{data}: {', '.join(dataset.report.sources)}")
+    opened, problems = open_all([example.photo for example in dataset.examples])
+    unread = f"{len(problems):,} of them cannot be read"
+    left_out = ", which a training leaves out" if problems and dataset.own else ""
+    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
+    for photo, why in list(problems.items())[:SHOWN]:
+        say(f"  {photo}: {why}")
+    everything = dataset
+    if left_out:
+        names = {str(example.photo): example.name for example in dataset.examples}
+        by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
+        dataset = without(dataset, UnreadablePhotos(by_name, opened))
+    config = preset("flickr8k", "soft")
+    dataset, network, start, _, plan = start_of(
+        dataset, config, None, encoder, fits=True, weights=encoder_weights, geometry=geometry
+    )
+    if dataset.own:
+        config, lines = fitted(dataset, config, started=start is not None)
+        plan += lines
+    train = [words for example in dataset.split("train") for words in example.captions]
+    size: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
+    vocabulary = (
+        start.vocabulary.extended(train, **size)
+        if start is not None
+        else Vocabulary.build(train, **size, tokeniser=dataset.tokeniser)
+    )
+    found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
+    alone = without_captions(everything)
+
+    tokens = "words" if dataset.tokeniser.between else "pieces of words"
+    for line in (*dataset.report.lines(), *in_words(found, tokens)):
+        say(line)
+    if alone:
+        say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
+    takes = estimate(dataset, config, network.to(chosen), vocabulary)
+    words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
+    for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):
+        words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
+    command = shlex.join([*words, *(["--restval"] if restval else [])])
+    say("a training would go like this:")
+    for line in plan:
+        say(f"  {line}")
+    say(
+        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
+        f"{duration(takes.training)} for {count(takes.updates, 'update')}, {duration(takes.decoding)} to choose how to "
+        f"decode; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
+    )
+    gave(
+        json_file,
+        json.dumps(
+            {
+                "data": str(data),
+                **dataclasses.asdict(dataset.report),
+                **dataclasses.asdict(found),
+                "without_captions": [str(photo) for photo in alone],
+                "opened": opened,
+                "unreadable": problems,
+                "tokeniser": dataset.tokeniser.name,
+                "plan": plan,
+                "estimate": dataclasses.asdict(takes),
+                "next": command,
+            },
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n",
+    )
+    say(f"Next: {command}")
+
+
+def in_words(found: Any, tokens: str = "words") -> list[str]:
+    """What captions are like, as lines; ``tokens`` is what they consist of."""
+    from show_attend_tell.data import inspection
+    from show_attend_tell.training.presets.custom import START
+
+    shortest, low, middle, high, longest = found.lengths
+    lines = [
+        f"captions: {shortest} to {longest} {tokens}, half of them {low} to {high}, the middle one {middle}",
+        f"vocabulary: {found.words:,} different {tokens} in train, {found.once:,} of them once; {found.learnt:,} are "
+        "learnt",
+    ]
+    if found.coverage is not None:
+        unknown = f"; not: {some(found.not_covered)}" if found.not_covered else ""
+        lines.append(f"coverage: {100 * found.coverage:.1f} % of the {tokens} of val captions are learnt{unknown}")
+    language = f"{100 * found.english:.0f} % of the words are English words that {START} knows"
+    if found.script == "Latin":
+        verdict = "English" if found.is_english else "not English"
+        lines.append(f"language: {language}, so {verdict} (from {100 * inspection.ENGLISH:.0f} % on it counts as such)")
+    else:
+        lines.append(f"language: {found.script or 'unknown'} script")
+    rules = (
+        (found.very_long, "longer than the model can say"),
+        (
+            found.other_language,
+            "of another script than most; or, by their share of English words, not of the language of the rest",
+        ),
+    )
+    for odd, what in rules:
+        if odd:
+            lines.append(f"to look at: {count(len(odd), 'caption')} {what}")
+            lines += [f"  {each.photo} ({each.why}): {brief(each.caption)}" for each in odd[:SHOWN]]
+    return lines
+
+
+def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
+    """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it."""
+    from show_attend_tell.progress import Progress
+    from show_attend_tell.vision.reading import unreadable
+
+    opened, problems = 0, {}
+    try:
+        with Progress(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
+            for photo, problem in zip(photos, unreadable(photos), strict=False):
+                opened += 1
+                bar.update()
+                if problem is not None:
+                    problems[str(photo)] = problem
+    except KeyboardInterrupt:
+        click.echo("stopped opening photos", err=True)
+    return opened, problems
+
+
+FEATURES_EXAMPLES = """
+\b
+Examples:
+  sat features flickr8k/ --geometry squash
+  sat features products/ --flipped --crops 2
+  sat features shards/*.tar --output features.parquet --workers 8
+"""
+
+
+@click.command(cls=Teaching, examples=FEATURES_EXAMPLES)
+@click.argument("data", nargs=-1, required=True, metavar="DATA...")
+@with_encoder_of_start
+@click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
+@click.option(
+    "--crops",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of random crops of each training photo that are encoded too.",
+)
+@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
+@cache_option
+@click.option("--recursive", is_flag=True, help="Photos in subfolders too, with --output.")
+@shard_options("a table of the features")
+@device_option
+def features(
+    data: tuple[str, ...],
+    encoder: str | None,
+    encoder_weights: str | None,
+    geometry: Any,
+    flipped: bool,
+    crops: int,
+    restval: bool,
+    cache: Path | None,
+    recursive: bool,
+    output: Path | None,
+    engine: str,
+    workers: int,
+    shard_size: int,
+    column: str | None,
+    device: str,
+) -> None:
+    """Encode the photos of a data set once.
+
+    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. With
+    --output, DATA may be any folders of photos, Parquet and tar files and addresses, without captions, and a table
+    holds the features.
+
+    The encoder and the geometry are those of a training of soft attention on DATA, unless they are named; with
+    --output, they are vgg19 and crop.
+    """
+    check_alone(output)
+    if output is not None:
+        if flipped or crops or restval or cache is not None:
+            raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
+        from show_attend_tell.cli.shards.works import Encoding
+
+        encoder, geometry = encoder or PAPERS_ENCODER, geometry or "crop"
+        work = Encoding(name=encoder, device=device, weights=encoder_weights, geometry=geometry)
+        how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
+        do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
+        return
+    if len(data) > 1:
+        raise SatError("give one data folder, or add --output for any number of sources")
+    if recursive:
+        raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
+    from show_attend_tell.backends import pick_device
+    from show_attend_tell.cli.training.start import own_start, start_and_encoder
+    from show_attend_tell.data.datasets import SPLITS, read_dataset
+    from show_attend_tell.training.config import TrainingConfig
+    from show_attend_tell.training.presets import preset
+    from show_attend_tell.training.run import without
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
+    from show_attend_tell.vision.sources import cached
+
+    dataset = read_dataset(Path(data[0]), restval=restval)
+    for line in dataset.report.lines():
+        click.echo(line)
+    kind = {"weights": encoder_weights, "geometry": geometry}
+    if dataset.report.photos["train"]:
+        config = preset("flickr8k", "soft")
+        _, network = own_start(dataset, config, encoder, say=click.echo, **kind)
+    else:
+        _, network = start_and_encoder(None, encoder, **kind)
+    click.echo(f"encoder {network.name}, geometry {network.preprocessing.geometry}")
+    network.to(pick_device(device))
+    cache = cache or default_cache()
+    try:
+        store = cached(dataset, network, cache, splits=SPLITS)
+    except UnreadablePhotos as error:
+        dataset = without(dataset, error)
+        click.echo(f"left out: {error.what}")
+        store = cached(dataset, network, cache, splits=SPLITS)
+    for view in TrainingConfig(flipped=flipped, crops=crops).views:
+        cached(dataset, network, cache, splits=("train",), view=view)
+    click.echo(f"{len(store):,} photos are encoded in {store.folder}")

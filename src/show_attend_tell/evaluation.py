@@ -1,0 +1,111 @@
+"""To evaluate is to caption a split, each photo once, and to score the captions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenizers import ENGLISH, Tokens, in_form
+from show_attend_tell.metrics.scores import check_scorers, score_entries
+from show_attend_tell.progress import Progress
+from show_attend_tell.search import photos_together
+from show_attend_tell.settings import LookName
+from show_attend_tell.vision.sources import cached
+
+# of a caption in an evaluation without attention
+BRIEFLY = ("caption", "words", "log_probability", "complete", "doubt")
+
+
+def evaluate(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    *,
+    cache: Path,
+    beam: int | None = None,
+    look: LookName | None = None,
+    length_normalisation: float | None = None,
+    reranker_weight: float | None = None,
+    tokens: Tokens | None = None,
+    attention: bool = False,
+    seed: int = 0,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Caption a whole split, each photo once, and score it.
+
+    Returns the metrics ×100, how they were made, and the captions under ``results``. A caption's entry has the
+    ``photo``'s name, its ``file``, the sentence, its words, log p, whether it is complete, its references and its own
+    scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
+
+    ``tokens`` names the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB
+    tokenisation of the raw captions; None for the one of the model's tokeniser. Sampled places are drawn by ``seed``
+    and the photo's name. Raises `SatError` for an unknown split.
+    """
+    check_scorers()
+    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
+    examples = dataset.split(split)
+    decoding = captioner.checkpoint.decoding.but(
+        beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
+    )
+    captioner.check_decoding(decoding)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    entries = []
+    with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
+        together = photos_together(decoding.beam, captioner.device)
+        for start in range(0, len(examples), together):
+            batch = examples[start : start + together]
+            names = [example.name for example in batch]
+            found = captioner.search(
+                annotations[names].to(captioner.device),
+                decoding,
+                seeds=[photo_seed(seed, name.encode()) for name in names],
+            )
+            for example, hypotheses in zip(batch, found, strict=True):
+                size = open_photo(example.photo).size if attention else None
+                file = str(example.photo.resolve())
+                caption = captioner.caption_of(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
+                kept = caption if attention else {name: caption[name] for name in BRIEFLY}
+                entries.append({"photo": example.name, "file": file, **kept})
+            bar.update(len(batch))
+    return {
+        **score_split(dataset, split, entries, tokens=tokens, show=show),
+        "model": captioner.name,
+        **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),
+        "beam": decoding.beam,
+        "look": decoding.look,
+        "length_normalisation": decoding.length_normalisation,
+        "reranker_weight": decoding.reranker_weight,
+        "rarity": decoding.rarity,
+        "seed": seed,
+    }
+
+
+def score_split(
+    dataset: Dataset,
+    split: str,
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    tokens: Tokens | None = None,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Score captions of a whole split, however they were made; returns what `metrics.score_entries` does.
+
+    ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
+    set's tokeniser. Raises `SatError` when they are not one for
+    each photo of the split.
+    """
+    examples = dataset.split(split)
+    tokeniser = dataset.tokeniser
+    tokens = tokens or tokeniser.tokens
+    if tokens == tokeniser.tokens:
+        references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
+    else:
+        references = {example.name: [in_form(raw, tokens) for raw in example.raw] for example in examples}
+    training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
+    return {
+        **score_entries(entries, references, tokens=tokens, training=training or None, cut=tokeniser.words, show=show),
+        "data": dataset.name,
+        "split": split,
+    }

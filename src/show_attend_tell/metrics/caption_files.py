@@ -1,0 +1,239 @@
+"""Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
+
+Captions to score (`read_captions`) are
+
+1. COCO results: a JSON list of `{"image_id": NUMBER or file name, "caption": TEXT}`;
+2. an evaluation, as `sat evaluate --json` and `sat score --json` write it;
+3. any file that does not end in `.json`: one caption a line, in the order of the references.
+
+References (`read_references`) are
+
+1. Karpathy's split file, of which one split counts;
+2. a file of COCO's captions, such as `captions_val2014.json`;
+3. one or several files that do not end in `.json`: one photo a line, in the same order; each file holds one reference
+   of each photo. An empty line is not a reference.
+
+Where a photo is named by a number, this is COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines
+are named by their number, from 1. At most five references a photo of Flickr8k, Flickr30k and COCO count, as in the
+paper.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
+from show_attend_tell.data.tokenizers import Tokens, in_form
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import (
+    brief,
+    count,
+    list_of_objects,
+    read_json,
+    read_object,
+    read_text,
+    shown,
+    some,
+    text_of,
+)
+from show_attend_tell.metrics.scores import words_of
+
+
+@dataclass(frozen=True)
+class References:
+    """What captions of photos are scored against."""
+
+    name: str  # of the data set, or the first file's
+    source: Path  # the file to name in messages
+    texts: dict[str, list[str]]  # by photo, in the file's order
+    numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
+    split: str | None = None
+    training: list[tuple[str, ...]] | None = None  # the words of the training captions, if the file has them
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The captions of an evaluation file, and what they were scored against."""
+
+    file: Path
+    tokens: Tokens
+    captions: dict[str, str]  # by photo
+    references: dict[str, list[str]]  # by photo
+
+
+def read_references(files: Sequence[Path], *, split: str = "test", tokens: Tokens = "split") -> References:
+    """Read what captions are scored against; ``split`` is that of Karpathy's file.
+
+    With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
+    way (`tokenisers.tokenise`). With the others they are in the form of `tokenisers.in_form`, which is the raw text for
+    "raw" and "ptb". Raises `SatError` for a file of an unknown form, a damaged file, one without references, an unknown
+    split, and files of lines of different lengths.
+    """
+    if not files:
+        raise SatError("there are no references: name a file")
+    texts: dict[str, list[str]] = {}
+    if files[0].suffix != ".json":
+        columns = [_lines(file) for file in files]
+        for file, lines in zip(files, columns, strict=True):
+            if len(lines) != len(columns[0]):
+                raise SatError(
+                    f"{file} has {count(len(lines), 'line')} and {files[0]} {len(columns[0])}; they must be of the "
+                    "same photos in the same order"
+                )
+        for number, row in enumerate(zip(*columns, strict=True), start=1):
+            texts[str(number)] = [in_form(text, tokens) for text in row if text.strip()]
+        return References(files[0].stem, files[0], texts)
+    if len(files) > 1:
+        raise SatError(f"{files[1]} comes after {files[0]}: give one JSON file, or several files of lines")
+    file = files[0]
+    content = read_object(file, "images")
+    if "annotations" in content:
+        (listed, _), name, known = coco_photos(file), file.stem, None
+        papers = papers_coco(file)
+        chosen = listed
+    else:
+        listed, name = karpathy_photos(file)
+        papers = name in PAPERS
+        chosen, known = [photo for photo in listed if photo.split == split], split
+        if not chosen:
+            splits = sorted({photo.split or "" for photo in listed})
+            raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
+    for photo in chosen:
+        spoken = [caption for caption in photo.captions if caption[0]][: REFERENCES if papers else None]
+        if spoken:
+            forms = [" ".join(words) if tokens == "split" else in_form(raw, tokens) for words, raw in spoken]
+            texts.setdefault(photo.name, forms)
+    if not texts:
+        raise SatError(f"{file} lists {count(len(chosen), 'photo')} and no reference of any")
+    return References(
+        name,
+        file,
+        texts,
+        numbers={str(photo.number): photo.name for photo in chosen if photo.number is not None},
+        split=known,
+        training=[
+            words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens))
+            for photo in listed
+            if photo.split == "train"
+            for words, raw in photo.captions
+        ]
+        or None,
+    )
+
+
+def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
+    """Read a system's captions, by the photos' names in ``references``, in their order in the file.
+
+    With the tokens "split" captions are put into the split file's form (`tokenisers.tokenise`), which does not change
+    captions that have it already. Raises `SatError`, naming the first offender, for a file of an unknown form, an empty
+    or damaged file, a photo that has no references or two captions, and a number of lines that is not that of photos.
+    """
+    listed: list[tuple[str, str, str]] = []  # where, photo, caption
+    if file.suffix == ".json":
+        content = read_json(file)
+        key = "photo" if isinstance(content, dict) else "image_id"
+        record = content if isinstance(content, dict) else {"results": content}
+        for index, entry in enumerate(list_of_objects(record, "results", str(file))):
+            where, photo = f"{file}: caption {index + 1}", entry.get(key)
+            if not isinstance(photo, (str, int)):
+                raise SatError(f"{where}: {key!r} must be a number or a file name, and is {shown(photo)}")
+            listed.append((where, str(photo), text_of(entry, "caption", where)))
+    else:
+        lines = _lines(file)
+        if len(lines) != len(references.texts):
+            raise SatError(
+                f"{file} has {count(len(lines), 'caption')} and {references.source} references of "
+                f"{count(len(references.texts), 'photo')}; give a caption a line, in that order"
+            )
+        listed = [
+            (f"{file}: line {number}", photo, line)
+            for number, (photo, line) in enumerate(zip(references.texts, lines, strict=True), start=1)
+        ]
+    if not listed:
+        raise SatError(f"{file} holds no captions")
+    captions: dict[str, str] = {}
+    for where, photo, caption in listed:
+        name = photo if photo in references.texts else references.numbers.get(photo, photo)
+        if name not in references.texts:
+            split = f", split {references.split}" if references.split else ""
+            raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
+        if name in captions:
+            raise SatError(f"{where}: the photo {photo!r} has a caption already; keep one")
+        captions[name] = in_form(caption, tokens)
+    if missing := [photo for photo in references.texts if photo not in captions]:
+        raise SatError(
+            f"{file} has no caption of {count(len(missing), 'photo')} with references in {references.source}: "
+            f"{some(missing)}; score the photos of one split"
+        )
+    return captions
+
+
+def read_evaluation(file: Path) -> Evaluation:
+    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
+
+    Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
+    """
+    return evaluation_of(file, read_object(file, "results"))
+
+
+def tokens_of(file: Path) -> Tokens | None:
+    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone.
+
+    Raises `SatError` for unknown tokens, and for a damaged file.
+    """
+    content = read_json(file) if file.suffix == ".json" else None
+    return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
+
+
+def evaluation_of(file: Path, content: dict[str, Any]) -> Evaluation:
+    """`read_evaluation` of a file whose content was read already."""
+    tokens = _tokens(file, content)
+    captions: dict[str, str] = {}
+    references: dict[str, list[str]] = {}
+    for index, entry in enumerate(list_of_objects(content, "results", str(file))):
+        where = f"{file}: results[{index}]"
+        photo, texts = text_of(entry, "photo", where), entry.get("references")
+        if photo in captions:
+            raise SatError(f"{where}: the photo {photo!r} is there twice; keep one")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise SatError(f"{where}: 'references' must be a list of texts, and is {shown(texts)}; evaluate again")
+        captions[photo], references[photo] = text_of(entry, "caption", where), texts
+    if not captions:
+        raise SatError(f"{file} holds no captions")
+    return Evaluation(file, tokens, captions, references)
+
+
+def check_alike(first: Evaluation, other: Evaluation) -> None:
+    """Raise `SatError` for evaluations with other tokens, photos or references, naming what differs."""
+    if first.tokens != other.tokens:
+        raise SatError(
+            f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens, so their scores "
+            "cannot be compared: evaluate both with the same --tokens"
+        )
+    for one, two in ((first, other), (other, first)):
+        if strangers := [photo for photo in one.captions if photo not in two.captions]:
+            raise SatError(
+                f"{two.file} has no caption of {some(strangers)}, and {one.file} has: evaluate both on one split"
+            )
+    for photo, references in first.references.items():
+        if references != other.references[photo]:
+            raise SatError(
+                f"{other.file} and {first.file} have other references of the photo {photo!r}: evaluate both on the "
+                "same data"
+            )
+
+
+def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
+    named = text_of(content, "tokens", str(file))
+    for tokens in get_args(Tokens):
+        if tokens == named:
+            return tokens  # type: ignore[no-any-return]
+    raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {brief(named)}")
+
+
+def _lines(file: Path) -> list[str]:
+    text = read_text(file)
+    if not text.strip():
+        raise SatError(f"{file} is empty")
+    return text.removesuffix("\n").split("\n")  # also the empty ones at its end: captions without a word

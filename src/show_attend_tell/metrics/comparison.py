@@ -1,0 +1,249 @@
+"""Whether one system's captions are better than another's: differences of scores with their 95 % intervals.
+
+The intervals are by the paired bootstrap: every system is scored, as a corpus, on the same resampled photos. A system
+may be given by several trainings, which differ in their seed. Its score is then the mean of theirs, and its trainings
+are resampled too, so that the interval also says how far other trainings would move the difference.
+
+S trainings are drawn S − 1 at a time. Drawn S at a time, so few of them would vary too little, by a factor of
+(S − 1) / S (Rao & Wu 1988). With two or three trainings the interval is still rough.
+
+N photos · R resamples · S trainings of a system.
+"""
+
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count
+from show_attend_tell.metrics.bootstrap import Array, draw, interval
+from show_attend_tell.metrics.caption_files import Evaluation, check_alike
+from show_attend_tell.metrics.scores import Statistics, score
+from show_attend_tell.progress import Progress
+
+METRICS = {
+    **{f"bleu_{n}": f"BLEU-{n}" for n in range(1, 5)},
+    **{f"bleu_{n}_no_brevity": f"BLEU-{n} without penalty" for n in range(1, 5)},
+    "meteor": "METEOR",
+    "rouge_l": "ROUGE-L",
+    "cider": "CIDEr",
+    "spice": "SPICE",
+}
+LEAST_RESAMPLES = 100
+_AT_ONCE = 500  # resamples, to keep their weights of the photos small
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much higher a system's score is than the first system's, and the 95 % interval of that, ×100."""
+
+    metric: str  # a key of `METRICS`
+    first: float  # the scores themselves, the mean over the trainings
+    system: float
+    difference: float
+    low: float
+    high: float
+
+
+def differences(
+    first: Sequence[Statistics],
+    system: Sequence[Statistics],
+    *,
+    resamples: int = 10_000,
+    seed: int = 0,
+    photos: Sequence[int] | None = None,
+) -> list[Difference]:
+    """Compare two systems on the same photos by the paired bootstrap, on every metric that all trainings have.
+
+    Each system is a list of S trainings' statistics (`metrics.score`), all of the same N photos in one order.
+    ``photos`` are the row numbers of the photos that count, all by default; CIDEr's weights of words stay those of all
+    photos. BLEU and METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
+    """
+    trainings = [[_chosen(statistics, photos) for statistics in system] for system in (first, system)]
+    size = len(trainings[0][0].cider)
+    whole = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
+    metrics = [metric for metric in METRICS if all(metric in scores for scores in whole)]
+
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[Array]] = {metric: [] for metric in metrics}
+    for start in range(0, resamples, _AT_ONCE):
+        rows = min(_AT_ONCE, resamples - start)
+        weights = draw(generator, size, size, rows)
+        drawn = []
+        for each in trainings:
+            number = max(1, len(each) - 1)
+            drawn.append(_mean_scores(each, weights, draw(generator, len(each), number, rows) / number))
+        for metric in metrics:
+            found[metric].append(drawn[1][metric] - drawn[0][metric])
+    result = []
+    for metric in metrics:
+        low, high = interval(np.concatenate(found[metric]))
+        before, after = (float(scores[metric][0]) for scores in whole)
+        result.append(Difference(metric, before, after, after - before, low, high))
+    return result
+
+
+def _chosen(statistics: Statistics, photos: Sequence[int] | None) -> Statistics:
+    if photos is None:
+        return statistics
+    rows = list(photos)
+    return Statistics(
+        bleu=statistics.bleu[rows],
+        rouge_l=statistics.rouge_l[rows],
+        cider=statistics.cider[rows],
+        meteor=None if statistics.meteor is None else statistics.meteor[rows],
+        spice=None if statistics.spice is None else statistics.spice[rows],
+    )
+
+
+def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array) -> dict[str, Array]:
+    """Each metric (R,) that all trainings have: its mean by ``shares`` (R, S), of photos by ``weights`` (R, N)."""
+    scores = [statistics.scores(weights) for statistics in trainings]
+    return {
+        metric: sum((shares[:, index] * each[metric] for index, each in enumerate(scores)), np.zeros(len(weights)))
+        for metric in scores[0]
+        if all(metric in each for each in scores)
+    }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Systems compared with the first of them."""
+
+    first: str
+    differences: dict[str, list[Difference]]  # by the other systems' names
+    trainings: dict[str, int]  # by all systems' names
+    photos: int
+    tokens: str
+    resamples: int
+    seed: int
+    missing: dict[str, str]  # metrics that could not be computed for some system, and why
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "first": self.first,
+            "trainings": self.trainings,
+            "photos": self.photos,
+            "tokens": self.tokens,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "missing": self.missing,
+            "differences": {
+                name: {
+                    one.metric: {
+                        "first": one.first,
+                        "system": one.system,
+                        "difference": one.difference,
+                        "interval": [one.low, one.high],
+                    }
+                    for one in found
+                }
+                for name, found in self.differences.items()
+            },
+        }
+
+    def notes(self) -> list[str]:
+        """How the figures were made and what they leave out, a sentence or two a line."""
+        lines = [
+            f"{count(self.photos, 'photo')}, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
+            f"{self.resamples:,} resamples, seed {self.seed}."
+        ]
+        if self.photos == 1:
+            lines.append("There is one photo only, so the intervals say nothing.")
+        if single := [name for name, number in self.trainings.items() if number == 1]:
+            lines.append(
+                f"One training of {', '.join(single)}: the intervals do not say how far another seed would move it."
+            )
+        lines += [f"{METRICS[metric]} is left out: {reason}." for metric, reason in self.missing.items()]
+        return lines
+
+    def to_text(self) -> str:
+        """Tables for a terminal."""
+        lines = []
+        for name, found in self.differences.items():
+            rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
+            rows += [(METRICS[one.metric], *_figures(one)) for one in found]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for metric, *figures in rows:
+                aligned = [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
+                lines.append("  ".join([metric.ljust(widths[0]), *aligned]))
+            lines.append("")
+        return "\n".join([*lines, *self.notes()]) + "\n"
+
+    def to_markdown(self) -> str:
+        """Tables for a document."""
+        parts = []
+        for name, found in self.differences.items():
+            rows = [f"| | {self._title(self.first)} | {self._title(name)} | difference | 95 % interval |"]
+            rows += ["| --- | ---: | ---: | ---: | ---: |"]
+            rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one)).replace('-', '−')} |" for one in found]
+            parts.append("\n".join(rows))
+        notes = [textwrap.fill(note, 100, break_on_hyphens=False) for note in self.notes()]
+        return "\n\n".join([*parts, *notes]) + "\n"
+
+    def _title(self, name: str) -> str:
+        number = self.trainings[name]
+        return name if number == 1 else f"{name} (mean of {number})"
+
+
+def _figures(one: Difference) -> tuple[str, str, str, str]:
+    return f"{one.first:.2f}", f"{one.system:.2f}", f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
+
+
+def compare(
+    systems: Mapping[str, Sequence[Evaluation]],
+    *,
+    resamples: int = 10_000,
+    seed: int = 0,
+    photos: Collection[str] | None = None,
+    show: bool = True,
+) -> Comparison:
+    """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
+
+    The captions are scored again, by METEOR and SPICE only where Java is installed. ``photos`` are the names of the
+    photos that count, all by default. Raises `SatError` for fewer than two systems, for evaluations whose photos,
+    tokens or references are not the first's, naming what differs, and for ``photos`` that are in none.
+    """
+    if len(systems) < 2 or not all(systems.values()):
+        raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")
+    if resamples < LEAST_RESAMPLES:
+        raise SatError(f"resamples is {resamples}: give at least {LEAST_RESAMPLES}, since fewer give no 95 % interval")
+    evaluations = [evaluation for each in systems.values() for evaluation in each]
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        check_alike(first, other)
+    order = list(first.captions)
+    wanted = set(order if photos is None else photos)
+    rows = [index for index, photo in enumerate(order) if photo in wanted]
+    if not rows:
+        raise SatError("none of the photos to compare on is in the evaluations")
+
+    statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
+    missing: dict[str, str] = {}
+    with Progress(total=len(evaluations), desc="scores", unit="file", disable=not show) as bar:
+        for name, each in systems.items():
+            for evaluation in each:
+                captions = {photo: evaluation.captions[photo] for photo in order}
+                scores = score(captions, first.references, tokens=first.tokens)
+                statistics[name].append(scores.statistics)
+                for metric in ("meteor", "spice"):
+                    if scores.corpus[metric] is None:
+                        missing[metric] = scores.corpus[f"{metric}_missing"]
+                bar.update()
+    name_of_first, *others = systems
+    return Comparison(
+        first=name_of_first,
+        differences={
+            name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed, photos=rows)
+            for name in Progress(others, desc="bootstrap", unit="system", disable=not show)
+        },
+        trainings={name: len(each) for name, each in systems.items()},
+        photos=len(rows),
+        tokens=first.tokens,
+        resamples=resamples,
+        seed=seed,
+        missing=missing,
+    )

@@ -1,0 +1,245 @@
+"""The metrics that run on Java: METEOR, SPICE and the Penn Treebank tokeniser, as pycocoevalcap 1.2 carries them.
+
+The programs are pycocoevalcap's, with the same settings and the same input. Its Python classes for them are not used:
+
+- they do not check that Java and the jars are there; the tokeniser then returns empty captions, and every score is 0;
+- they wait for ever for a program that died or does not answer.
+
+N captions, each with its references; the words of a text are separated by single spaces.
+"""
+
+import contextlib
+import importlib
+import json
+import math
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.progress import Progress
+
+Array = NDArray[np.float64]
+
+# In some countries Java prints a half as "0,5", and it may read captions in another encoding: wrong scores without a
+# warning.
+_JAVA = ["java", "-Duser.language=en", "-Duser.country=US", "-Dfile.encoding=UTF-8"]
+
+# SPICE looks into Java's own classes. Java 16 and later refuse that without these options; Java 8 does not know them
+# and has to ignore them.
+_OPENED = ["-XX:+IgnoreUnrecognizedVMOptions"] + [
+    f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "math", "net", "text", "util")
+]
+_SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+
+# Seconds to wait for one answer of a Java program. METEOR's first takes five on a free core.
+_PATIENCE = 300.0
+
+
+class JavaError(Exception):
+    """A Java program that a metric needs is missing or failed; the message says which and what to do."""
+
+
+def scorer_module(name: str) -> ModuleType:
+    """A module of pycocoevalcap, such as "bleu.bleu"; raises `SatError` where it is not installed."""
+    try:
+        return importlib.import_module(f"pycocoevalcap.{name}")
+    except ImportError as error:
+        raise SatError(f"scoring needs pycocoevalcap ({error}): pip install 'show-attend-tell[evaluation]'") from error
+
+
+def java_program(module: ModuleType, jar: str) -> Path:
+    """Find a jar beside its Python module and make sure that Java runs, or raise `JavaError`."""
+    path = Path(str(module.__file__)).resolve().parent / jar
+    if not path.is_file():
+        raise JavaError(f"{path} is missing; install pycocoevalcap 1.2 again")
+    try:
+        subprocess.run(
+            ["java", "-version"],
+            check=True,
+            capture_output=True,
+            timeout=_PATIENCE,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise JavaError("Java is not installed (on Debian: apt install default-jre-headless)") from None
+    except (OSError, subprocess.SubprocessError) as error:
+        raise JavaError(f"`java -version` failed ({error}); install Java again") from error
+    return path
+
+
+def ptb_tokenise(texts: Sequence[str]) -> list[str]:
+    """Cut raw captions with pycocoevalcap's own tokeniser program and drop what it counts as punctuation.
+
+    Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
+    """
+    module = scorer_module("tokenizer.ptbtokenizer")
+    try:
+        jar = java_program(module, module.STANFORD_CORENLP_3_4_1_JAR)
+        program = "edu.stanford.nlp.process.PTBTokenizer"
+        done = subprocess.run(
+            [*_JAVA, "-cp", str(jar), program, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"],
+            input="\n".join(texts) + "\n",
+            capture_output=True,
+            check=True,
+            encoding="utf-8",
+            timeout=_PATIENCE + 0.01 * len(texts),
+        )
+    except (JavaError, OSError, subprocess.SubprocessError) as error:
+        raise SatError(f"the tokens 'ptb' need its tokeniser: {error}") from error
+    lines = done.stdout.split("\n")[:-1]
+    if len(lines) != len(texts):
+        raise SatError(f"the PTB tokeniser returned {len(lines)} lines for {len(texts)} captions; use the tokens split")
+    return [" ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines]
+
+
+def meteor(
+    captions: Sequence[str], references: Sequence[Sequence[str]], *, show: bool = False
+) -> tuple[float, list[float], Array]:
+    """METEOR 1.5 of the corpus and of each caption, 0 to 1, and what each adds to the corpus' (N, 23).
+
+    The corpus' METEOR is not the mean of the captions': it is that of the summed statistics (`meteor_of`). Raises
+    `JavaError`.
+    """
+    module = scorer_module("meteor.meteor")
+    jar = java_program(module, module.METEOR_JAR)
+    command = [*_JAVA, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
+    process = subprocess.Popen(
+        command,
+        cwd=jar.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None  # because of PIPE, which the type checker does not know
+    assert stdout is not None
+    silent = threading.Event()
+
+    def give_up() -> None:
+        silent.set()
+        process.kill()  # ends every read and write that waits for it
+
+    @contextlib.contextmanager
+    def patiently() -> Iterator[None]:
+        timer = threading.Timer(_PATIENCE, give_up)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    try:
+        lines, statistics = [], []
+        pairs = zip(captions, references, strict=True)
+        for caption, texts in Progress(pairs, desc="METEOR", total=len(captions), unit="caption", disable=not show):
+            # "|||" separates the fields; in a caption it would shift them.
+            fields = [text.replace("|||", "") for text in (*texts, caption)]
+            with patiently():
+                stdin.write(" ||| ".join(("SCORE", *fields)) + "\n")
+                stdin.flush()
+                lines.append(stdout.readline().strip())
+            statistics.append([float(number) for number in lines[-1].split()])
+            if len(statistics[-1]) != 23:
+                raise ValueError(f"it answered {lines[-1][:80]!r}")
+        with patiently():
+            stdin.write(" ||| ".join(("EVAL", *lines)) + "\n")
+            stdin.flush()
+            each = [float(stdout.readline()) for _ in captions]
+            return float(stdout.readline()), each, _summable(np.array(statistics))
+    except (OSError, ValueError) as error:
+        reason = f"it gave no answer within {_PATIENCE:.0f} s" if silent.is_set() else error
+        raise JavaError(f"METEOR's program failed ({reason}); run it by hand: {' '.join(command)}") from error
+    finally:
+        process.kill()
+        process.wait()
+        stdout.close()
+        with contextlib.suppress(OSError):  # words that the dead process did not take
+            stdin.close()
+
+
+def _summable(statistics: Array) -> Array:
+    """METEOR's statistics (N, 23), with no chunk for a caption that matches a whole reference in one chunk.
+
+    METEOR does not count that chunk, neither for the caption alone nor in a sum.
+    """
+    matched = statistics[:, 4:20].reshape(-1, 4, 4).sum(1)
+    own, references, chunks = matched[:, 0] + matched[:, 2], matched[:, 1] + matched[:, 3], statistics[:, 20]
+    chunks[(own == statistics[:, 0]) & (references == statistics[:, 1]) & (chunks == 1)] = 0  # a view: in place
+    return statistics
+
+
+def meteor_of(statistics: Array) -> Array:
+    """METEOR 1.5 (...) of summed statistics (..., 23), 0 to 1, with its parameters for English.
+
+    P and R are weighted shares of matched words, content words counting δ and function words 1 − δ; the score is
+    (1 − γ (chunks / matches)^β) P R / (α P + (1 − α) R) (Denkowski & Lavie 2014).
+    """
+    alpha, beta, gamma, delta = 0.85, 0.20, 0.60, 0.75
+    modules = np.array([1.0, 0.6, 0.8, 0.6])  # matches that are exact, by stem, by synonym, by paraphrase
+    length, reference_length, function, reference_function = np.moveaxis(statistics[..., :4], -1, 0)
+    matches = statistics[..., 4:20].reshape(*statistics.shape[:-1], 4, 4)  # (..., module, content ×2 and function ×2)
+    chunks, matched, reference_matched = np.moveaxis(statistics[..., 20:], -1, 0)
+    weighted = modules @ matches  # (..., 4): the caption's and the references' content words, then function words
+    with np.errstate(divide="ignore", invalid="ignore"):  # where nothing matches the score is 0
+        precision = (delta * weighted[..., 0] + (1 - delta) * weighted[..., 2]) / (
+            delta * (length - function) + (1 - delta) * function
+        )
+        recall = (delta * weighted[..., 1] + (1 - delta) * weighted[..., 3]) / (
+            delta * (reference_length - reference_function) + (1 - delta) * reference_function
+        )
+        mean = precision * recall / (alpha * precision + (1 - alpha) * recall)
+        penalty = gamma * (2 * chunks / (matched + reference_matched)) ** beta
+        score: Array = np.nan_to_num((1 - penalty) * mean)
+    return score
+
+
+def spice(captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
+
+    The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are large,
+    so they are not fetched unasked.
+    """
+    module = scorer_module("spice.spice")
+    jar = java_program(module, module.SPICE_JAR)
+    if not all((jar.parent / "lib" / name).is_file() for name in _SPICE_MODELS):
+        raise JavaError(
+            "its parser's models are not here; fetch them once, half a gigabyte: "
+            "python -m pycocoevalcap.spice.get_stanford_models"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
+        entries = [
+            {"image_id": str(index), "test": caption, "refs": list(texts)}
+            for index, (caption, texts) in enumerate(zip(captions, references, strict=True))
+        ]
+        given.write_text(json.dumps(entries), encoding="utf-8")
+        # Without SPICE's cache: it needs a library that not every machine can load, and it changes no score.
+        command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found), "-subset", "-silent"]
+        try:
+            subprocess.run(
+                command,
+                cwd=jar.parent,
+                check=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=5 * _PATIENCE + len(captions),
+            )
+            scores = {entry["image_id"]: entry["scores"]["All"]["f"] for entry in json.loads(found.read_text("utf-8"))}
+            each = [float(scores[entry["image_id"]]) for entry in entries]
+        except subprocess.CalledProcessError as error:
+            said = " ".join(error.stderr.decode(errors="replace").split())
+            raise JavaError(f"SPICE's program failed: {said[-300:]}") from error
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+            raise JavaError(f"SPICE's program failed: {error}") from error
+    if not all(map(math.isfinite, each)):
+        raise JavaError("SPICE's program gave no number for some captions")
+    return each

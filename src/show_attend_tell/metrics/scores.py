@@ -1,0 +1,359 @@
+"""How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
+
+To score is to compute metrics of captions against references. There are five conventions for what is compared:
+
+- `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
+  joined by spaces, and are given to the scorers as they are;
+- `"raw"`: the references are raw text, with capitals and punctuation, and both are parted at spaces alone. The paper's
+  own figures may be of this kind;
+- `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption;
+- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenisers.unicode_words`);
+- `"characters"`: the characters, for scripts without spaces between words (`tokenisers.characters`).
+
+METEOR and SPICE know English only, so the last two do without them.
+
+Scores of different conventions must not be compared: they differ by several points.
+
+BLEU without its brevity penalty, which the paper quotes, flatters short captions: quote it beside the other.
+
+N captions, one of each photo · R weightings of the photos.
+"""
+
+import contextlib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenise
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics import java as java_metrics
+from show_attend_tell.metrics.java import JavaError, scorer_module
+
+Array = NDArray[np.float64]
+
+# pycocoevalcap's guards against a division by zero, kept so that the figures agree to the last digit.
+_TINY = 1e-15
+_SMALL = 1e-9
+
+
+def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> list[float]:
+    """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty.
+
+    `captions` are N lists of words and `references` N lists of captions, in the same order.
+    BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
+    averaged over captions or batches) and clipped by the reference that has the n-gram most often. The
+    brevity penalty compares the summed length with that of the closest references, the shorter one where two
+    are as close (Papineni et al. 2002). Equals pycocoevalcap's `Bleu` on the same words.
+
+    Raises SatError without captions, for lists of different lengths, and for a caption without references.
+    """
+    plain, penalty = _bleu_of(_bleu_counts(captions, references).sum(0))
+    values: list[float] = (penalty * plain).tolist()
+    return values
+
+
+def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
+    """What each caption adds to BLEU (N, 10).
+
+    The columns are: its right 1- to 4-grams, all its 1- to 4-grams, its length, and the closest reference's length.
+    """
+    if not captions:
+        raise SatError("there are no captions to score")
+    if len(captions) != len(references):
+        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
+    rows = []
+    for index, (words, choices) in enumerate(zip(captions, references, strict=True)):
+        if not choices:
+            raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
+        correct, guessed = [], []
+        for n in range(1, 5):
+            counts = _ngrams(words, n)
+            allowed: Counter[tuple[str, ...]] = Counter()
+            for choice in choices:
+                allowed |= _ngrams(choice, n)
+            correct.append((counts & allowed).total())
+            guessed.append(counts.total())
+        closest = min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
+        rows.append([*correct, *guessed, len(words), closest])
+    return np.array(rows, dtype=float)
+
+
+def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(zip(*(words[start:] for start in range(n)), strict=False))
+
+
+def _bleu_of(counts: Array) -> tuple[Array, Array]:
+    """BLEU-1 to BLEU-4 without penalty (..., 4), x100, and the penalty (..., 1), of summed counts (..., 10)."""
+    correct, guessed = counts[..., :4], counts[..., 4:8]
+    plain = np.cumprod((correct + _TINY) / (guessed + _SMALL), axis=-1) ** (1 / np.arange(1, 5))
+    return 100 * plain, _brevity_penalty(counts)
+
+
+def _brevity_penalty(counts: Array) -> Array:
+    ratio = (counts[..., 8:9] + _TINY) / (counts[..., 9:] + _SMALL)
+    return np.exp(np.minimum(0, 1 - 1 / ratio))
+
+
+def _smoothed_bleu(counts: Array) -> Array:
+    """BLEU-4 of each caption by itself (N,), x100, with penalty; of the counts (N, 10).
+
+    One is added to the counts of 2-, 3- and 4-grams (Lin & Och 2004): without that, most captions have 0.
+    """
+    added = np.array([0, 1, 1, 1])
+    precisions = (counts[:, :4] + added + _TINY) / (counts[:, 4:8] + added + _SMALL)
+    smoothed: Array = 100 * precisions.prod(1) ** (1 / 4) * _brevity_penalty(counts)[:, 0]
+    return smoothed
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What each photo adds to each metric: enough to score any choice of the photos exactly as a corpus.
+
+    CIDEr's weights of words are those of all photos, whichever are chosen.
+    """
+
+    bleu: Array  # (N, 10), see `_bleu_counts`
+    rouge_l: Array  # (N,), 0 to 1
+    cider: Array  # (N,), 0 to 10
+    meteor: Array | None  # (N, 23), see `java_metrics.meteor`; None where it could not be had
+    spice: Array | None  # (N,), 0 to 1; None where it could not be had
+
+    def scores(self, weights: Array) -> dict[str, Array]:
+        """Every metric (R,), x100, of R corpora in which photo i is there weights[r, i] times (R, N)."""
+        plain, penalty = _bleu_of(weights @ self.bleu)
+        scores = {f"bleu_{n + 1}": (penalty * plain)[:, n] for n in range(4)}
+        scores |= {f"bleu_{n + 1}_no_brevity": plain[:, n] for n in range(4)}
+        if self.meteor is not None:
+            scores["meteor"] = 100 * java_metrics.meteor_of(weights @ self.meteor)
+        photos = weights.sum(1)
+        scores |= {"rouge_l": 100 * (weights @ self.rouge_l) / photos, "cider": 100 * (weights @ self.cider) / photos}
+        if self.spice is not None:
+            scores["spice"] = 100 * (weights @ self.spice) / photos
+        return scores
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of captions, together and one by one."""
+
+    corpus: dict[str, Any]  # of all captions together, x100
+    photos: dict[str, dict[str, float]]  # of each caption by itself, x100
+    statistics: Statistics  # in the order of `photos`
+
+
+def score(
+    captions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    tokens: Tokens = "split",
+    show: bool = False,
+) -> Scores:
+    """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
+
+    `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
+    the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenised first, which
+    needs Java. With "characters" each character counts as a word. `show` shows the progress of METEOR, which takes
+    longest.
+
+    `Scores.corpus` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
+    factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
+    why), `rouge_l`, `cider` (CIDEr-D), `spice` (which needs Java and a parser's models: without them None, and
+    `spice_missing` says why), `captions` (how many) and `tokens`.
+
+    A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with
+    brevity penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L,
+    CIDEr and SPICE are the means of these; its BLEU and METEOR are not.
+
+    Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
+    photos, for a photo without (non-empty) references, and for "ptb" without Java.
+    """
+    _check_names(captions, references)
+    if tokens not in get_args(Tokens):
+        raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
+    scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
+
+    # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
+    # the nothing between two spaces as a word.
+    photos = list(captions)
+    candidates = [" ".join(compared(captions[photo], tokens)) for photo in photos]
+    choices = [[" ".join(compared(text, tokens)) for text in references[photo]] for photo in photos]
+    if tokens == "ptb":
+        texts = [*candidates, *(text for texts in choices for text in texts)]
+        words = iter(java_metrics.ptb_tokenise(texts))
+        candidates = [next(words) for _ in candidates]
+        choices = [[next(words) for _ in texts] for texts in choices]
+    for photo, texts in zip(photos, choices, strict=True):
+        if not any(texts):
+            raise SatError(f"the photo {photo!r} has no reference with a word in it; leave it out or describe it")
+
+    given = {photo: [text] for photo, text in zip(photos, candidates, strict=True)}
+    wanted = dict(zip(photos, choices, strict=True))
+    with contextlib.redirect_stdout(io.StringIO()):  # the scorers chatter, and stdout may be our caller's JSON
+        bleus, _ = scorers["bleu.bleu"].Bleu(4).compute_score(wanted, given, verbose=0)
+        rouge_l, each_rouge_l = scorers["rouge.rouge"].Rouge().compute_score(wanted, given)
+        cider, each_cider = scorers["cider.cider"].Cider().compute_score(wanted, given)
+    counts = _bleu_counts(
+        [text.split() for text in candidates], [[text.split() for text in texts] for texts in choices]
+    )
+    plain, penalty = _bleu_of(counts.sum(0))
+
+    corpus: dict[str, Any] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
+    corpus |= {f"bleu_{n}_no_brevity": float(value) for n, value in enumerate(plain, start=1)}
+    corpus["brevity_penalty"] = float(penalty[0])
+    each = {
+        "bleu_4_smoothed": _smoothed_bleu(counts),
+        "rouge_l": 100 * np.array(each_rouge_l),
+        "cider": 100 * np.array(each_cider),
+    }
+    meteor_statistics = each_spice = None
+    english = tokens in ("split", "raw", "ptb")
+    try:
+        if not english:
+            raise JavaError("it knows English only")
+        meteor, each_meteor, meteor_statistics = java_metrics.meteor(candidates, choices, show=show)
+        corpus["meteor"], each["meteor"] = 100 * meteor, 100 * np.array(each_meteor)
+    except JavaError as problem:
+        corpus |= {"meteor": None, "meteor_missing": str(problem)}
+    corpus |= {"rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider)}
+    try:
+        if not english:
+            raise JavaError("it knows English only")
+        each_spice = np.array(java_metrics.spice(candidates, choices))
+        corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
+    except JavaError as problem:
+        corpus |= {"spice": None, "spice_missing": str(problem)}
+    return Scores(
+        corpus=corpus | {"captions": len(photos), "tokens": tokens},
+        photos={
+            photo: {name: float(values[index]) for name, values in each.items()} for index, photo in enumerate(photos)
+        },
+        statistics=Statistics(
+            counts, np.array(each_rouge_l), np.array(each_cider), meteor=meteor_statistics, spice=each_spice
+        ),
+    )
+
+
+def score_entries(
+    entries: Sequence[Mapping[str, Any]],
+    references: Mapping[str, Sequence[str]],
+    *,
+    tokens: Tokens = "split",
+    training: Iterable[Sequence[str]] | None = None,
+    cut: Callable[[str], Sequence[str]] | None = None,
+    show: bool = False,
+) -> dict[str, Any]:
+    """Score captions and keep with the scores all that made them, as `sat evaluate` and `sat score` write it.
+
+    `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
+    `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens by default). Returns the
+    figures of `Scores.corpus`, `variety` and `results`: the entries, each with its `references` and its own scores,
+    from which anyone can score them again. The `variety`'s `broken_off` is None where neither the entries nor the
+    training captions tell. Raises as `score`, and for a photo that has two captions.
+    """
+    captions: dict[str, str] = {}
+    for entry in entries:
+        if entry["photo"] in captions:
+            raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
+        captions[entry["photo"]] = entry["caption"]
+    scores = score(captions, references, tokens=tokens, show=show)
+    known = None if training is None else [tuple(caption) for caption in training]
+    whole = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
+    varied: dict[str, Any] = dict(
+        variety(captions, known, cut=cut or (lambda text: words_of(text, tokens)), whole=whole)
+    )
+    if not whole and (known is None or hardly_ending(known) is None):
+        varied["broken_off"] = None
+    return {
+        **scores.corpus,
+        "variety": varied,
+        "results": [
+            {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
+            for entry in entries
+        ],
+    }
+
+
+def words_of(text: str, tokens: Tokens) -> list[str]:
+    """What `variety` counts as the words of a text that is scored by such tokens."""
+    return tokenise(text) if tokens in ("raw", "ptb") else compared(in_form(text, tokens), tokens)
+
+
+def check_scorers() -> None:
+    """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
+    scorer_module("bleu.bleu")
+
+
+def variety(
+    captions: Mapping[str, str],
+    training: Iterable[Sequence[str]] | None,
+    *,
+    cut: Callable[[str], Sequence[str]] = tokenise,
+    whole: Mapping[str, bool] | None = None,
+) -> dict[str, float]:
+    """How varied captions are, and whether they are whole: no score of a single caption shows it.
+
+    Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
+    that differ from all before them), `repetitive` (the share with a word twice in a row, or with the same three words
+    in a row twice: `repeats`) and, when the `training` captions are given as lists of words,
+    `not_in_training` (the share that is not the copy of one). With `training`, or with `whole`, which says by photo
+    whether a caption was told to its end, it gives `broken_off`: the share that was not, or that ends like "a man on
+    a" (`hardly_ending`; BLEU rewards leaving the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100.
+    `cut` gives the words of a caption. Raises SatError without captions.
+    """
+    if not captions:
+        raise SatError("there are no captions to describe")
+    spoken = [tuple(cut(text)) for text in captions.values()]
+    share = 100 / len(spoken)
+    result: dict[str, float] = {
+        "words_used": len({word for caption in spoken for word in caption}),
+        "mean_length": sum(map(len, spoken)) / len(spoken),
+        "distinct": share * len(set(spoken)),
+        "repetitive": share * sum(map(repeats, spoken)),
+    }
+    known = None if training is None else [tuple(caption) for caption in training]
+    if known is not None:
+        seen = set(known)
+        result["not_in_training"] = share * sum(caption not in seen for caption in spoken)
+    if known is not None or whole:
+        last, told = hardly_ending(known or ()) or set(), whole or {}
+        result["broken_off"] = share * sum(
+            not told.get(photo, True) or (bool(caption) and caption[-1] in last)
+            for photo, caption in zip(captions, spoken, strict=True)
+        )
+    return result
+
+
+def hardly_ending(captions: Sequence[Sequence[str]]) -> set[str] | None:
+    """The words that captions have a hundred times or more and that end less than one in a hundred of these.
+
+    None where no word is there a hundred times, so that nothing can be said.
+    """
+    said = Counter(word for caption in captions for word in caption)
+    ends = Counter(caption[-1] for caption in captions if caption)
+    common = {word for word, times in said.items() if times >= 100}
+    return {word for word in common if 100 * ends[word] < said[word]} if common else None
+
+
+def repeats(words: Sequence[str]) -> bool:
+    """Whether a caption has a word twice in a row, or the same three words in a row twice."""
+    triples = list(zip(words, words[1:], words[2:], strict=False))
+    return any(one == other for one, other in pairwise(words)) or len(set(triples)) < len(triples)
+
+
+def _check_names(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
+    if not captions:
+        raise SatError("there are no captions to score")
+    for photo in captions:
+        if photo not in references:
+            raise SatError(f"the photo {photo!r} has a caption but no references; score the photos of one split")
+        if isinstance(references[photo], str):
+            raise SatError(f"the references of the photo {photo!r} are one text; give a list of texts")
+    for photo in references:
+        if photo not in captions:
+            raise SatError(f"the photo {photo!r} has references but no caption; score the photos of one split")

@@ -1,0 +1,90 @@
+"""CMU/MS Research (Chen and Zitnick, *Learning a Recurrent Visual Representation for Image Caption Generation*, 2014):
+a recurrent network whose second recurrent layer remembers what the words so far say that the photo looks like.
+
+    s_t = σ(W_sw y_{t−1} + W_ss s_{t−1} + W_sv ā)    (language; y are the words' embeddings)
+    u_t = σ(W_uw y_{t−1} + W_uu u_{t−1})             (the visual memory: it never sees the photo)
+    ṽ_t = W_vu u_t                                   (the photo, reconstructed from the words before)
+    p(y_t) = softmax(W_os s_t + W_ou u_t + W_ov ā + b_o)
+
+It learns to reconstruct the photo besides predicting words: ‖ṽ_t − ā‖² / D is added to the loss of every word. So u
+can tell the photo's content that was said from what is still to say. ā is the mean annotation here. The original has
+100 units in each layer, splits its rare words into classes, and adds n-gram features to the last layer.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.model.attention import Look
+from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
+from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.precision import wide
+from show_attend_tell.settings import Amount, Count, settings
+
+
+@settings
+class CmuMsrConfig(ComparatorConfig):
+    """The sizes of CMU/MS Research; its layers have 512 units, like the other comparators', and 100 in the original."""
+
+    kind = "cmu_msr"
+    system = "CMU/MS Research (Chen and Zitnick, 2014)"
+    hidden_size: Count = 512  # of s
+    visual_size: Count = 512  # of u
+    reconstruction: Amount = 1.0  # weight of the error of ṽ in the loss
+
+
+class Said(NamedTuple):
+    """What `CmuMsr` knows after a step."""
+
+    language: Tensor  # s_t (..., n)
+    visual: Tensor  # u_t (..., n_u)
+
+
+class CmuMsr(Comparator):
+    """The generator of CMU/MS Research."""
+
+    config: CmuMsrConfig
+
+    def __init__(self, config: CmuMsrConfig) -> None:
+        super().__init__(config)
+        n, visual, D = config.hidden_size, config.visual_size, config.annotation_size
+        self.language_from_word = nn.Linear(config.embedding_size, n)
+        self.language_from_language = nn.Linear(n, n, bias=False)
+        self.language_from_photo = nn.Linear(D, n, bias=False)
+        self.visual_from_word = nn.Linear(config.embedding_size, visual)
+        self.visual_from_visual = nn.Linear(visual, visual, bias=False)
+        self.photo_from_visual = nn.Linear(visual, D)  # W_vu
+        self.output = nn.Linear(n + visual, config.vocabulary_size)  # W_os and W_ou
+        self.output_from_photo = nn.Linear(D, config.vocabulary_size, bias=False)  # W_ov
+        self.initialise()
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """The source is ā without dropout, and its shares of s and of the logits; s and u are zero."""
+        photo = self.mean_annotation(annotations)  # (B, 1, D)
+        whole = nn.functional.layer_norm(wide(annotations).mean(1, keepdim=True), photo.shape[-1:])
+        source = (whole, self.language_from_photo(photo), self.output_from_photo(photo))
+        memory = Said(zeros(photo, paths, self.config.hidden_size), zeros(photo, paths, self.config.visual_size))
+        return State(source, memory)
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        _, language, logits = state.source
+        said: Said = state.memory
+        now = Said(
+            torch.sigmoid(
+                wide(self.language_from_word(embedded) + self.language_from_language(said.language) + language)
+            ),
+            torch.sigmoid(wide(self.visual_from_word(embedded) + self.visual_from_visual(said.visual))),
+        )
+        return Step((now, logits.expand(-1, embedded.shape[1], -1)), State(state.source, now))
+
+    def read_out(self, output: tuple[Said, Tensor]) -> Tensor:
+        said, from_photo = output
+        logits: Tensor = self.output(self.dropout(torch.cat(said, dim=-1))) + from_photo
+        return logits
+
+    def penalty(self, output: tuple[Said, Tensor], source: tuple[Tensor, ...], captions: Tensor) -> Tensor:
+        """Σ_t ‖ṽ_t − ā‖² / D of each path (B, P), weighted."""
+        said, _ = output
+        wrong = (wide(self.photo_from_visual(said.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
+        return self.config.reconstruction * wrong.sum(-1)

@@ -1,0 +1,67 @@
+"""m-RNN (Mao et al., *Explain Images with Multimodal Recurrent Neural Networks*, 2014): the photo at every step, after
+the recurrence.
+
+    w(t) = E₂ E₁ y_{t−1}                            two embedding layers
+    r(t) = f₂(U_r r(t−1) + w(t))                    f₂ a rectifier; a simple recurrent layer, of w's size
+    m(t) = g₂(V_w w(t) + V_r r(t) + V_I ā)          g₂(x) = 1.7159 tanh(2x/3); the multimodal layer
+    p(y_t) = softmax(W_m m(t) + b)
+
+ā is the mean annotation here.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.model.attention import Look
+from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
+from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.precision import wide
+from show_attend_tell.settings import Count, settings
+
+
+@settings
+class MRnnConfig(ComparatorConfig):
+    """m-RNN's sizes; the defaults are the original's, but the first embedding has 128 there."""
+
+    kind = "m_rnn"
+    system = "m-RNN (Mao et al., 2014)"
+    embedding_size: Count = 256  # of E₁
+    hidden_size: Count = 256  # of w and r
+    multimodal_size: Count = 512  # of m
+
+
+class MRnn(Comparator):
+    """m-RNN."""
+
+    config: MRnnConfig
+
+    def __init__(self, config: MRnnConfig) -> None:
+        super().__init__(config)
+        n, M = config.hidden_size, config.multimodal_size
+        self.second_embedding = nn.Linear(config.embedding_size, n, bias=False)  # E₂
+        self.recurrence = nn.Linear(n, n, bias=False)  # U_r
+        self.multimodal_from_word = nn.Linear(n, M)  # V_w
+        self.multimodal_from_recurrence = nn.Linear(n, M, bias=False)  # V_r
+        self.multimodal_from_photo = nn.Linear(config.annotation_size, M, bias=False)  # V_I
+        self.output = nn.Linear(M, config.vocabulary_size)
+        self.initialise()
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """The source is the photo's share of the multimodal layer; r is zero."""
+        photo = self.multimodal_from_photo(self.mean_annotation(annotations))  # (B, 1, M)
+        return State((photo,), (zeros(photo, paths, self.config.hidden_size),))
+
+    def embed(self, words: Tensor) -> Tensor:
+        """w(t) (..., n) of words (...)."""
+        embedded: Tensor = self.second_embedding(super().embed(words))
+        return embedded
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        (photo,), (recurrent,) = state
+        recurrent = wide(torch.relu(self.recurrence(recurrent) + embedded))  # r(t) (B, P, n)
+        total = self.multimodal_from_word(embedded) + self.multimodal_from_recurrence(recurrent) + photo
+        return Step(1.7159 * torch.tanh(total * 2 / 3), State(state.source, (recurrent,)))
+
+    def read_out(self, output: Tensor) -> Tensor:
+        logits: Tensor = self.output(self.dropout(output))
+        return logits

@@ -1,0 +1,178 @@
+"""MS Research (Fang et al., *From Captions to Visual Concepts and Back*, 2014): word detectors, and a language model
+that spends the words that were detected.
+
+    p_w = 1 − Π_i (1 − σ(v_w · a_i + b_w))      (a word is in the photo if it is at one of its places: noisy-OR)
+    V_1 = {w: p_w ≥ τ},  V_t = V_{t−1} \\ {y_{t−1}}     (the detected words that are still to be said)
+    p(y_t = w) = softmax_w of the sum of the weights of the features that w has after y_{t−3}, y_{t−2}, y_{t−1}
+
+The features, each in one form for w in V_t and in another for w outside of it: the word, and the word after the last
+one, two and three words. Besides, log p_w for w in V_t and, for the end, how many words are still to be said. The
+n-grams' weights are found by hashing, since there are too many n-grams for a table.
+
+The detectors learn from the words of each caption, the language model from the words detected meanwhile. The original
+trains one after the other, and the language model by noise-contrastive estimation. It ranks the captions that the
+search ends with by more features, whose weights are tuned on val by MERT: here these are log p, the length and, by
+`Coverage`, how many detected words the caption says, and a grid tunes them (`training.selection`). The similarity of
+photo and text (DMSM) is left out. The detectors read the places that attention looks at, as those of the original do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import Look
+from show_attend_tell.model.config import Config
+from show_attend_tell.model.decoder import Dropout
+from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
+from show_attend_tell.model.precision import wide
+from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.settings import Amount, Count, Share, ShareBelowOne, settings
+
+ORDERS = 3  # words before the one that is predicted
+PRIMES = (1_000_003, 7_368_787, 15_485_863, 32_452_843)  # of the hash, for a word and those before it
+RARELY = -9.88  # of b_w at first: a word is then in one of a hundred photos of 196 places
+SPREAD = 60.0  # a feature counts so many times its weight, since Adam moves the weight of a rare n-gram but little
+NOWHERE = -30.0  # log p_w of words without a detector
+MOST_LEFT = 20  # words still to be said, that the end tells apart
+
+
+@settings
+class MsrConfig(Config):
+    """The sizes of MS Research; there are as many detectors as in the original. Raises `SatError` for one below one."""
+
+    kind = "msr"
+    reads_places = True
+    detected: Count = 1000  # the most frequent words, which have detectors
+    threshold: Share = 0.3  # τ
+    table_size: Count = 2**20  # weights of the n-grams of each length and form
+    detection: Amount = 1.0  # weight of the detectors' cross-entropy in the loss
+    annotation_dropout: ShareBelowOne = 0.0  # on the channels of the annotations
+
+    @property
+    def title(self) -> str:
+        return (
+            "MS Research (Fang et al., 2014), as a system to compare *Show, Attend and Tell* (Xu et al., ICML 2015) "
+            "with. It has no attention: detectors tell which words are in the photo, and a language model spends them."
+        )
+
+    @property
+    def sizes(self) -> str:
+        return f"detected words {self.detected}, table size {self.table_size}"
+
+
+class Photo(NamedTuple):
+    """What `Msr` knows of a photo."""
+
+    log_probabilities: Tensor  # log p_w (B, 1, K), `NOWHERE` for words without a detector
+    scores: Tensor  # of the detectors, as logits of p_w (B, 1, K′)
+
+
+class Said(NamedTuple):
+    """What `Msr` knows of a path."""
+
+    before: Tensor  # the last three words (B, P, 3), the last one first
+    left: Tensor  # V_t (B, P, K), true for words still to be said
+
+
+class Msr(Decoder):
+    """The detectors and the language model of MS Research."""
+
+    config: MsrConfig
+
+    def __init__(self, config: MsrConfig) -> None:
+        super().__init__()
+        self.config: Any = config
+        self.vocabulary_size = K = config.vocabulary_size
+        self.annotation_dropout = Dropout(config.annotation_dropout)
+        self.first = Vocabulary.UNKNOWN + 1  # the first word with a detector
+        self.detectors = nn.Linear(config.annotation_size, min(config.detected, K - self.first))
+        self.word = nn.Parameter(torch.zeros(2, K))  # outside of V_t, and in it
+        self.ngrams = nn.Parameter(torch.zeros(ORDERS, 2, config.table_size))
+        self.score = nn.Parameter(torch.ones(()))  # of log p_w
+        self.end = nn.Parameter(torch.zeros(MOST_LEFT + 1))
+        nn.init.normal_(self.detectors.weight, std=0.01)
+        nn.init.constant_(self.detectors.bias, RARELY)
+
+    def detect(self, annotations: Tensor) -> Tensor:
+        """log(p_w / (1 − p_w)) (B, K′) of the words with detectors, from annotations (B, L, D).
+
+        Raises `SatError` for annotations of another shape or size.
+        """
+        check_annotations(annotations, self.config.annotation_size)
+        places = nn.functional.layer_norm(wide(annotations), annotations.shape[-1:])
+        absent = -nn.functional.softplus(wide(self.detectors(self.annotation_dropout(places)))).sum(1)  # log(1 − p_w)
+        return torch.log(-torch.expm1(absent.clamp(-30, -1e-6))) - absent
+
+    def start(self, annotations: Tensor, *, paths: int = 1) -> State:
+        """The source is what was detected; V_1 are the words above the threshold."""
+        scores = self.detect(annotations)
+        known = scores.new_full((len(scores), self.vocabulary_size), NOWHERE)
+        known[:, self.first : self.first + scores.shape[1]] = nn.functional.logsigmoid(scores.detach())
+        before = torch.full((len(scores), paths, ORDERS), self.vocabulary_size, device=scores.device)
+        left = (known >= torch.tensor(self.config.threshold).log().to(known))[:, None].expand(-1, paths, -1)
+        return State(Photo(known[:, None], scores[:, None]), Said(before, left))
+
+    def embed(self, words: Tensor) -> Tensor:
+        """The words themselves."""
+        return words
+
+    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+        photo: Photo = state.source
+        said: Said = state.memory
+        before = torch.cat([embedded[..., None], said.before[..., :-1]], dim=-1)
+        inside = embedded < self.vocabulary_size  # before the first word, nothing was said
+        spent = nn.functional.one_hot(embedded * inside, self.vocabulary_size).bool() & inside[..., None]
+        now = Said(before, said.left & ~spent)
+        return Step((now, photo.log_probabilities.expand_as(now.left)), State(photo, now))
+
+    def read_out(self, output: tuple[Said, Tensor]) -> Tensor:
+        said, known = output
+        K, size = self.vocabulary_size, self.config.table_size
+        words = torch.arange(K, device=known.device)
+        form = said.left.long()  # (..., K)
+        logits = SPREAD * torch.where(said.left, self.word[1], self.word[0])
+        logits = logits + torch.where(said.left, self.score * known, 0.0)
+        hashed = words * PRIMES[0]
+        for order in range(ORDERS):
+            hashed = hashed + (said.before[..., order, None] + 1) * PRIMES[order + 1]
+            logits = logits + SPREAD * self.ngrams[order].flatten()[form * size + hashed % size]
+        left = said.left.sum(-1).clamp_max(MOST_LEFT)
+        return logits + nn.functional.one_hot(words[Vocabulary.END], K) * self.end[left][..., None]
+
+    def penalty(self, output: tuple[Said, Tensor], source: Photo, captions: Tensor) -> Tensor:
+        """The cross-entropy of each caption's words by the detectors, summed over the words with detectors (B, P)."""
+        each = captions if captions.dim() == 3 else captions[:, None]  # (B, P or 1, C)
+        there = nn.functional.one_hot(each, self.vocabulary_size).amax(2)
+        wanted = there[..., self.first : self.first + source.scores.shape[-1]].to(source.scores)
+        scores = source.scores.expand_as(wanted)
+        wrong = nn.functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+        return self.config.detection * wrong.sum(-1).expand(-1, output[0].left.shape[1])
+
+    def own_reranker(self) -> "Coverage":
+        """The ranking by how many of the detected words a caption says."""
+        return Coverage(self)
+
+
+class Coverage:
+    """Ranks captions by their agreement A, which is the share of the photo's detected words that they say, 0 to 1."""
+
+    def __init__(self, decoder: Msr) -> None:
+        self.decoder = decoder
+
+    @torch.inference_mode()
+    def add_agreement(
+        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
+
+        ``rarity`` is there for the other reranker, and is not read.
+        """
+        detected = self.decoder.start(annotations).memory.left[:, 0].cpu()  # (B, K)
+        return [
+            [replace(each, agreement=len({*each.words} & words) / max(1, len(words))) for each in hypotheses]
+            for words, hypotheses in zip(({*row.nonzero()[:, 0].tolist()} for row in detected), found, strict=True)
+        ]

@@ -1,0 +1,166 @@
+"""What a decoder computes: its kind and its sizes, as a model's configuration has them. Nothing here needs PyTorch.
+
+m word-embedding size · n LSTM size · A attention size · D annotation size · K vocabulary.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from importlib.util import find_spec
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.settings import Count, CountOrNone, Share, ShareBelowOne, settings
+
+LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
+
+
+@settings
+class Config:
+    """What the configurations of all kinds of decoder have: the kind, and the sizes that training fills in."""
+
+    kind: ClassVar[str]  # the name by which `registry` finds it
+    ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
+    reads_places: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
+    built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
+    vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
+    annotation_size: Count = 512  # D
+
+    @property
+    def attention(self) -> str:
+        """How the model looks: "soft", "hard", "uniform", or "none"."""
+        return "none"
+
+    @property
+    def title(self) -> str:
+        """What a model of this configuration is, in a sentence or two, for its card."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> str:
+        """The sizes of its parts, for its card."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file, the kind among them."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The configuration that `to_dict` wrote, in this version or in an earlier one.
+
+        Raises `SatError` for an unknown entry, and for an entry of an earlier version whose value is no longer there.
+        """
+        for name, value in cls.built_in.items():
+            if values.get(name, value) != value:
+                raise SatError(
+                    f"the decoder's {name} is {values[name]!r}, and this version has only {value!r}: read this model "
+                    "with show-attend-tell 0.1.0"
+                )
+        known = ("kind", *cls.ignored, *cls.built_in)
+        values = {name: value for name, value in values.items() if name not in known}
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise SatError(
+                f"the decoder's configuration has unknown entries {', '.join(unknown)}: if a newer version wrote it, "
+                "update show-attend-tell"
+            )
+        return cls(**values)
+
+
+@settings
+class DecoderConfig(Config):
+    """What the weights of a file compute, and the dropout that they were trained with.
+
+    Defaults are the paper's, and the authors' program's where the paper is silent. The tanh of the deep output is from
+    the program; eq. 2 and the preset `paper` do not have it. Raises `SatError` for a size below one, a dropout outside
+    [0, 1) and a choice that does not exist.
+    """
+
+    kind = "attention"
+    ignored = ("embedding_dropout", "place_dropout", "word_dropout")
+    built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
+    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every place and step
+    embedding_size: Count = 512  # m
+    hidden_size: Count = 512  # n
+    attention_size: Count = 512  # A
+    attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
+    initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
+    initial_size: CountOrNone = 0  # of that ReLU layer; 0: n
+    gate: bool = True  # β
+    output_tanh: bool = True  # tanh of the deep output's sum
+    output_word: bool = True  # E·y_{t−1} feeds the deep output
+    output_context: bool = True  # ẑ_t feeds the deep output
+    output_depth: Annotated[int, Field(ge=1, le=20)] = (
+        1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
+    )
+    tied_embeddings: bool = False  # L_o is E
+    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
+    annotation_norm: Literal["scale", "layer"] = "scale"
+    annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
+    dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
+    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every place of a photo
+    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only looking tells of the photo
+
+    def __post_init__(self) -> None:
+        if self.annotation_window % 2 == 0:
+            raise SatError(
+                f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
+            )
+        if self.initial_size and self.initial_depth == 1:
+            raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
+
+    @property
+    def title(self) -> str:
+        return f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). " + (
+            "It is a control: the same decoder, which looks at all places alike at every word."
+            if self.attention == "uniform"
+            else "It gives a caption for a photo and, for every word, where in the photo it looked."
+        )
+
+    @property
+    def sizes(self) -> str:
+        windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
+        attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
+        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+
+
+def check_window(window: int, rows: int, columns: int) -> None:
+    """Raise `SatError` for a window on a grid that is not square: a decoder knows the number of places alone."""
+    if window > 1 and rows != columns:
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
+
+
+def window_side(window: int, places: int) -> int:
+    """The places on a side of a square grid. Raises `SatError` for a window on places that are not one."""
+    side = math.isqrt(places)
+    if window > 1 and side * side != places:
+        raise SatError(f"annotation_window is {window}, and {places} places are not a square grid: give 1")
+    return side
+
+
+def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
+    for name in (*shapes, *weights):
+        found, wanted = tuple(weights[name].shape) if name in weights else None, shapes.get(name)
+        if found != wanted:
+            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
+    return ""
+
+
+def read_config(values: dict[str, Any]) -> Config:
+    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's.
+
+    Raises `SatError` for an unknown kind, and for the kinds of Table 1 where PyTorch is not installed.
+    """
+    kind = values.get("kind", "attention")
+    if kind == "attention":
+        return DecoderConfig.from_dict(values)
+    if find_spec("torch") is None:
+        raise SatError(f"a decoder of kind {kind!r} needs PyTorch: pip install 'show-attend-tell[torch]'")
+    from show_attend_tell.model.registry import classes
+
+    config, _ = classes(kind)
+    return config.from_dict(values)

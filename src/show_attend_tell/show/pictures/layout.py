@@ -1,0 +1,180 @@
+"""A picture's layout, the same for every format: panels, words and numbers under them, a title, and a scale.
+
+Each caption has a column of its own, and columns stand side by side. Lengths are in pixels, y grows downwards.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from show_attend_tell.show.pictures.figure import Exhibit, Panels
+from show_attend_tell.show.pictures.letters import length, right_to_left
+from show_attend_tell.show.pictures.style import Style
+
+WIDTH = 1660  # of a page, about
+MARGIN, GAP, COLUMN_GAP = 36, 20, 64
+SIDE = 300  # of a square panel, at most
+TITLE, WORD, NOTE = 30, 25, 16  # sizes of letters
+SCALE_WIDTH, SCALE_HEIGHT, LEGEND_GAP = 180, 12, 14
+
+
+@dataclass(frozen=True)
+class Text:
+    """A line of text from the left end of its baseline, or from the right end if it is written from there."""
+
+    x: float
+    y: float
+    text: str
+    size: int
+    pale: bool = False
+    rtl: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A caption's photo from its upper left corner: as it is, or lit where the word ``step`` looked."""
+
+    x: int
+    y: int
+    caption: int  # number in the sheet's captions
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The bar from least attention to most, with a tick at the average (``even``, a share of its width)."""
+
+    x: int
+    y: int
+    even: float | None
+
+
+@dataclass
+class Sheet:
+    """What is drawn where."""
+
+    style: Style
+    captions: list[Panels]
+    width: int = 0
+    height: int = 0
+    panels: list[Panel] = field(default_factory=list)
+    texts: list[Text] = field(default_factory=list)
+    scales: list[Scale] = field(default_factory=list)
+
+
+def lay_out(exhibits: Sequence[Exhibit], style: Style) -> Sheet:
+    """Place a caption's panels in a grid, or the grids of several captions side by side."""
+    room = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(exhibits) - 1)) / len(exhibits)
+    across = {1: 4, 2: 3}.get(len(exhibits), 2)  # so many panels of any photo fit into a row
+    widest = (room + GAP) / across - GAP
+    area = min(SIDE, widest) ** 2
+    columns = [_Column(Panels(exhibit, style, area=area, widest=widest), room) for exhibit in exhibits]
+    top = MARGIN + max(column.header for column in columns)  # so that all columns' panels begin at one height
+    sheet, x = Sheet(style, [column.panels for column in columns]), MARGIN
+    for number, column in enumerate(columns):
+        column.place(sheet, number, x, top)
+        x += column.width + COLUMN_GAP
+    sheet.width = x - COLUMN_GAP + MARGIN
+    sheet.height = top + max(column.body for column in columns) + MARGIN
+    return sheet
+
+
+class _Column:
+    """One caption's part of a sheet."""
+
+    def __init__(self, panels: Panels, room: float) -> None:
+        exhibit = panels.exhibit
+        self.panels = panels
+        self.rtl = right_to_left(exhibit.title or exhibit.between.join(exhibit.words))
+        self.notes = [("photo", "")] + [
+            (word.strip(), exhibit.numbers(step)) for step, word in enumerate(exhibit.words)
+        ]
+        needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
+        self.cell = max(panels.size[0], math.ceil(max(needed)))
+        fitting = max(2, int((room + GAP) // (self.cell + GAP)))
+        rows = math.ceil(len(self.notes) / fitting)
+        self.across = math.ceil(len(self.notes) / rows)  # rows of nearly one length
+        self.row = panels.size[1] + WORD + NOTE + 54
+        legend = _legend(panels)
+        footer = SCALE_WIDTH + LEGEND_GAP + math.ceil(max(room_for(part, NOTE) for part in legend))
+        self.width = max(self.across * (self.cell + GAP) - GAP, footer)
+        parts = exhibit.title.split() if exhibit.between else list(exhibit.title)
+        self.title = wrapped(parts, exhibit.between, TITLE, self.width)
+        self.note = wrapped(exhibit.note.split(), " ", NOTE, self.width)
+        self.legend = wrapped(legend, " · ", NOTE, self.width - SCALE_WIDTH - LEGEND_GAP)
+        self.header = len(self.title) * (TITLE + 10) + len(self.note) * (NOTE + 8) + (16 if self.title else 0)
+        self.body = rows * self.row + len(self.legend) * (NOTE + 8) - 8
+
+    def place(self, sheet: Sheet, number: int, x: int, top: int) -> None:
+        y = MARGIN
+        for text in self.title:
+            y += TITLE + 10
+            sheet.texts.append(Text(x + self.width * self.rtl, y - 16, text, TITLE, rtl=self.rtl))
+        for text in self.note:
+            y += NOTE + 8
+            sheet.texts.append(Text(x, y - 10, text, NOTE, pale=True))
+
+        for index, (word, note) in enumerate(self.notes):
+            column = self.across - 1 - index % self.across if self.rtl else index % self.across
+            left, y = x + column * (self.cell + GAP), top + index // self.across * self.row
+            left += (self.cell - self.panels.size[0]) * self.rtl
+            sheet.panels.append(Panel(left, y, number, index - 1 if index else None))
+            baseline = y + self.panels.size[1] + 10 + WORD
+            rtl = right_to_left(word)
+            sheet.texts.append(Text(left + self.panels.size[0] * rtl, baseline, word, WORD, pale=index == 0, rtl=rtl))
+            if note:
+                sheet.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
+
+        y = top + self.body - len(self.legend) * (NOTE + 8) + 8
+        even = None if sheet.style.per_word_scale else self.panels.exhibit.even / self.panels.white
+        sheet.scales.append(Scale(x, y + 3, even))
+        for line, text in enumerate(self.legend):
+            sheet.texts.append(
+                Text(x + SCALE_WIDTH + LEGEND_GAP, y + line * (NOTE + 8) + NOTE - 2, text, NOTE, pale=True)
+            )
+
+
+def _legend(panels: Panels) -> list[str]:
+    """What the scale, the marks and the symbols mean, in words for anybody."""
+    exhibit, style = panels.exhibit, panels.style
+    legend = [f"{style.darkest}: looked little"]
+    if style.per_word_scale:
+        legend.append(f"{style.brightest}: looked most, on a scale of each word’s own")
+    else:
+        legend.append(f"{style.brightest}: looked most, {times(panels.white / exhibit.even)} the average")
+        legend.append("tick: the average place")
+    if exhibit.places is not None:
+        legend.append("frame: the one place looked at")
+    if panels.cropped:
+        legend.append("striped: never seen by the model")
+    if exhibit.words:
+        legend.append("α: a place’s share of the looking")
+        if exhibit.gate is not None:
+            legend.append("β: how much a word relied on the photo, 0 to 1")
+    return legend
+
+
+def times(ratio: float) -> str:
+    """A ratio in words: "4 times", "4.7 times", "23 times"."""
+    return f"{f'{ratio:.1f}'.removesuffix('.0') if ratio < 9.95 else f'{ratio:.0f}'} times"
+
+
+def room_for(text: str, size: int) -> float:
+    """The room that a line of text needs: a tenth more than here, since an SVG may be shown in a wider font."""
+    return 1.1 * length(text, size)
+
+
+def wrapped(parts: Sequence[str], between: str, size: int, width: float) -> list[str]:
+    """Lines of ``parts`` no longer than ``width``, where a part of its own is not longer already."""
+    return [between.join(line) for line in in_lines(parts, between, size, width)]
+
+
+def in_lines(parts: Sequence[str], between: str, size: int, width: float) -> list[list[str]]:
+    """The parts of each line of `wrapped`."""
+    lines: list[list[str]] = []
+    for part in parts:
+        if lines and room_for(between.join([*lines[-1], part]), size) <= width:
+            lines[-1].append(part)
+        else:
+            lines.append([part])
+    return lines

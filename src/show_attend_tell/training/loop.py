@@ -1,0 +1,412 @@
+"""The training loop: epochs of batches, an objective, and the best epoch by a score on val (`selected_by`)."""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.backends import native_bf16
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.scores import variety
+from show_attend_tell.model import kernels
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Told, drawn_words, tell
+from show_attend_tell.model.precision import wide
+from show_attend_tell.model.registry import build
+from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.progress import Progress
+from show_attend_tell.training import ranks
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import (
+    TrainingData,
+    annotation_scale,
+    batches,
+    batches_of_photos,
+    mosaics,
+    of_one_length,
+)
+from show_attend_tell.training.losses import Loss, word_losses
+from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
+from show_attend_tell.training.self_critical import CaptionRewards
+from show_attend_tell.training.state import between_batches, identity, save_state
+
+SAVED_EVERY = 30.0  # seconds: after an epoch, the state is saved if it was not for so long; after the last, always
+LONG_TRAINING = 1000  # mini-batches
+RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
+WATCHED = ("words_used", "distinct", "repetitive", "broken_off")  # of `metrics.variety`, after each epoch
+
+
+class Epoch(NamedTuple):
+    """What an epoch reached."""
+
+    number: int
+    scores: dict[str, float]  # of validation captions, by the validation beam, see `Trainer.validate`
+    watch: dict[str, float]  # means over the epoch's batches
+    seconds: float
+
+
+class Trainer:
+    """One training: the loop and its progress. `state.load_state` lets it go on from where another was interrupted."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        data: TrainingData,
+        *,
+        device: torch.device,
+        initial: dict[str, Tensor] | None = None,
+        show: bool = False,
+    ) -> None:
+        """``initial`` are decoder weights to start from instead of random ones; ``show`` shows what takes time.
+
+        Raises `SatError` when another rank has other settings or data.
+        """
+        torch.manual_seed(config.seed)
+        self.config, self.data, self.device = config, data, device
+        ranks.check_alike(lambda: identity(self))
+        self.decoder = build(config.decoder).to(device)
+        if initial is not None:
+            self.decoder.load_state_dict(initial)
+        elif isinstance(self.decoder, AttentionDecoder) and self.decoder.config.annotation_norm == "scale":
+            self.decoder.annotation_scale.fill_(annotation_scale(data, show=show))
+        self.average = build(config.decoder).to(device).eval()
+        self.average.load_state_dict(self.decoder.state_dict())
+        self.objective = config.objective()
+        self.entropy_weight_start = self.objective.entropy_weight
+        self.generator = torch.Generator().manual_seed(config.seed)
+        attention: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for name, weight in self.decoder.named_parameters():
+            (attention if name.startswith("attention.") else others).append(weight)
+        groups: list[dict[str, Any]] = [
+            {"params": others, "lr": config.learning_rate},
+            {"params": attention, "lr": config.learning_rate * config.attention_rate},
+        ]
+        if data.encoder is not None:
+            groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
+        self.optimiser: torch.optim.Optimizer
+        if config.optimiser == "adam":
+            self.optimiser = torch.optim.Adam(groups, fused=True)
+        else:  # Graves' centred RMSProp with the authors' program's constants
+            self.optimiser = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.rewards = (
+            CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximise == "cider" else None
+        )
+        self.texts = of_one_length([("", words) for words in data.texts], range(len(data.texts)))
+        self.batches_an_epoch = len(self.batches(0))
+        self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
+        self.best = -math.inf  # by `selection`
+        self.best_epoch = 0
+        self.started_from: str | None = None  # the name of the model to start from, for `state.check_origin`
+        self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
+        self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
+        unrolled = self.kernels is not kernels.PLAIN and isinstance(self.decoder, AttentionDecoder)
+        self.tell: Callable[..., Told] = UnrolledTell(self.kernels) if unrolled else tell
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
+        self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
+
+    def compiling_pays(self) -> bool:
+        """Whether compiled loops, which take up to a minute to compile, save more than that."""
+        captions = 1 if self.rewards is None else self.config.self_critical.samples  # told of each of a batch
+        long = self.config.epochs * self.batches_an_epoch * captions >= LONG_TRAINING
+        return long and self.device.type == "cpu" and kernels.can_compile()
+
+    def progress(self) -> float:
+        """The share of the training that is done, 0 to 1. It stays 1 where an ended training got more epochs."""
+        return 1.0 if self.restart[1] else min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
+
+    def ended(self, epochs: int) -> bool:
+        """Whether a training of that many epochs has ended, by their number or by patience."""
+        return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
+
+    def selection(self, scores: dict[str, float]) -> float:
+        """What the best epoch has most of: the score that selects, minus nats a word, or its own number."""
+        if self.config.selected_by == "last":
+            return self.epoch
+        value = scores[self.config.selected_by]
+        return -value if self.config.selected_by == "nats" else value
+
+    def run(
+        self,
+        *,
+        on_epoch: Callable[[Epoch, bool], None] = lambda epoch, better: None,
+        state: Path | None = None,
+        show: bool = True,
+    ) -> None:
+        """Train until the last epoch or until patience ends.
+
+        ``on_epoch`` is called with each epoch and whether it is the best so far. ``state`` is the file for the state of
+        the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
+        second Ctrl-C does not wait. Ctrl-C of one rank ends all of them; only the first rank writes.
+        """
+        saved, state = time.monotonic(), state if ranks.first() else None
+        with between_batches() as pressed:
+
+            def pause() -> None:
+                if ranks.any_of(pressed()):
+                    if state is not None:
+                        save_state(self, state)
+                    ranks.wait()  # until it is written
+                    raise KeyboardInterrupt
+
+            while not self.ended(self.config.epochs):
+                began = time.monotonic()
+                watch = self.one_epoch(show, pause)
+                if state is not None and self.epoch == 0:
+                    save_state(self, state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                    saved = time.monotonic()
+                scores = self.validate(show=show)
+                pause()
+                self.epoch, self.batch = self.epoch + 1, 0
+                better = self.selection(scores) > self.best
+                if better:
+                    self.best, self.best_epoch = self.selection(scores), self.epoch
+                on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
+                if state is not None and (self.ended(self.config.epochs) or time.monotonic() - saved > SAVED_EVERY):
+                    save_state(self, state)
+                    saved = time.monotonic()
+                pause()
+
+    def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
+        """Train on the rest of the epoch's batches, and return the means of what the objective watches.
+
+        ``pause`` is called after each batch.
+        """
+        self.decoder.train()
+        todo = self.batches(self.config.seed * 1_000_003 + self.epoch)
+        totals: dict[str, float] = defaultdict(float)
+        counts: dict[str, float] = defaultdict(float)
+        with Progress(
+            total=len(todo),
+            initial=self.batch,
+            desc=f"epoch {self.epoch + 1} of {self.config.epochs}",
+            unit="batch",
+            disable=not show,
+        ) as bar:
+            for indices in todo[self.batch :]:
+                weight = ranks.part_of(len(indices)).share
+                for name, value in self.one_batch(indices).items():
+                    totals[name] += weight * value
+                    counts[name] += weight
+                self.batch += 1
+                bar.update()
+                bar.set_postfix({name: f"{totals[name] / counts[name]:.3f}" for name in totals}, refresh=False)
+                pause()
+        parts = ranks.gathered((dict(totals), dict(counts)))
+        names = dict.fromkeys(name for part, _ in parts for name in part)
+        sums = {
+            name: [sum(part.get(name, 0.0) for part in each) for each in zip(*parts, strict=True)] for name in names
+        }
+        return {name: value / number for name, (value, number) in sums.items() if number}
+
+    def batches(self, seed: int) -> list[list[int]]:
+        """One epoch's mini-batches: numbers of captions or, where captions are rewarded, of photos."""
+        size = self.config.batch_size
+        if self.rewards is not None:
+            return self.rewards.batches(size, seed)
+        of = batches if self.data.encoder is None else batches_of_photos
+        return of(self.data.captions, size, seed, self.data.weights)
+
+    def one_batch(self, indices: list[int]) -> dict[str, float]:
+        """One step of the optimiser."""
+        config = self.config
+        self.adjust()
+        loss = self.loss(indices)
+        value = ranks.total(loss.total.detach().clone()).item() / ranks.count()
+        if not math.isfinite(value):
+            raise SatError(
+                f"the loss became {value} at batch {self.taken + 1}: lower the learning rate "
+                f"({config.learning_rate}) or clip the gradient"
+            )
+        self.optimiser.zero_grad(set_to_none=True)
+        # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
+        loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
+        if config.clip:
+            together = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(together, config.clip)
+        self.optimiser.step()
+        self.taken += 1
+        self.follow()
+        return {"loss": value, **{name: value.item() for name, value in loss.watch.items()}}
+
+    def loss_of(self, indices: list[int]) -> Loss:
+        """The loss of a mini-batch. Where several ranks share it, the mean of their losses is the loss of all of it."""
+        if self.rewards is not None:
+            return self.reward(indices, self.rewards)
+        loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
+        if not self.texts or not self.config.text_weight:
+            return loss
+        texts = self.likelihood_of_texts(len(indices))
+        return Loss(loss.total + self.config.text_weight * texts.total, loss.watch | texts.watch)
+
+    def own_chance(self, *what: int) -> AbstractContextManager[None]:
+        """Dropout of this rank's own, see `ranks.own_chance`."""
+        return ranks.own_chance(self.device, self.config.seed, self.taken, *what)
+
+    def reward(self, photos: list[int], rewards: CaptionRewards) -> Loss:
+        """The loss of captions that the decoder draws of photos, and of true captions beside them if they count."""
+        part = ranks.part_of(len(photos))
+        annotations = self.annotations([rewards.names[photo] for photo in photos], part.rows)
+        with self.autocast, self.own_chance(0):
+            loss = rewards.loss(
+                self.decoder,
+                self.tell,
+                annotations,
+                photos,
+                generator=self.generator,
+                word_scores=self.kernels.word_scores,
+            )
+        loss = Loss(part.share * loss.total, loss.watch)
+        if not self.config.self_critical.likelihood_weight:
+            return loss
+        true = self.likelihood(rewards.true_captions(len(photos), self.generator))
+        return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
+
+    def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
+        """The loss of training captions of any lengths, while the encoder is fine-tuned: it sees each photo once."""
+        groups = of_one_length(self.data.captions, indices)
+        names = list(dict.fromkeys(self.data.captions[i][0] for i in indices))
+        mine = {self.data.captions[i][0] for group in groups for i in group[ranks.part_of(len(group)).rows]}
+        rows = [row for row, name in enumerate(names) if name in mine]
+        encoded = dict(zip([names[row] for row in rows], self.annotations(names, rows), strict=True))
+        losses = [(len(group) / len(indices), self.likelihood(group, encoded)) for group in groups]
+        watch: dict[str, Tensor] = {}
+        for name in dict.fromkeys(name for _, loss in losses for name in loss.watch):
+            having = [(share, loss.watch[name]) for share, loss in losses if name in loss.watch]  # not all groups do
+            together = sum(share for share, _ in having)
+            watch[name] = torch.stack([share / together * value for share, value in having]).sum()
+        return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
+
+    def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
+        """The loss of training captions by their numbers, all of one length; of several ranks, each has its part.
+
+        ``encoded`` are annotations (L, D) by photo; None to get them from a view drawn at random.
+        """
+        config, objective = self.config, self.objective
+        part = ranks.part_of(len(indices))
+        names = [self.data.captions[i][0] for i in indices]
+        captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
+        draws = objective.draw(len(indices), captions.shape[1], self.generator).of(part)
+        if encoded is None:
+            annotations = self.annotations(names, part.rows)
+        else:
+            annotations = torch.stack([encoded[name] for name in names[part.rows]])
+        own = None  # the places of each caption's photo
+        if share := self.moved(config.mosaics, config.mosaics_end):
+            chosen = torch.rand(len(names), generator=self.generator) < share
+            annotations, own = mosaics(
+                annotations, names, chosen, self.data.tiled, self.generator, pairs=config.mosaic_pairs, mine=part.rows
+            )
+        with self.autocast:
+            history = self.history(annotations, captions, part.rows)
+            captions = captions[part.rows]
+        with self.autocast, self.own_chance(1):
+            told = self.tell(
+                self.decoder,
+                annotations,
+                captions,
+                paths=objective.paths,
+                look=draws.look,
+                history=history,
+            )
+            loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
+        beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
+        return Loss(part.share * loss.total, {**loss.watch, **beta})
+
+    def likelihood_of_texts(self, count: int) -> Loss:
+        """The loss of captions without photos, as many as are given and there are of one length, drawn at random.
+
+        A length is as likely as it is frequent. They are told of a photo whose annotations are zero, as unpaired text
+        is in Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
+        """
+        sizes = torch.tensor([len(group) for group in self.texts], dtype=torch.float32)
+        group = self.texts[int(torch.multinomial(sizes, 1, generator=self.generator))]
+        chosen = torch.randint(len(group), (count,), generator=self.generator).tolist()
+        part = ranks.part_of(count)
+        words = [self.data.texts[group[number]] for number in chosen[part.rows]]
+        captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
+        nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
+        with self.autocast, self.own_chance(4):
+            told = self.tell(self.decoder, nothing, captions)
+            smoothing = self.objective.label_smoothing
+            log_p, losses = word_losses(told.logits, captions, smoothing, self.kernels.word_scores)
+        return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
+
+    def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
+        """The annotations of a batch's rows ``mine``, each photo's of a view drawn at random."""
+        rows = range(len(names))[mine] if isinstance(mine, slice) else mine
+        views = torch.zeros(len(names), dtype=torch.int64)
+        if len(self.data.views) > 1:
+            views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
+        parts: dict[int, Tensor] = {}
+        with self.own_chance(2):  # of an encoder with dropout that is fine-tuned
+            for number, view in enumerate(self.data.views):
+                if chosen := [row for row in rows if views[row] == number]:
+                    if len(chosen) == len(rows):
+                        return view[[names[row] for row in chosen]].to(self.device)
+                    parts |= zip(chosen, view[[names[row] for row in chosen]], strict=True)
+        return torch.stack([parts[row] for row in rows]).to(self.device)
+
+    @torch.no_grad()
+    def history(self, annotations: Tensor, captions: Tensor, mine: slice = slice(None)) -> Tensor:
+        """The previous words that the decoder is given, for the rows ``mine`` of captions (B, C): scheduled sampling.
+
+        A share of them is drawn from the decoder's own distribution, as all of them are at test time (Bengio et al.
+        2015, "Scheduled Sampling"). They are drawn in one pass over the true captions: word by word, it would cost as
+        much as a search. The end token is never drawn, since no word comes after it.
+        """
+        share = self.moved(self.config.scheduled_sampling, self.config.scheduled_sampling_end)
+        if share == 0:
+            return captions[mine]
+        chosen = torch.rand(captions.shape, device=captions.device) < share
+        with self.own_chance(3):
+            logits = wide(self.tell(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]])  # (N, K)
+        logits[:, Vocabulary.END] = float("-inf")
+        uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
+        own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])
+        return captions[mine].masked_scatter(chosen[mine], own)
+
+    def adjust(self) -> None:
+        """Set the learning rate and the entropy weight for the next batch."""
+        factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
+        if self.config.schedule == "cosine":
+            start, done = RESTART if self.restart[1] else 1.0, self.progress()
+            if self.restart[1]:
+                last = self.config.epochs * self.batches_an_epoch
+                done = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
+            factor *= start * 0.5 * (1 + math.cos(math.pi * done))
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
+
+    def moved(self, start: float, end: float | None) -> float:
+        """A setting's value now, which moves evenly from ``start`` to ``end`` over the training; None: it stays."""
+        return start if end is None else start + (end - start) * self.progress()
+
+    def follow(self) -> None:
+        """Update the weights that are saved: the decoder's own, or their moving average."""
+        decay = min(self.config.averaging, (1 + self.taken) / (10 + self.taken))
+        ours: list[Tensor] = list(self.average.parameters())
+        theirs: list[Tensor] = list(self.decoder.parameters())
+        with torch.no_grad():
+            torch._foreach_lerp_(ours, theirs, 1 - decay)
+
+    def validate(self, *, show: bool = False) -> dict[str, float]:
+        """BLEU and CIDEr ×100, on the validation photos, of the weights that would be saved, and how varied and whole
+        their captions are (`metrics.variety`); and nats a word of the true captions, if these select the epoch."""
+        beam, max_length = self.config.validation_beam, self.config.max_length
+        found = validation_captions(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
+        tokeniser = self.data.vocabulary.tokeniser
+        said = {name: tokeniser.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        told = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
+        varied = variety(said, told, cut=tokeniser.words)
+        scores = {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
+        return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})

@@ -1,0 +1,126 @@
+"""How a training fits a user's own data: what it starts from, how long it lasts, its words, and how val chooses.
+
+The preset `flickr8k` was made for 6,000 photos with five captions each. For own data, `fitted` changes it:
+
+- **Updates.** A training has at least `UPDATES` updates, expressed in epochs, and at most `MOST_EPOCHS`. Fewer leave an
+  undertrained model, since an epoch of a small set has few batches.
+- **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
+- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
+  depends more on chance than on the epoch.
+- **Tokeniser.** `cut` gives the captions in the words of the tokeniser that fits their language.
+- **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
+
+`why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
+changed.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.hub import DEFAULT, SHIPPED
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.inspection import ENGLISH, choose_tokeniser, english_share, lacks_spaces
+from show_attend_tell.data.tokenizers import Tokeniser
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import count, times
+from show_attend_tell.training.config import TrainingConfig
+
+START = DEFAULT  # a soft model
+SMALL = 2000  # photos of train; from so many on, a training starts afresh
+VAL_FOR_BLEU = 200  # photos
+CAPTIONS_A_TIME = 6000
+UPDATES = {"started": 400, "afresh": 1500}
+MOST_EPOCHS = {"started": 20, "afresh": 40}
+STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of soft attention, see docs/training.md
+
+
+def english_words() -> frozenset[str]:
+    """The English words that the default model knows."""
+    return frozenset(Vocabulary.load(SHIPPED / START / "vocabulary.json").words)
+
+
+def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
+    """A data set in the words that a training on it learns, and a line that says which they are.
+
+    They are those of the model to start from, if there is one, or else those that fit the captions. Raises `SatError`
+    for captions without spaces and a model to start from whose words are parted by spaces.
+    """
+    if start is not None:
+        tokeniser: Tokeniser = start.vocabulary.tokeniser
+        if tokeniser.between and lacks_spaces(dataset):
+            raise SatError(
+                f"the model to start from cuts captions at their spaces (tokeniser {tokeniser.name}), and these have "
+                "none: leave out --start-from, or name a model of their language"
+            )
+        why = "as in the model to start from"
+    else:
+        size = {"minimum_count": least_count(dataset, config), "size": config.vocabulary_size}
+        tokeniser, why = choose_tokeniser(dataset, english=english_words(), **size)
+    return dataset.cut(tokeniser), f"tokeniser {tokeniser.name}: {why}"
+
+
+def least_count(dataset: Dataset, config: TrainingConfig) -> int:
+    """How often a word must be seen to be learnt: fewer times in small own data."""
+    captions = sum(len(example.captions) for example in dataset.split("train"))
+    return min(config.minimum_count, max(1, captions // CAPTIONS_A_TIME))
+
+
+def why_afresh(dataset: Dataset) -> str:
+    """Why a training on a data set does not start from the default model; empty if it does."""
+    if not dataset.own:
+        return f"{dataset.name} is one of the paper's data sets"
+    photos = len(dataset.split("train"))
+    if photos >= SMALL:
+        return f"{count(photos, 'photo')} of train are enough ({SMALL:,})"
+    share = english_share(dataset, english_words())
+    if share < ENGLISH:
+        return (
+            f"the captions are not English: {100 * share:.0f} % of their words are English ones that {START} knows, "
+            f"fewer than {100 * ENGLISH:.0f} %"
+        )
+    return ""
+
+
+def fitted(
+    dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
+) -> tuple[TrainingConfig, list[str]]:
+    """The settings for own data, and a line for each that was changed.
+
+    ``given`` are the names of settings that the user has set. ``started`` says that the training starts from a model.
+    """
+    lines: list[str] = []
+    train, val = dataset.split("train"), dataset.split("val")
+    lengths = Counter(len(words) for example in train for words in example.captions)
+    changes: dict[str, object] = {}
+    if started and config.decoder.attention == "soft":
+        changes |= STARTED
+        if small := [f"{name} {value:g}" for name, value in STARTED.items() if name not in ("epochs", *given)]:
+            lines.append(f"{' and '.join(small)}, for a model that is trained on (--set NAME=VALUE chooses)")
+    least = least_count(dataset, config)
+    if least != config.minimum_count:
+        changes["minimum_count"] = least
+        if "minimum_count" not in given and dataset.tokeniser.between:
+            lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
+    if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
+        changes["selected_by"] = "nats"
+        if "selected_by" not in given:
+            lines.append(
+                f"val has {count(len(val), 'photo')}, fewer than {VAL_FOR_BLEU}: the best epoch is the one with the "
+                "fewest nats a word, not with the best BLEU-4"
+            )
+    config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
+    if "epochs" not in given:
+        kind = "started" if started else "afresh"
+        batches = sum(math.ceil(number / config.batch_size) for number in lengths.values())
+        epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
+        if epochs != config.epochs:
+            lines.append(
+                f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small "
+                f"sets (from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --set epochs=N chooses)"
+            )
+        config = replace(config, epochs=epochs)
+    return config, lines

@@ -1,0 +1,251 @@
+"""One training by several processes (*ranks*), which ``torchrun`` starts: how they share the work, and how they end.
+
+Every rank holds all weights and takes the same steps. What a step draws at random is drawn alike on every rank, for the
+whole mini-batch; each rank then computes with its own rows of the batch, and PyTorch's `DistributedDataParallel` sums
+the gradients. Only dropout is drawn apart, since the masks of two ranks must differ.
+
+Rank 0 alone writes files and speaks. A process that was not started by ``torchrun`` is alone: it is rank 0 of 1, and
+nothing here changes what it computes.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from show_attend_tell.backends import pick_device
+from show_attend_tell.errors import SatError
+
+if TYPE_CHECKING:
+    from show_attend_tell.training.losses import Loss
+
+T = TypeVar("T")
+
+SECONDS = 600.0  # without an answer of another rank, after which a training ends; $SAT_TIMEOUT is another number
+ENCODING = timedelta(days=30)  # that a rank may wait until the others have encoded their photos
+
+
+def started() -> bool:
+    """Whether ``torchrun`` started this process as one of several."""
+    return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def number() -> int:
+    """The rank of this process, 0 where it is alone."""
+    return distributed.get_rank() if _together() else 0
+
+
+def count() -> int:
+    """How many ranks there are."""
+    return distributed.get_world_size() if _together() else 1
+
+
+def first() -> bool:
+    """Whether this process is the rank that writes files and speaks."""
+    return number() == 0
+
+
+def _together() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
+@contextmanager
+def together(device: torch.device) -> Iterator[torch.device]:
+    """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
+
+    On GPUs, each rank of a machine takes one. A rank that is told to end by SIGTERM, as ``torchrun`` does when another
+    one has failed, says so and ends at once. Raises `SatError` for fewer GPUs than ranks; and, in place of PyTorch's
+    own error, when another rank has ended or does not answer.
+    """
+    if not started():
+        yield device
+        return
+    here = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda" and device.index is None:
+        gpus = torch.cuda.device_count()
+        if here >= gpus:
+            raise SatError(
+                f"process {here + 1} of this machine has no GPU of its own: start {gpus} a machine (--nproc-per-node), "
+                "or give --device cpu"
+            )
+        device = pick_device(f"cuda:{here}")
+        torch.cuda.set_device(device)
+    seconds = _seconds()
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    before = signal.signal(signal.SIGTERM, _told_to_end)
+    try:
+        distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
+        yield device
+    except RuntimeError as error:
+        if not _lost(error):
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise SatError(
+            f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} lost the others: one of them has ended, or "
+            f"did not answer for {seconds:g} s ({reason}). What the training had saved stays: go on with --resume"
+        ) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def _seconds() -> float:
+    given = os.environ.get("SAT_TIMEOUT")
+    try:
+        seconds = SECONDS if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise SatError(f"SAT_TIMEOUT is {given!r}: give the seconds to wait for another process, 600 for example")
+    return seconds
+
+
+def _lost(error: RuntimeError) -> bool:
+    """Whether an error of PyTorch says that another rank is gone or silent."""
+    words = ("gloo", "nccl", "connection", "timed out", "timeout", "socket", "broken pipe")
+    return isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words)
+
+
+def _told_to_end(*_: Any) -> None:
+    if os.environ.get("LOCAL_RANK", "0") in ("0", "1"):  # one of the two still lives
+        message = (
+            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} was told to end, because another process "
+            "failed or the whole training was stopped. What the training had saved stays: go on with --resume\n"
+        )
+        sys.stderr.flush()
+        os.write(2, message.encode())
+    os._exit(143)
+
+
+# What a rank works on
+
+
+class Part(NamedTuple):
+    """A rank's part of a mini-batch."""
+
+    rows: slice
+    share: float  # of the batch, times the number of ranks; 0 for a rank without a row of its own
+
+
+def part_of(rows: int) -> Part:
+    """This rank's part of a mini-batch of that many rows. The parts differ by one row at most.
+
+    A rank for which no row is left takes the first one, with a share of 0, so that it takes part in everything.
+    """
+    start, stop = _share(rows)
+    if start == stop:
+        return Part(slice(0, 1), 0.0)
+    return Part(slice(start, stop), count() * (stop - start) / rows)
+
+
+def mine(things: Sequence[T]) -> Sequence[T]:
+    """This rank's even share of a list, in order; `gathered` puts the shares together again."""
+    start, stop = _share(len(things))
+    return things[start:stop]
+
+
+def _share(whole: int) -> tuple[int, int]:
+    """Where this rank's part of a whole starts and stops. Where there are too few, the last ranks get none."""
+    start, stop = (-(-whole * edge // count()) for edge in (number(), number() + 1))
+    return start, stop
+
+
+@contextmanager
+def own_chance(device: torch.device, *step: int) -> Iterator[None]:
+    """Let PyTorch's global generator draw otherwise than on the other ranks, and leave it as it was.
+
+    What is drawn follows from the numbers in ``step`` and the rank. A process that is alone draws as ever.
+    """
+    if count() == 1:
+        yield
+        return
+    seed = hashlib.sha256(repr((*step, number())).encode()).digest()[:8]
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(int.from_bytes(seed) >> 1)
+        yield
+
+
+# What ranks tell each other
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum of a tensor over the ranks, in place where there are several."""
+    if count() > 1:
+        distributed.all_reduce(values)
+    return values
+
+
+def any_of(flag: bool) -> bool:
+    """Whether the flag is true on any rank."""
+    return flag if count() == 1 else bool(total(torch.tensor(int(flag))))
+
+
+def gathered(part: T) -> list[T]:
+    """What each rank has, in the order of the ranks."""
+    if count() == 1:
+        return [part]
+    parts: list[Any] = [None] * count()
+    distributed.all_gather_object(parts, part)
+    return parts
+
+
+def wait() -> None:
+    """Wait until every rank has come here."""
+    any_of(False)
+
+
+def as_the_first(value: T) -> T:
+    """The value of rank 0."""
+    return gathered(value)[0]
+
+
+def check_alike(what: Callable[[], object]) -> None:
+    """Raise `SatError` unless ``what`` gives the same on every rank. Slower ranks are waited for, days if need be."""
+    if count() == 1:
+        return
+    digest = hashlib.sha256(repr(what()).encode()).hexdigest()
+    digests: list[Any] = [None] * count()
+    distributed.all_gather_object(digests, digest, group=distributed.new_group(backend="gloo", timeout=ENCODING))
+    if different := [rank for rank, other in enumerate(digests) if other != digests[0]]:
+        raise SatError(
+            f"process {different[0]} of {count()} has other data, settings or weights of the encoder than process 0: "
+            "give all of them the same"
+        )
+
+
+# The gradient
+
+
+class _Step(nn.Module):
+    """The loss of a mini-batch as a module that holds all weights that learn, as `DistributedDataParallel` wants it."""
+
+    def __init__(self, loss: "Callable[[list[int]], Loss]", learning: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.learning = nn.ModuleList(learning)
+        self.loss = loss
+
+    def forward(self, indices: list[int]) -> "Loss":
+        return self.loss(indices)
+
+
+def in_parallel(
+    loss: "Callable[[list[int]], Loss]", decoder: nn.Module, encoder: nn.Module | None
+) -> "Callable[[list[int]], Loss]":
+    """The function ``loss``, after which ``backward`` gives the mean of the gradients of all ranks.
+
+    The decoder learns, and the encoder where it is fine-tuned. Not all weights of an encoder need to be used.
+    """
+    if count() == 1:
+        return loss
+    step = _Step(loss, [decoder] if encoder is None else [decoder, encoder])
+    parallel: Callable[[list[int]], Any] = DistributedDataParallel(step, find_unused_parameters=encoder is not None)
+    return parallel

@@ -1,0 +1,139 @@
+"""`sat train` on small data of one's own: what it starts from, and what it says of its choices."""
+
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from builders import SIZES, shape_folder
+from commands import refused, sat
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.training import presets, run
+from show_attend_tell.training.presets import custom as own
+
+SMALL = [
+    *("--set", "batch_size=4", "--set", "max_length=12", "--set", "visual_ngrams=false"),
+    *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
+]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model in the place of the shipped soft model: of the small encoder and the shapes' words."""
+    folder = shape_folder(tmp_path / "first")
+    output = tmp_path / "start"
+    sat("train", folder, "--output", output, "--geometry", "squash", "--epochs", 1, "--start-from", "none", *SMALL)
+    monkeypatch.setattr(own, "START", str(output))
+    return output
+
+
+def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "mine", captions=2)
+    captions = data / "captions.csv"
+    captions.write_text(captions.read_text(encoding="utf-8").replace("circle", "mug"), encoding="utf-8")
+    said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
+    assert said.startswith("train: 10 photos, 20 captions")
+    assert f"the training starts from {start} and sees photos as it does (--geometry squash)" in said
+    assert "1 new word seen once or more: mug; they are appended" in said
+    assert "the best epoch is the one with the fewest nats a word" in said and " nats a word (best)" in said
+    model = Checkpoint.load(tmp_path / "model")
+    assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.geometry == "squash"
+    assert model.training["started_from"] == str(start) and model.vocabulary.words[-1] == "mug"
+    plan = sat("data", data).stdout
+    assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
+
+
+def test_features_are_those_that_the_training_reads(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = presets.preset
+
+    def preset(name: str, attention: str) -> Any:
+        config = usual(name, attention)
+        return replace(config, decoder=replace(config.decoder, **SIZES))
+
+    monkeypatch.setattr(presets, "preset", preset)
+    data = shape_folder(tmp_path / "mine")
+    said = sat("features", data).stdout
+    assert f"the training starts from {start}" in said and "encoder small, geometry squash\n" in said
+    (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/photos")
+    before = store.stat().st_mtime_ns
+    sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
+    assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
+    assert store.stat().st_mtime_ns == before
+    assert "encoder small, geometry crop\n" in sat("features", data, "--geometry", "crop").stdout
+
+    captions = data / "captions.csv"
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
+    assert "encoder small, geometry crop\n" in sat("features", data).stdout  # nothing to train on
+
+
+def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "mine")
+    train = ("train", data, *SMALL, "--epochs", 1, "--output")
+    said = sat(*train, tmp_path / "afresh", "--start-from", "none").stdout
+    assert "starts from" not in said and "started_from" not in Checkpoint.load(tmp_path / "afresh").training
+    assert Checkpoint.load(tmp_path / "afresh").encoder.preprocessing.geometry == "crop"
+    said = sat(*train, tmp_path / "cropped", "--geometry", "crop").stdout
+    assert "the training starts afresh" in said and "saw photos by squash" in said
+    said = sat(*train, tmp_path / "other", "--set", "decoder.hidden_size=18").stdout
+    assert "the training starts afresh" in said and "has another decoder" in said
+    said = sat(*train, tmp_path / "preset", "--preset", "flickr8k", "--set", "minimum_count=1").stdout
+    assert "starts" not in said and "nats a word" not in said  # the preset as it is
+    assert "Give only one of --attention" in refused(
+        *train, tmp_path / "x", "--attention", "soft", "--comparator", "nic"
+    )
+
+
+def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
+    train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
+    sat(*train, "--epochs", 1)
+    said = sat(*train, "--resume", "--epochs", 3).stdout
+    assert "3 epochs instead of 1: the learning rate goes from 0.00025 to 0 again, by a new cosine" in said
+    assert "epoch 2: " in said and "epoch 3: " in said
+    said = sat(*train, "--resume").stdout
+    assert "resumed after 3 epochs" in said and "updates, by the rule" not in said  # of as many epochs as it has
+    assert "epoch 4: " in sat(*train, "--resume", "--set", "epochs=4").stdout
+
+
+def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
+    folder = shape_folder(tmp_path / "mine")
+    (folder / "images" / "photo11.png").write_bytes(b"no photo")
+    train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--start-from", "none")
+    said = sat(*train).stdout
+    assert "val: 2 photos, 2 captions\n" in said[said.index("left out: 1 of 13 photos") :]
+    (line,) = (line.strip() for line in sat("data", folder).stdout.splitlines() if "val has 2 photos" in line)
+    assert f"{line}\n" in said
+
+
+def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "train", lambda *arguments, **options: None)
+    shape_folder(tmp_path / "my data")
+    options = ("--encoder-weights", "weights 1", "--start-from", "none", *SMALL)
+    said = sat("train", "my data", "--output", own.START, *options).stdout
+    assert said.splitlines()[-1] == (
+        f"Done. Score it with: sat evaluate --model ./{own.START} --data 'my data' --split test "
+        "--encoder-weights 'weights 1'"
+    )
+    captions = shape_folder(tmp_path / "no test") / "captions.csv"
+    captions.write_text(captions.read_text(encoding="utf-8").replace(",test", ",val"), encoding="utf-8")
+    said = sat("train", "no test", "my data", "--output", "both", *options).stdout
+    assert "--data 'no test' --split val " in said.splitlines()[-1]
+
+
+def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:
+    """So the card cannot name a model that it does not come from."""
+    other = copytree(start, tmp_path / "other")
+    train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
+    sat(*train, "--epochs", 1, "--start-from", other)
+    line = refused(*train, "--resume", "--epochs", 2)
+    assert f"started from {other}, and this command starts from {start}: give --start-from {other}" in line
+    assert f"and this command starts from none: give --start-from {other}" in refused(
+        *train, "--resume", "--epochs", 2, "--start-from", "none"
+    )
+    sat(*train, "--resume", "--epochs", 2, "--start-from", other)
+    assert Checkpoint.load(tmp_path / "model").training["started_from"] == str(other)

@@ -1,0 +1,178 @@
+"""Captions to words and back: in English, in other scripts with spaces, and in scripts without."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from languages import CAPTIONS, caption_folder
+
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.inspection import choose_tokeniser
+from show_attend_tell.data.tokenizers import (
+    ENGLISH,
+    UNICODE,
+    Unigram,
+    characters,
+    compared,
+    in_form,
+    tokenise,
+    unicode_words,
+)
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.training.presets.custom import english_words
+
+CHINESE = CAPTIONS["chinese"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("„Ein großer Hund“, sagt Jürgen: »Größe 2,5 m!«", "ein großer hund sagt jürgen größe 2,5 m"),
+        ("L’herbe d'été – c'est l'", "l'herbe d'été c'est l"),  # an apostrophe stays between letters only
+        ("قطة، تجلس؛ على اليمين؟", "قطة تجلس على اليمين"),
+        ("می\u200cرود", "می\u200cرود"),  # without width, but it is seen
+        ("काली बिल्ली।", "काली बिल्ली"),  # vowel signs are marks, not letters
+        ("Ελιά 20€ + άλλα_δύο", "ελιά 20 € + άλλα δύο"),
+        ("co\u00adoperate cafe\u0301", "cooperate café"),
+        ("…!", ""),
+    ],
+)
+def test_words_by_the_rules_of_unicode(text: str, words: str) -> None:
+    assert unicode_words(text) == UNICODE.words(text) == words.split()
+    assert UNICODE.words(UNICODE.text(UNICODE.words(text))) == UNICODE.words(text)
+
+
+def test_english_is_the_split_files_words() -> None:
+    text = "A man's t-shirt ( # 2 ) , l'herbe"
+    assert ENGLISH.words(text) == tokenise(text) == "a mans t shirt ( # 2 ) lherbe".split()
+
+
+def test_pieces_are_the_text_and_the_same_each_time() -> None:
+    learnt = Unigram.fit(CHINESE)
+    assert max(map(len, learnt.scores)) <= 4 < max(map(len, Unigram.fit(CAPTIONS["thai"]).scores))  # about a word
+    assert learnt == Unigram.fit(CHINESE) and len(learnt.scores) > len({*"".join(CHINESE)}) - 3
+    for text in CHINESE:
+        pieces = learnt.words(text)
+        assert learnt.text(pieces) == in_form(text, "characters") and 1 < len(pieces) < len(text)
+    assert learnt.words("红龘色，OK ｄｏｇ")[:3] == ["红", "龘", "色"]  # a sign that it does not know
+    assert learnt.text(learnt.words("红龘色，OK ｄｏｇ。")) == "红龘色ok dog"
+    assert learnt.units(learnt.words("红色 圆形")) == ["红", "色", "圆", "形"]
+
+
+def test_the_likeliest_pieces_by_hand() -> None:
+    tokeniser = Unigram({"a": -1.0, "b": -2.0, "ab": -2.5, "abb": -6.0, " a": -1.5, "c": -9.0})
+    assert tokeniser.words("ab") == ["ab"]  # −2.5, above −1 − 2
+    assert tokeniser.words("abb") == ["ab", "b"]  # −4.5, above −6 and −5
+    assert tokeniser.words("b ab") == ["b", " a", "b"]  # a piece with the space alone can begin there
+    assert tokeniser.words("axb") == ["a", "x", "b"] and tokeniser.words(".") == []
+
+
+def test_few_and_rare_signs() -> None:
+    with pytest.raises(SatError, match="no sign occurs 9 times or more"):
+        Unigram.fit(["红色"] * 8, minimum_count=9)
+    learnt = Unigram.fit([*CHINESE, "龘"], minimum_count=2)
+    assert not any("龘" in piece for piece in learnt.scores)
+    assert len(Unigram.fit(CHINESE, size=20).scores) <= 20
+
+
+def test_characters_keep_their_marks() -> None:
+    assert characters("ที่ นี่") == ["ที่", "นี่"]
+    assert compared("一只 狗", "characters") == ["一", "只", "狗"] and compared("a dog", "unicode") == ["a", "dog"]
+
+
+def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt = Unigram.fit(CHINESE)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[languages\]'"):
+        Unigram.fit(CHINESE)
+    assert learnt.words(CHINESE[0])  # a model that has its pieces needs nothing
+
+
+@pytest.mark.parametrize("language", CAPTIONS)
+def test_the_tokeniser_is_stored_with_the_words(language: str, tmp_path: Path) -> None:
+    dataset = read_dataset(caption_folder(tmp_path / "data", language))
+    tokeniser, why = choose_tokeniser(dataset, english=english_words(), minimum_count=1, size=500)
+    expected = {"english": "English", "chinese": "pieces", "japanese": "pieces", "thai": "pieces"}
+    assert expected.get(language, "rules of Unicode") in why
+    cut = dataset.cut(tokeniser)
+    train = [words for example in cut.split("train") for words in example.captions]
+    vocabulary = Vocabulary.build(train, size=500, tokeniser=tokeniser)
+    vocabulary.save(tmp_path / "vocabulary.json")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
+    assert loaded == vocabulary and loaded.tokeniser == tokeniser
+    for words, raw in zip(train, cut.split("train")[0].raw, strict=False):
+        ids = loaded.encode(loaded.tokeniser.words(raw))
+        assert Vocabulary.UNKNOWN not in ids and loaded.text(ids) == in_form(raw, tokeniser.tokens)
+        assert loaded.decode(loaded.encode(words)) == list(words)
+    if tokeniser.name != "english":
+        other = Vocabulary.build(train, size=500, tokeniser=UNICODE if tokeniser != UNICODE else ENGLISH)
+        assert other != vocabulary
+    assert vocabulary.extended([["xyzzy"]]).words[len(vocabulary) :] == (() if "pieces" in why else ("xyzzy",))
+
+
+def test_words_that_are_parted_by_spaces_stay(tmp_path: Path) -> None:
+    folder = caption_folder(tmp_path / "data", "chinese", between=" ")
+    tokeniser, why = choose_tokeniser(read_dataset(folder), english=english_words(), minimum_count=1, size=500)
+    assert tokeniser == UNICODE and "these captions have them" in why
+
+
+def test_karpathys_tokens_of_a_text_without_spaces_do_not_make_it_one_word(tmp_path: Path) -> None:
+    folder = caption_folder(tmp_path / "data", "chinese")
+    (folder / "captions.csv").unlink()
+    images = [
+        {"filename": f"photo{number}.png", "split": "train", "sentences": [{"tokens": ["一个", "圆形"], "raw": raw}]}
+        for number, raw in enumerate(CHINESE)
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"dataset": "own", "images": images}), encoding="utf-8")
+    dataset = read_dataset(folder)
+    tokeniser, _ = choose_tokeniser(dataset, english=english_words(), minimum_count=1, size=500)
+    assert isinstance(tokeniser, Unigram) and all(
+        len(words) > 2 for e in dataset.cut(tokeniser).examples for words in e.captions
+    )
+
+
+def test_captions_that_are_empty_in_other_words_are_counted(tmp_path: Path) -> None:
+    folder = caption_folder(tmp_path / "data", "chinese")
+    with open(folder / "captions.csv", "a", encoding="utf-8") as file:
+        file.write("photo0.png,。,train\n")
+    dataset = read_dataset(folder)
+    cut = dataset.cut(UNICODE)
+    assert (
+        cut.report.empty_captions == 1
+        and sum(cut.report.captions.values()) == sum(dataset.report.captions.values()) - 1
+    )
+    assert cut.cut(UNICODE) is cut and cut.tokeniser == UNICODE
+
+
+HOSTILE = {
+    "no scores": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"]},
+    "a score too few": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a", "b"], "scores": [-1.0]},
+    "a score that is a text": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": ["-1"]},
+    "an infinite score": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [float("-inf")]},
+    "a huge score": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [10**400]},
+    "a long piece": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a" * 65], "scores": [-1.0]},
+    "an unknown tokeniser": {"tokeniser": "os.system", "words": ["<end>", "<unk>", "a"]},
+    "a tokeniser that is a list": {"tokeniser": ["unigram"], "words": ["<end>", "<unk>", "a"], "scores": [-1.0]},
+    "no words": {"tokeniser": "unicode"},
+    "a word twice": {"tokeniser": "unicode", "words": ["<end>", "<unk>", "a", "a"]},
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_vocabulary_is_refused(what: str, tmp_path: Path) -> None:
+    (tmp_path / "vocabulary.json").write_text(json.dumps(HOSTILE[what]), encoding="utf-8")
+    with pytest.raises(SatError, match=r"vocabulary\.json"):
+        Vocabulary.load(tmp_path / "vocabulary.json")
+
+
+def test_a_vocabulary_far_too_large_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "vocabulary.json"
+    with open(file, "wb") as hole:
+        hole.truncate(10**12)  # a terabyte of nothing, which takes no room
+    with pytest.raises(SatError, match="more than 64,000,000 bytes"):
+        Vocabulary.load(file)
+    file.write_text("[" * 100_000)
+    with pytest.raises(SatError, match="cannot read the vocabulary"):
+        Vocabulary.load(file)

@@ -1,0 +1,211 @@
+"""Captions of other systems and references in every form, and `sat score` on them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from show_attend_tell.cli import main
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.caption_files import read_captions, read_evaluation, read_references
+
+CAPTIONS = {"cat.jpg": "a cat sleeps on a mat", "dog.jpg": "a dark haired dog", "owl.jpg": "an owl looks at you"}
+RAW = {
+    "cat.jpg": ["A cat sleeps on the mat .", "A cat's mat."],
+    "dog.jpg": ["A dark-haired dog!"],
+    "owl.jpg": ["An owl looks at us.", "Owls.", "An owl, by day"],
+}
+WORDS = {
+    "cat.jpg": ["a cat sleeps on the mat", "a cats mat"],
+    "dog.jpg": ["a dark haired dog"],
+    "owl.jpg": ["an owl looks at us", "owls", "an owl by day"],
+}
+NUMBERS = {"cat.jpg": 391895, "dog.jpg": 60623, "owl.jpg": 13}
+
+pytestmark = pytest.mark.usefixtures("without_java")
+
+
+def write(file: Path, content: Any) -> Path:
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return file
+
+
+def karpathy(file: Path, *, number: str = "imgid") -> Path:
+    """Three test photos and one to train on; every caption in this file's own words and raw."""
+    images = [
+        {
+            "filename": photo,
+            "split": "test",
+            number: NUMBERS[photo],
+            "sentences": [
+                {"tokens": words.split(), "raw": raw} for words, raw in zip(WORDS[photo], RAW[photo], strict=True)
+            ],
+        }
+        for photo in CAPTIONS
+    ]
+    sentence = {"tokens": CAPTIONS["dog.jpg"].split(), "raw": CAPTIONS["dog.jpg"]}
+    images.append({"filename": "fox.jpg", "split": "train", number: 7, "sentences": [sentence]})
+    return write(file, {"dataset": "animals", "images": images})
+
+
+def coco(file: Path, captions: dict[str, list[str]] = RAW) -> Path:
+    return write(
+        file,
+        {
+            "images": [{"id": NUMBERS[photo], "file_name": photo} for photo in captions],
+            "annotations": [
+                {"image_id": NUMBERS[photo], "id": n, "caption": text}
+                for photo, texts in captions.items()
+                for n, text in enumerate(texts)
+            ],
+        },
+    )
+
+
+def lines(folder: Path) -> list[Path]:
+    """Three files of references, the photos that have fewer with empty lines."""
+    files = []
+    for n in range(3):
+        rows = [texts[n] if n < len(texts) else "" for texts in RAW.values()]
+        files.append(write(folder / f"reference{n}.txt", "\n".join(rows) + "\n"))
+    return files
+
+
+def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
+    split = read_references([karpathy(tmp_path / "dataset_animals.json")])
+    assert split.texts == WORDS and (split.name, split.split) == ("animals", "test")
+    assert split.training == [("a", "dark", "haired", "dog")]
+    other = read_references([coco(tmp_path / "captions_val.json")])
+    assert other.texts == WORDS and (other.name, other.split, other.training) == ("captions_val", None, None)
+    texts = read_references(lines(tmp_path)).texts
+    assert texts == {str(n): found for n, found in enumerate(WORDS.values(), start=1)}
+
+    assert read_references([tmp_path / "dataset_animals.json"], tokens="ptb").texts == RAW
+    assert read_references([tmp_path / "dataset_animals.json"], tokens="raw").texts == RAW
+    assert read_references([tmp_path / "captions_val.json"], tokens="ptb").texts == RAW
+    assert read_references([tmp_path / "dataset_animals.json"], split="train").texts == {
+        "fox.jpg": ["a dark haired dog"]
+    }
+
+
+def test_at_most_five_references_of_a_photo_count(tmp_path: Path) -> None:
+    """Of COCO's own files; all references of own data count."""
+    for name, kept in (("captions_val2014.json", "a b c d e"), ("captions_mine.json", "a b c d e f")):
+        found = read_references([coco(tmp_path / name, {"cat.jpg": ["", "a", "b", "c", "d", "e", "f"]})])
+        assert found.texts == {"cat.jpg": kept.split()}
+
+
+@pytest.mark.parametrize("number", ["imgid", "cocoid"])
+def test_captions_of_every_form_are_the_same(number: str, tmp_path: Path) -> None:
+    references = read_references([karpathy(tmp_path / "dataset.json", number=number)])
+    told = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in reversed(CAPTIONS.items())]
+    files = [
+        write(tmp_path / "by_number.json", told),
+        write(tmp_path / "by_name.json", [{"image_id": p, "caption": f"{t} ."} for p, t in CAPTIONS.items()]),
+        write(tmp_path / "own.json", {"results": [{"photo": p, "caption": t} for p, t in CAPTIONS.items()]}),
+        write(tmp_path / "lines.txt", "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\n"),
+    ]
+    for file in files:
+        assert read_captions(file, references) == CAPTIONS, file
+    assert read_captions(files[1], references, tokens="ptb")["cat.jpg"] == "a cat sleeps on a mat ."
+    empty = read_captions(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
+    assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}  # a caption without a word is one
+
+
+def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    references = read_references([karpathy(tmp_path / "dataset.json")])
+
+    def refused(content: Any, name: str = "told.json") -> str:
+        with pytest.raises(SatError) as caught:
+            read_captions(write(tmp_path / name, content), references)
+        return str(caught.value)
+
+    told = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in CAPTIONS.items()]
+    stranger = refused([*told, {"image_id": 99, "caption": "a"}, {"image_id": 98, "caption": "a"}])
+    assert "caption 4: the photo '99' has no references in" in stranger and "split test" in stranger
+    assert "'7' has no references" in refused([{"image_id": 7, "caption": "a"}])  # of the split train
+    assert "caption 4: the photo '391895' has a caption already" in refused([*told, told[0]])
+    assert "caption 2: the photo 'cat.jpg' has a caption" in refused([told[0], {"image_id": "cat.jpg", "caption": "a"}])
+    assert "no caption of 2 photos with references" in refused(told[:1]) and "dog.jpg, owl.jpg" in refused(told[:1])
+    assert "holds no captions" in refused([])
+    assert "caption 1: 'image_id' must be a number or a file name, and is missing" in refused([{"caption": "a"}])
+    assert "caption 1: 'caption' must be a text, and is 5" in refused([{"image_id": 13, "caption": 5}])
+    assert "'results' must be a list of JSON objects" in refused({"captions": []})
+    assert "not valid JSON" in refused("[{]")
+    assert "is empty" in refused("\n", "told.txt")
+    assert "has 2 captions and" in refused("a\nb\n", "told.txt") and "3 photos" in refused("a\nb\n", "told.txt")
+    with pytest.raises(SatError, match=r"cannot read .*absent\.txt"):
+        read_captions(tmp_path / "absent.txt", references)
+
+
+def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
+    split, first = karpathy(tmp_path / "dataset.json"), write(tmp_path / "a.txt", "a\nb\n")
+    with pytest.raises(SatError, match="no split 'val'; it has test, train"):
+        read_references([split], split="val")
+    with pytest.raises(SatError, match=r"b\.txt has 3 lines and .*a\.txt 2"):
+        read_references([first, write(tmp_path / "b.txt", "a\nb\nc\n")])
+    with pytest.raises(SatError, match="one JSON file, or several files of lines"):
+        read_references([split, first])
+    with pytest.raises(SatError, match="no references: name a file"):
+        read_references([])
+    with pytest.raises(SatError, match=r"c\.json lists 1 photo and no reference"):
+        read_references([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})])
+    with pytest.raises(SatError, match="'images' must be a list"):
+        read_references([write(tmp_path / "d.json", {"results": []})])
+
+
+def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:
+    entry = {"photo": "a.jpg", "caption": "a", "references": ["a"]}
+    for content, message in (
+        ([], "must hold a JSON object with 'results'"),
+        ({"results": [entry]}, "'tokens' must be a text, and is missing"),
+        (
+            {"tokens": "both", "results": [entry]},
+            "'tokens' must be one of split, raw, ptb, unicode, characters, and is 'both'",
+        ),
+        ({"tokens": "split", "results": []}, "holds no captions"),
+        ({"tokens": "split", "results": [entry, entry]}, r"results\[1\]: the photo 'a.jpg' is there twice"),
+        (
+            {"tokens": "split", "results": [{**entry, "references": None}]},
+            "'references' must be a list.*evaluate again",
+        ),
+    ):
+        with pytest.raises(SatError, match=message):
+            read_evaluation(write(tmp_path / "e.json", content))
+
+
+def test_sat_score(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    references = karpathy(tmp_path / "dataset_animals.json")
+    captions = write(tmp_path / "other.json", [{"image_id": p, "caption": t} for p, t in CAPTIONS.items()])
+
+    def sat(*arguments: object) -> str:
+        result = CliRunner().invoke(main, ["score", *map(str, arguments)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    told = sat(captions, references, "--json", tmp_path / "scores.json").splitlines()
+    assert told[0] == "other on animals test: 3 captions, split tokens"
+    assert "METEOR – (no Java in this test)" in told[3] and told[4].startswith("  SPICE – (")
+    assert told[-1] == (
+        "  13 different words, 5.0 a caption; 100 % of the captions distinct, 0.0 % repetitive, 67 % not in training, "
+        "– broken off"
+    )
+    written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")
+    assert written["meteor"] is None and written["bleu_1"] > 50
+    assert {entry["photo"]: entry["references"] for entry in written["results"]} == WORDS
+    evaluation = read_evaluation(tmp_path / "scores.json")
+    assert (evaluation.captions, evaluation.references, evaluation.tokens) == (CAPTIONS, WORDS, "split")
+    # its own output, scored again, and the same captions and references as lines, come to the same
+    assert json.loads(sat(tmp_path / "scores.json", references, "--json", "-"))["cider"] == written["cider"]
+    by_line = write(tmp_path / "told.txt", "\n".join(CAPTIONS.values()) + "\n")
+    again = json.loads(sat(by_line, *lines(tmp_path), "--json", "-"))
+    assert again["cider"] == written["cider"] and again["split"] is None and "not_in_training" not in again["variety"]
+
+    result = CliRunner().invoke(main, ["score", str(by_line), *map(str, lines(tmp_path)), "--split", "test"])
+    assert result.exit_code == 1 and "--split test: " in result.stderr and "has no splits" in result.stderr
+    result = CliRunner().invoke(main, ["score", str(captions), str(references), "--split", "val"])
+    assert result.exit_code == 1 and result.stderr.startswith("sat: ") and "no split 'val'" in result.stderr

@@ -1,0 +1,213 @@
+"""The paired bootstrap: known answers, coverage, and what it refuses."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from show_attend_tell.cli import main
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.caption_files import Evaluation
+from show_attend_tell.metrics.comparison import METRICS, Difference, compare, differences
+from show_attend_tell.metrics.scores import Statistics, score
+
+REFERENCES = {f"{n}.jpg": [f"a {word} cat sleeps", f"one {word} cat on a mat"] for n, word in enumerate("bcdfghj")}
+GOOD = {photo: texts[0] for photo, texts in REFERENCES.items()}
+BAD = {**GOOD, "0.jpg": "a dog", "3.jpg": "a f cat sleeps on", "5.jpg": "a dog runs on sand"}
+
+pytestmark = pytest.mark.usefixtures("without_java")
+
+
+def statistics(cider: np.ndarray, right: np.ndarray | None = None, words: np.ndarray | None = None) -> Statistics:
+    """Photos of which only CIDEr is known, ×100, and maybe how many words are right and all."""
+    bleu = np.ones((len(cider), 10))
+    if right is not None and words is not None:
+        bleu[:, 0], bleu[:, 4], bleu[:, 8:] = right, words, words[:, None]
+    return Statistics(bleu=bleu, rouge_l=np.zeros(len(cider)), cider=cider / 100, meteor=None, spice=None)
+
+
+def of(metric: str, found: list[Difference]) -> Difference:
+    (one,) = [one for one in found if one.metric == metric]
+    return one
+
+
+def test_equal_systems_do_not_differ() -> None:
+    photos = statistics(np.arange(11.0))
+    for one in differences([photos], [photos], resamples=700):
+        assert one.difference == one.low == one.high == 0 and one.first == one.system
+
+
+def test_a_difference_that_every_photo_has_is_certain() -> None:
+    """The photos are drawn alike for both: apart, the interval would be as wide as the photos differ."""
+    cider = np.arange(11.0)
+    one = of("cider", differences([statistics(cider)], [statistics(cider + 3)], resamples=700))
+    assert (one.first, one.system) == (pytest.approx(5), pytest.approx(8))
+    assert (one.difference, one.low, one.high) == (pytest.approx(3), pytest.approx(3), pytest.approx(3))
+
+
+def test_the_interval_is_that_of_the_mean_s_normal_distribution() -> None:
+    cider = np.random.default_rng(1).normal(50, 20, 211)
+    zero = statistics(np.zeros(211))
+    one = of("cider", differences([zero], [statistics(cider)]))
+    error = cider.std() / np.sqrt(211)
+    assert one.difference == pytest.approx(cider.mean())
+    assert (one.low, one.high) == (
+        pytest.approx(cider.mean() - 1.96 * error, abs=0.1 * error),
+        pytest.approx(cider.mean() + 1.96 * error, abs=0.1 * error),
+    )
+    again = of("cider", differences([zero], [statistics(cider)]))
+    assert again == one != of("cider", differences([zero], [statistics(cider)], seed=1))
+    backwards = of("cider", differences([statistics(cider)], [zero]))
+    assert backwards.difference == -one.difference and backwards.low == pytest.approx(-one.high)
+
+
+def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """Of a mean, and of BLEU, which is a ratio of sums: 300 data sets of 61 photos, drawn with a known difference."""
+    generator = np.random.default_rng(2)
+    covered = {"cider": 0, "bleu_1_no_brevity": 0}
+    for number in range(300):
+        photo = generator.normal(50, 30, 61)  # how easy it is, which both systems share
+        words = generator.integers(7, 14, 61)
+        systems = [
+            statistics(
+                photo + shift + generator.normal(0, 10, 61), generator.binomial(words, share).astype(float), words
+            )
+            for shift, share in ((0, 0.60), (2, 0.65))
+        ]
+        found = differences(systems[:1], systems[1:], resamples=400, seed=number)
+        for metric, truth in (("cider", 2), ("bleu_1_no_brevity", 5)):
+            covered[metric] += of(metric, found).low <= truth <= of(metric, found).high
+    assert all(0.91 <= times / 300 <= 0.98 for times in covered.values()), covered
+
+
+def test_seeds_are_resampled_too() -> None:
+    """Trainings that differ more than photos do: photos alone would promise too much."""
+    generator = np.random.default_rng(3)
+    together = apart = 0
+    for number in range(100):
+        photo = generator.normal(50, 30, 61)
+        trainings = [statistics(photo + effect + generator.normal(0, 1, 61)) for effect in generator.normal(2, 3, 8)]
+        base = [statistics(photo)]
+        one = of("cider", differences(base, trainings, resamples=400, seed=number))
+        together += one.low <= 2 <= one.high
+        one = of("cider", differences(base, trainings[:1], resamples=400, seed=number))
+        apart += one.low <= 2 <= one.high
+    assert together >= 85 and apart <= 30, (together, apart)
+
+
+def test_of_four_seeds_three_are_drawn() -> None:
+    """Photos all alike, scores 0, 1, 2 and 3: of three drawn, 1/64 have the sum 0 and 3/64 the sum 1."""
+    trainings = [statistics(np.full(5, value)) for value in (0.0, 1.0, 2.0, 3.0)]
+    one = of("cider", differences([statistics(np.zeros(5))], trainings))
+    assert (one.system, one.difference) == (pytest.approx(1.5), pytest.approx(1.5))
+    assert (one.low, one.high) == (pytest.approx(1 / 3), pytest.approx(8 / 3))
+
+
+def test_some_photos_can_be_compared_by_themselves() -> None:
+    cider = np.arange(11.0)
+    one = of("cider", differences([statistics(0 * cider)], [statistics(cider)], resamples=300, photos=[2, 4]))
+    assert (one.difference, one.low, one.high) == (pytest.approx(3), pytest.approx(2), pytest.approx(4))
+
+
+# From files
+
+
+def evaluation(captions: dict[str, str], name: str = "a.json", **changes: object) -> Evaluation:
+    given: dict[str, object] = {"tokens": "split", "references": {photo: REFERENCES[photo] for photo in captions}}
+    return Evaluation(file=Path(name), captions=captions, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_evaluations_are_compared_photo_by_photo() -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    backwards = evaluation(dict(reversed(BAD.items())))
+    found = compare({"good": [evaluation(GOOD)], "bad": [backwards], "copy": [evaluation(GOOD)]}, show=False)
+    assert (found.first, found.photos, found.trainings) == ("good", 7, {"good": 1, "bad": 1, "copy": 1})
+    scores = score(BAD, REFERENCES).corpus
+    assert [one.metric for one in found.differences["bad"]] == [m for m in METRICS if m not in ("meteor", "spice")]
+    for one in found.differences["bad"]:
+        assert one.system == pytest.approx(scores[one.metric]), one.metric
+        assert one.difference == pytest.approx(one.system - one.first), one.metric
+        assert one.low <= one.difference <= one.high, one.metric
+    assert all(one.difference == 0 for one in found.differences["copy"])
+    assert found.missing["meteor"] == "no Java in this test"
+    part = compare({"good": [evaluation(GOOD)], "bad": [backwards]}, photos={"1.jpg", "2.jpg"}, show=False)
+    assert part.photos == 2 and all(one.difference == 0 for one in part.differences["bad"])  # equal on these
+
+
+def test_evaluations_that_cannot_be_compared_are_refused() -> None:
+    first = evaluation(GOOD)
+    fewer = {photo: text for photo, text in GOOD.items() if photo != "4.jpg"}
+    other = {**REFERENCES, "2.jpg": ["a cat"]}
+    for second, message in (
+        (evaluation(fewer, "b.json"), r"b\.json has no caption of 4\.jpg, and a\.json has"),
+        (evaluation(GOOD, "b.json", references=other), r"b\.json and a\.json have other references .* '2\.jpg'"),
+        (evaluation(GOOD, "b.json", tokens="ptb"), r"b\.json compares ptb tokens and a\.json split tokens"),
+    ):
+        with pytest.raises(SatError, match=message):
+            compare({"a": [first], "b": [second]}, show=False)
+        with pytest.raises(SatError, match=message):
+            compare({"a": [first], "b": [first, second]}, show=False)
+    with pytest.raises(SatError, match=r"a\.json has no caption of 4\.jpg, and b\.json has"):
+        compare({"b": [evaluation(fewer)], "a": [evaluation(GOOD, "b.json")]}, show=False)
+    with pytest.raises(SatError, match="two systems or more"):
+        compare({"a": [first]}, show=False)
+    with pytest.raises(SatError, match="resamples is 99: give at least 100"):
+        compare({"a": [first], "b": [first]}, resamples=99, show=False)
+    few = CliRunner().invoke(main, ["compare", "a.json", "b.json", "--resamples", "1"])
+    assert few.exit_code == 2 and "1 is not in the range x>=100" in few.stderr
+    with pytest.raises(SatError, match="none of the photos"):
+        compare({"a": [first], "b": [first]}, photos=["9.jpg"], show=False)
+    one = compare({"a": [first], "b": [first]}, photos=[next(iter(first.captions))], show=False)
+    assert one.notes()[0].startswith("1 photo, ") and "the intervals say nothing" in one.notes()[1]
+
+
+def test_sat_compare(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    for name, captions in (("good-1", GOOD), ("good-2", GOOD), ("bad", BAD)):
+        results = [{"photo": p, "caption": t, "references": REFERENCES[p]} for p, t in captions.items()]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"tokens": "split", "results": results}))
+    good, bad = f"{tmp_path}/good-1.json,{tmp_path}/good-2.json", f"{tmp_path}/bad.json"
+
+    def sat(*arguments: object, code: int = 0) -> str:
+        result = CliRunner().invoke(main, ["compare", *map(str, arguments), "--resamples", "300"])
+        assert result.exit_code == code, result.output
+        return result.stdout if code == 0 else result.stderr
+
+    lines = sat(bad, good).splitlines()
+    assert re.split(" {2,}", lines[0].strip()) == ["bad", "good (mean of 2)", "difference", "95 % interval"]
+    assert lines[1].startswith("BLEU-1 ") and len({len(line) for line in lines[:11]}) == 1  # aligned
+    cider = next(line for line in lines if line.startswith("CIDEr"))
+    assert "+" in cider and " to " in cider
+    assert lines[-4].startswith("7 photos, split tokens") and "300 resamples, seed 0" in lines[-4]
+    assert lines[-3].startswith("One training of bad:") and lines[-2] == "METEOR is left out: no Java in this test."
+
+    found = json.loads(sat(bad, good, "--json", "-"))
+    assert found["trainings"] == {"bad": 1, "good": 2} and found["first"] == "bad"
+    row = found["differences"]["good"]["cider"]
+    assert row["difference"] == pytest.approx(row["system"] - row["first"]) and row["difference"] > 0
+    assert row["interval"][0] <= row["difference"] <= row["interval"][1]
+
+    kept = (tmp_path / "bad.json").read_bytes()
+    (tmp_path / "link.json").symlink_to("good-1.json")
+    for arguments, message in (
+        ((bad, good, "--json", f"{tmp_path}/bad.json"), "is read by this command, and would be overwritten"),
+        ((bad, good, "--markdown", f"{tmp_path}/link.json"), "is read by this command"),
+        ((bad, good, "--json", f"{tmp_path}/x", "--markdown", f"{tmp_path}/./x"), "is named for two outputs"),
+        ((bad, bad), "is given twice"),
+        ((bad, f"{tmp_path}/good-1.json,{tmp_path}/link.json"), r"link\.json is given twice"),
+    ):
+        assert re.search(message, sat(*arguments, code=1))
+    assert (tmp_path / "bad.json").read_bytes() == kept and not (tmp_path / "x").exists()
+
+    sat(bad, good, "--markdown", tmp_path / "comparison.md")
+    table = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
+    assert table[0] == "| | bad | good (mean of 2) | difference | 95 % interval |"
+    assert f"| CIDEr | {row['first']:.2f} | {row['system']:.2f} | {row['difference']:+.2f} |" in "\n".join(table)
+
+    assert "twice" in sat(bad, bad, code=1)
+    assert "two systems or more" in sat(bad, code=1)
+    assert "cannot read" in sat(bad, tmp_path / "absent.json", code=1)
+    assert "without a file" in sat(bad, ",", code=1)

@@ -1,0 +1,409 @@
+"""BLEU by hand and against pycocoevalcap, and the metrics that need Java, with Java and without."""
+
+import gzip
+import importlib
+import json
+import math
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics import java as java_metrics
+from show_attend_tell.metrics.java import meteor_of
+from show_attend_tell.metrics.scores import _bleu_counts, _bleu_of, bleu, score, score_entries, variety
+
+CAPTIONS = {
+    "dog.jpg": "a black dog runs through the snow",
+    "girl.jpg": "a girl climbs the stairs",
+    "surf.jpg": "a man surfs a wave",
+}
+REFERENCES = {
+    "dog.jpg": ["a black dog is running after a white dog in the snow", "two dogs run in the snow"],
+    "girl.jpg": [
+        "a little girl climbing the stairs to her playhouse",
+        "a girl climbs into a house",
+        "a child",
+    ],
+    "surf.jpg": ["a man surfs a wave", "a surfer rides a big wave"],
+}
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokeniser run on Java")
+
+
+def no_meteor(captions: object, references: object, *, show: bool = False) -> None:
+    raise java_metrics.JavaError("no METEOR in this test")
+
+
+@pytest.fixture(params=["short", pytest.param("whole", marks=pytest.mark.proof)])
+def paraphrases(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR's program with one paraphrase, or with its whole table, which takes it a quarter of a minute to read."""
+    module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
+    if request.param == "whole":
+        return
+    jar = Path(module.__file__).parent / module.METEOR_JAR
+    (tmp_path / "data").mkdir()
+    shutil.copy(jar, tmp_path)
+    with gzip.open(tmp_path / "data" / "paraphrase-en.gz", "wt") as table:
+        table.write("0.3\nthrough\nin\n0.3\nin\nthrough\n")  # probability, text, paraphrase
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
+
+
+def test_bleu_by_hand() -> None:
+    # 1-grams: "the" is allowed twice (by the first reference), "cat" once; 2-grams: only "the cat" is right.
+    captions, references = [["the", "the", "the", "cat"]], [[["the", "cat", "on", "the", "mat"], ["a", "cat"]]]
+    counts = _bleu_counts(captions, references)
+    assert counts[0, 8:].tolist() == [4, 5]  # the caption's length, and the closest reference's
+    plain, penalty = _bleu_of(counts.sum(0))
+    assert penalty == pytest.approx(math.exp(1 - 5 / 4), abs=1e-8)
+    assert plain[:2] == pytest.approx((75.0, 100 * math.sqrt(3 / 4 * 1 / 3)), abs=1e-5)
+    assert bleu(captions, references)[0] == pytest.approx(75 * math.exp(-1 / 4), abs=1e-5)
+    assert plain[3] < 0.1  # no 3-gram is right
+
+
+def test_bleu_of_a_copy_is_100() -> None:
+    caption = ["a", "dog", "runs", "through", "snow"]
+    assert bleu([caption], [[["a"], caption]]) == pytest.approx((100, 100, 100, 100), abs=1e-5)
+
+
+def test_bleu_takes_the_shorter_of_two_references_as_close() -> None:
+    assert _bleu_counts([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]])[0, 9] == 3
+
+
+def test_bleu_counts_over_the_corpus() -> None:
+    """The mean over batches or captions (here 50) is a known fault: the corpus has 2 of 7 words right."""
+    assert bleu([["a", "b"], ["c"] * 5], [[["a", "b"]], [["d"] * 5]])[0] == pytest.approx(100 * 2 / 7, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_bleu_equals_pycocoevalcap(seed: int) -> None:
+    module = pytest.importorskip("pycocoevalcap.bleu.bleu", reason="needs the extra 'evaluation'")
+    draw = random.Random(seed)
+
+    def caption(shortest: int) -> list[str]:
+        return draw.choices("abcde", k=draw.randint(shortest, 11))
+
+    references = [[caption(0) for _ in range(draw.randint(1, 5))] for _ in range(13)]
+    hypotheses = [caption(0) for _ in references]
+    if seed == 0:
+        hypotheses = [[] for _ in references]
+    if seed == 1:  # far too short, so that the penalty bites
+        hypotheses = [words[:2] for words in hypotheses]
+    theirs, _ = module.Bleu(4).compute_score(
+        {i: [" ".join(words) for words in choices] for i, choices in enumerate(references)},
+        {i: [" ".join(words)] for i, words in enumerate(hypotheses)},
+        verbose=0,
+    )
+    assert bleu(hypotheses, references) == pytest.approx([100 * b for b in theirs], abs=1e-9)
+
+
+def test_bleu_refuses_what_it_cannot_score() -> None:
+    with pytest.raises(SatError, match="no captions"):
+        bleu([], [])
+    with pytest.raises(SatError, match="2 captions cannot be scored against 1 lists"):
+        bleu([["a"], ["b"]], [[["a"]]])
+    with pytest.raises(SatError, match=r"caption 1 \('b c'\) has no references"):
+        bleu([["a"], ["b", "c"]], [[["a"]], []])
+
+
+def test_variety() -> None:
+    result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
+    assert result == {
+        "words_used": 4,
+        "mean_length": 7 / 4,
+        "distinct": 75,
+        "repetitive": 0,
+        "not_in_training": 50,
+        "broken_off": 0,
+    }
+    assert "not_in_training" not in variety({"1": "a dog"}, None)
+    with pytest.raises(SatError, match="no captions"):
+        variety({}, None)
+
+
+@pytest.mark.parametrize(
+    ("caption", "repetitive"),
+    [
+        ("", False),
+        ("a cat next to a cat", False),
+        ("a cat next to a cat cat", True),  # a word twice in a row
+        ("a man in a shirt and a man in a hat", True),  # "a man in" twice
+        ("in a shirt in a hat", False),  # two words twice
+        ("run dog run dog run", True),  # "run dog run" twice, with a word in both
+        ("go go", True),
+    ],
+)
+def test_a_caption_that_repeats_itself_is_told(caption: str, repetitive: bool) -> None:
+    assert variety({"1": caption, "2": "a dog"}, None)["repetitive"] == 50 * repetitive
+
+
+def test_a_caption_that_breaks_off_is_told() -> None:
+    """ "a" ends 1 caption of 102 that have it, "dog" 100 of 101; "big" never ends one, but is not common."""
+    training = [["a", "dog"]] * 100 + [["dog", "a"], ["a", "big", "cat"]]
+    captions = {"1": "a big dog", "2": "a dog on a", "3": "a big", "4": ""}
+    assert variety(captions, training)["broken_off"] == 25
+    assert variety(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
+    assert variety(captions, training[:99])["broken_off"] == 0  # too few to tell
+
+
+def test_a_caption_that_was_not_told_to_its_end_is_broken_off() -> None:
+    captions = {"1": "a man on a", "2": "a man on a", "3": "a dog", "4": ""}
+    whole = {"1": False, "2": True, "3": True}
+    assert variety(captions, None, whole=whole)["broken_off"] == 25
+    assert variety(captions, [["a", "dog"]] * 100, whole=whole)["broken_off"] == 50  # the second by its last word
+    assert "broken_off" not in variety(captions, None)
+
+
+def test_score_refuses_what_it_cannot_score() -> None:
+    with pytest.raises(SatError, match="no captions"):
+        score({}, {})
+    with pytest.raises(SatError, match=r"'b\.jpg' has a caption but no references"):
+        score({"a.jpg": "a", "b.jpg": "a"}, {"a.jpg": ["a"]})
+    with pytest.raises(SatError, match=r"'b\.jpg' has references but no caption"):
+        score({"a.jpg": "a"}, {"a.jpg": ["a"], "b.jpg": ["a"]})
+    with pytest.raises(SatError, match=r"'a\.jpg' are one text"):
+        score({"a.jpg": "a"}, {"a.jpg": "a dog"})
+    with pytest.raises(SatError, match="tokens 'both'"):
+        score({"a.jpg": "a"}, {"a.jpg": ["a"]}, tokens="both")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("texts", [[], ["", " \n"]])
+def test_score_refuses_a_photo_without_references(texts: list[str]) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    with pytest.raises(SatError, match=r"'surf\.jpg' has no reference"):
+        score(CAPTIONS, REFERENCES | {"surf.jpg": texts})
+
+
+def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
+    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[evaluation\]'"):
+        score(CAPTIONS, REFERENCES)
+
+
+@needs_java
+@pytest.mark.usefixtures("paraphrases")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # pycocoevalcap's Meteor leaves its pipes open
+def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> None:
+    scores = score(CAPTIONS, REFERENCES)
+    result = scores.corpus
+    assert capfd.readouterr().out == ""  # `sat evaluate --json -` writes there
+
+    given = {photo: [text] for photo, text in CAPTIONS.items()}
+    for name, scorer, ours in (
+        ("meteor", "Meteor", "meteor"),
+        ("rouge", "Rouge", "rouge_l"),
+        ("cider", "Cider", "cider"),
+    ):
+        module = importlib.import_module(f"pycocoevalcap.{name}.{name}")
+        theirs, each = getattr(module, scorer)().compute_score(REFERENCES, given)
+        assert result[ours] == pytest.approx(100 * theirs, abs=1e-9)
+        assert [100 * value for value in each] == pytest.approx([one[ours] for one in scores.photos.values()], abs=1e-9)
+    ours = bleu(
+        [text.split() for text in CAPTIONS.values()],
+        [[text.split() for text in texts] for texts in REFERENCES.values()],
+    )
+    assert [result[f"bleu_{n}"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-9)
+    assert [result[f"bleu_{n}_no_brevity"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-6)
+    assert result["brevity_penalty"] == pytest.approx(1)  # 17 words, as in the closest references
+    assert (result["captions"], result["tokens"]) == (3, "split")
+    assert "meteor_missing" not in result
+
+    statistics = scores.statistics.meteor
+    assert statistics is not None
+    assert statistics[0, 16:20].any()  # a match by paraphrase
+    assert 100 * meteor_of(statistics.sum(0)) == pytest.approx(result["meteor"], abs=1e-6)
+    assert 100 * meteor_of(statistics) == pytest.approx([one["meteor"] for one in scores.photos.values()], abs=1e-6)
+    assert scores.photos["surf.jpg"]["meteor"] == pytest.approx(100)  # a copy has no penalty, alone or in the sum
+    weighted = scores.statistics.scores(np.array([[1.0, 1, 1], [2, 0, 1]]))
+    assert {name: values[0] for name, values in weighted.items()} == pytest.approx(
+        {name: result[name] for name in weighted}, abs=1e-6
+    )
+    assert {f"bleu_{n}{suffix}" for n in range(1, 5) for suffix in ("", "_no_brevity")} <= weighted.keys()
+    assert {"meteor", "rouge_l", "cider"} <= weighted.keys()
+    twice = 2 * statistics[0] + statistics[2]
+    assert weighted["meteor"][1] == pytest.approx(100 * meteor_of(twice))
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_corpus_of_repeated_photos_is_scored_as_one() -> None:
+    """What the bootstrap does: BLEU of the corpus that was drawn, not a mean of the photos' own."""
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    statistics = score(CAPTIONS, REFERENCES).statistics
+    photos = ["girl.jpg", "dog.jpg", "girl.jpg", "girl.jpg"]
+    drawn = bleu(
+        [CAPTIONS[photo].split() for photo in photos],
+        [[text.split() for text in REFERENCES[photo]] for photo in photos],
+    )
+    weighted = statistics.scores(np.array([[1.0, 3.0, 0.0]]))
+    assert [weighted[f"bleu_{n}"][0] for n in range(1, 5)] == pytest.approx(drawn, abs=1e-9)
+    plain = [weighted[f"bleu_{n}_no_brevity"][0] * math.exp(1 - 24 / 22) for n in range(1, 5)]
+    assert plain == pytest.approx(drawn, abs=1e-6)
+    assert weighted["cider"][0] == pytest.approx(100 * (statistics.cider[0] + 3 * statistics.cider[1]) / 4)
+    assert weighted["rouge_l"][0] == pytest.approx(100 * (statistics.rouge_l[0] + 3 * statistics.rouge_l[1]) / 4)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_smoothed_bleu_of_a_caption_by_hand() -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    photos = score(
+        {"half": "a b c d e", "copy": "a b c d e", "short": "a b c d"},
+        {"half": ["a b c x y"], "copy": ["a b c d e", "b"], "short": ["a b c d e f"]},
+    ).photos
+    # 3 of 5 words, 2 of 4, 1 of 3 and 0 of 2 longer n-grams, one added to each of those
+    by_hand = 100 * (3 / 5 * 3 / 5 * 2 / 4 * 1 / 3) ** (1 / 4)
+    assert photos["half"]["bleu_4_smoothed"] == pytest.approx(by_hand, abs=1e-6)
+    assert photos["copy"]["bleu_4_smoothed"] == pytest.approx(100, abs=1e-6)
+    assert photos["short"]["bleu_4_smoothed"] == pytest.approx(100 * math.exp(1 - 6 / 4), abs=1e-5)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in CAPTIONS.items()]
+    result = json.loads(json.dumps(score_entries(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
+    assert result["variety"]["not_in_training"] == pytest.approx(200 / 3)
+    assert [entry["number"] for entry in result["results"]] == [7, 7, 7]
+    assert result["variety"]["broken_off"] is None  # few captions of training, and no word on which are complete
+    cut_off = score_entries([{**entry, "complete": False} for entry in entries], REFERENCES)
+    assert cut_off["variety"]["broken_off"] == pytest.approx(100)
+    assert sum(entry["cider"] for entry in result["results"]) / 3 == pytest.approx(result["cider"])
+    assert all("bleu_4_smoothed" in entry and "rouge_l" in entry for entry in result["results"])
+    again = score(
+        {entry["photo"]: entry["caption"] for entry in result["results"]},
+        {entry["photo"]: entry["references"] for entry in result["results"]},
+        tokens=result["tokens"],
+    ).corpus
+    assert again == {name: result[name] for name in again}
+    with pytest.raises(SatError, match=r"'dog\.jpg' has two captions"):
+        score_entries([*entries, entries[0]], REFERENCES)
+
+
+def test_raw_references_keep_their_capitals_and_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Java, METEOR is left out
+    result = score({"dog.jpg": "a dog runs ."}, {"dog.jpg": ["A dog  runs."]}, tokens="raw").corpus
+    assert result["tokens"] == "raw"
+    assert result["bleu_1_no_brevity"] == pytest.approx(100 / 4)  # only "dog" is the same
+
+
+@needs_java
+def test_ptb_convention(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    monkeypatch.setattr(java_metrics, "meteor", no_meteor)
+    raw = {"dog.jpg": "The dog's ball , a red one .", "girl.jpg": "", "surf.jpg": "A man\nsurfs a wave!"}
+    choices = {
+        "dog.jpg": ["the dog 's ball a red one"],
+        "girl.jpg": ["A girl"],
+        "surf.jpg": ["a man surfs a wave"],
+    }
+    result = score(raw, choices, tokens="ptb").corpus
+    assert capfd.readouterr().out == ""
+    assert result["tokens"] == "ptb"
+    # Tokenised, two captions are their references; the third is empty and costs length only.
+    assert result["bleu_4_no_brevity"] == pytest.approx(100, abs=1e-5)
+    assert result["brevity_penalty"] == pytest.approx(math.exp(1 - 14 / 12), abs=1e-6)
+    assert result["rouge_l"] == pytest.approx(100 * 2 / 3)
+    untokenised = bleu([t.split() for t in raw.values()], [[t.split() for t in c] for c in choices.values()])
+    assert untokenised[0] < 70
+
+
+def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+    """Let `java` be this shell script, which still answers `java -version`, or nothing at all."""
+    if script is not None:
+        program = folder / "java"
+        program.write_text(f'#!/bin/sh\n[ "$1" = -version ] && exit 0\n{script}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (None, "Java is not installed"),
+        ("exit 1", "METEOR's program failed"),
+        ("exec /usr/bin/yes nonsense", "METEOR's program failed"),
+        ("exec /bin/sleep 60", "it gave no answer within 2 s"),
+    ],
+)
+def test_without_a_sound_java_the_other_metrics_remain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, reason: str
+) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    fake_java(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(java_metrics, "_PATIENCE", 2.0)
+    result = score(CAPTIONS, REFERENCES).corpus
+    assert result["meteor"] is None
+    assert reason in result["meteor_missing"]
+    assert result["bleu_1"] > 0
+    assert result["cider"] > 0
+    assert result["spice"] is None and result["spice_missing"]
+    with pytest.raises(SatError, match=r"'ptb' need its tokeniser|returned"):
+        score(CAPTIONS, REFERENCES, tokens="ptb")
+
+
+def test_a_missing_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
+    result = score(CAPTIONS, REFERENCES).corpus
+    assert result["meteor"] is None
+    assert "meteor-1.5.jar is missing" in result["meteor_missing"]
+
+
+SPICE = """case "$*" in *-out*) ;; *) exit 1 ;; esac
+while [ "$1" != -out ]; do shift; done
+printf '%s' '{}' > "$2"
+"""
+
+
+def spice_entry(photo: int, value: str) -> str:
+    return f'{{"image_id": "{photo}", "scores": {{"All": {{"f": {value}}}, "Object": {{"f": 0.9}}}}}}'
+
+
+@pytest.fixture
+def spice_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for SPICE's jars that has them all, empty."""
+    module = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs the extra 'evaluation'")
+    (tmp_path / "lib").mkdir()
+    for name in ("spice-1.0.jar", "lib/stanford-corenlp-3.6.0.jar", "lib/stanford-corenlp-3.6.0-models.jar"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "spice.py"))
+    return tmp_path
+
+
+def test_spice_is_the_mean_of_its_program_s_scores(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = f"[{spice_entry(1, '0.25')}, {spice_entry(0, '0.5')}, {spice_entry(2, '0')}]"  # in any order
+    fake_java(spice_folder, monkeypatch, SPICE.replace("{}", answer))
+    scores = score(CAPTIONS, REFERENCES)
+    assert scores.corpus["spice"] == pytest.approx(25) and "spice_missing" not in scores.corpus
+    assert [one["spice"] for one in scores.photos.values()] == [50, 25, 0]
+    assert scores.statistics.scores(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
+    assert not list(spice_folder.glob("*.json"))  # nothing is left in pycocoevalcap's folder
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'Could not score' >&2; exit 1", "SPICE's program failed: Could not score"),
+        (SPICE.replace("{}", "[]"), "SPICE's program failed"),
+        (SPICE.replace("{}", "nonsense"), "SPICE's program failed"),
+        (SPICE.replace("{}", f"[{', '.join(spice_entry(n, 'NaN') for n in range(3))}]"), "no number"),
+    ],
+)
+def test_without_a_sound_spice_the_reason_is_given(
+    script: str, reason: str, spice_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(spice_folder, monkeypatch, script)
+    result = score(CAPTIONS, REFERENCES).corpus
+    assert result["spice"] is None
+    assert reason in result["spice_missing"]
+
+
+def test_spice_s_models_are_not_fetched_unasked(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(spice_folder, monkeypatch, SPICE)
+    (spice_folder / "lib" / "stanford-corenlp-3.6.0-models.jar").unlink()
+    result = score(CAPTIONS, REFERENCES).corpus
+    assert result["spice"] is None
+    assert "python -m pycocoevalcap.spice.get_stanford_models" in result["spice_missing"]

@@ -1,0 +1,461 @@
+"""Search: against every caption there is, against the same photo alone, and against probabilities by hand."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from decoders import C, L, Scripted, small_annotations, small_decoder
+from searching import same, talkative
+from torch import Tensor
+
+from show_attend_tell.backends import native_bf16
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.scores import repeats
+from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
+from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
+from show_attend_tell.search import FastBeamSearch, Hypothesis, beam_search, different, ranked, sample
+from show_attend_tell.search.hypotheses import Seen
+from show_attend_tell.search.sampling import Uniforms, narrowed
+
+END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
+CPU = torch.device("cpu")
+
+
+def log_probability(decoder: Decoder, annotations: Tensor, words: list[int], look: Look | None = None) -> float:
+    """log p of words, the end token included where it is the last, by `tell`."""
+    captions = torch.tensor([words])
+    with torch.no_grad():
+        told = tell(decoder, annotations[None], captions, look=look or Expectation())
+    return word_log_probabilities(told.logits, captions).sum().item()
+
+
+def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
+    """Every caption of known words that ends within the longest length, its end token last; and those cut off there."""
+    known = range(2, vocabulary)
+    ended = [[*words, END] for steps in range(longest) for words in itertools.product(known, repeat=steps)]
+    return ended + [list(words) for words in itertools.product(known, repeat=longest)]
+
+
+# ---------------------------------------------------------------- beam search
+
+
+@pytest.mark.parametrize("look", [Expectation(), Likeliest()], ids=["expectation", "likeliest"])
+@pytest.mark.parametrize("gamma", [0.0, 0.7])
+def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
+    decoder = small_decoder(vocabulary_size=5, spread=0.8)
+    annotations, longest = small_annotations(), 4
+    captions = every_caption(5, longest)
+    assert len(captions) == 1 + 3 + 9 + 27 + 81
+    found = beam_search(
+        decoder, annotations, beam=len(captions), max_length=longest, look=look, length_normalisation=gamma
+    )
+    for b, hypotheses in enumerate(found):
+        ranked = []
+        for words in captions:
+            score = log_probability(decoder, annotations[b], words, look)
+            ranked.append((words == [END], words[-1] != END, -score / len(words) ** gamma, words, score))
+        ranked.sort()  # the empty caption last, what ended first, then by log p / length^γ, the end token counted
+        assert len(hypotheses) == len(ranked)
+        for hypothesis, (_, unended, _, words, score) in zip(hypotheses, ranked, strict=True):
+            assert hypothesis.words == [word for word in words if word != END]
+            assert hypothesis.ended == (not unended)
+            assert hypothesis.log_probability == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_hypothesis_is_what_tell_says_of_its_words(beam: int) -> None:
+    """Log-probability, α, β and places follow a path through every reordering of the beam."""
+    decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=7)
+    reordered = 0
+    for look in (Expectation(), Likeliest()):
+        for b, hypotheses in enumerate(beam_search(decoder, annotations, beam=beam, max_length=9, look=look)):
+            assert len(hypotheses) == beam
+            for hypothesis in hypotheses:
+                said = hypothesis.words + [END] * hypothesis.ended
+                captions, T = torch.tensor([said]), len(hypothesis.words)
+                with torch.no_grad():
+                    told = tell(decoder, annotations[b : b + 1], captions, look=look)
+                log_p = word_log_probabilities(told.logits, captions).sum().item()
+                assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-5)
+                if T:
+                    assert hypothesis.alpha.shape == (T, L) and hypothesis.beta.shape == (T,)
+                    torch.testing.assert_close(hypothesis.alpha, told.alpha[0, 0, :T], rtol=0, atol=1e-5)
+                    torch.testing.assert_close(hypothesis.beta, told.beta[0, 0, :T], rtol=0, atol=1e-5)
+                    if isinstance(look, Likeliest):
+                        assert torch.equal(hypothesis.places, told.places[0, 0, :T])
+                    else:
+                        assert hypothesis.places is None
+            reordered += len({tuple(h.words[:2]) for h in hypotheses}) == len(hypotheses) > 1
+    assert beam == 1 or reordered  # some photo's paths parted early, so the others were reordered
+
+
+def test_greedy_takes_the_likeliest_word_each_time() -> None:
+    decoder, annotations = small_decoder(spread=0.7), small_annotations()
+    for b, (hypothesis,) in enumerate(beam_search(decoder, annotations, beam=1, max_length=C)):
+        said: list[int] = []
+        while len(said) < C and END not in said:
+            with torch.no_grad():
+                logits = tell(decoder, annotations[b : b + 1], torch.tensor([[*said, END]])).logits[0, 0, -1]
+            logits[UNKNOWN] = -math.inf
+            said.append(int(logits.argmax()))
+        assert hypothesis.words == [word for word in said if word != END]
+
+
+@pytest.mark.parametrize("look", ["expectation", "likeliest", "sampled"])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_batched_beam_equals_one_by_one(beam: int, look: str) -> None:
+    decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]
+
+    def search(which: list[int]) -> list[list[Hypothesis]]:
+        looks = {
+            "expectation": Expectation(),
+            "likeliest": Likeliest(),
+            "sampled": Sampled.for_photos([seeds[b] for b in which], paths=beam, steps=9, device=CPU),
+        }
+        return beam_search(decoder, annotations[which], beam=beam, max_length=9, look=looks[look])
+
+    together = search(list(range(7)))
+    assert len({len(h.words) for hypotheses in together for h in hypotheses}) > 1  # photos that end early and late
+    for b in range(7):
+        same(search([b])[0], together[b])
+    order = [3, 6, 0]
+    for hypotheses, b in zip(search(order), order, strict=True):
+        same(hypotheses, together[b])
+
+
+@pytest.mark.skipif(not native_bf16("cpu"), reason="no bfloat16 instructions in this CPU: PyTorch emulates them")
+def test_batched_beam_equals_one_by_one_in_bfloat16() -> None:
+    """Greedy goes two by two: one row alone is a matrix times a vector, whose sums PyTorch rounds in another way, and
+    in bfloat16 that moves a caption's log-probability by hundredths.
+    """
+    decoder, annotations = talkative(), small_annotations(batch=7)
+    with torch.autocast("cpu", torch.bfloat16):
+        for beam, size in ((5, 1), (1, 2)):
+            together = beam_search(decoder, annotations, beam=beam, max_length=9)
+            for b in range(0, 7 - size + 1, size):
+                apart = beam_search(decoder, annotations[b : b + size], beam=beam, max_length=9)
+                for one, other in zip(apart, together[b : b + size], strict=True):
+                    same(one, other, 1e-3)
+
+
+def test_logits_may_be_shifted() -> None:
+    """Fault: a beam that adds raw logits. A constant added to all of a step's logits must change nothing."""
+    generator = torch.Generator().manual_seed(1)
+    table = torch.randn(3, 8, 7, generator=generator)
+    shifted = table + 5 * torch.randn(3, 8, 1, generator=generator)
+    annotations = torch.zeros(3, 1, 1)
+    plain, other = (beam_search(Scripted(x), annotations, beam=3, max_length=5) for x in (table, shifted))
+    for b in range(3):
+        same(other[b], plain[b])
+        assert all(h.alpha is h.beta is h.places is None for h in plain[b])  # a decoder without attention
+
+
+def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Scripted:
+    """A decoder of one-word memory from p(next | previous); the key −1 is for the first word, the rest is unknown's."""
+    table = torch.full((vocabulary + 1, vocabulary), 1e-9)
+    for previous, following in probabilities.items():
+        table[previous, UNKNOWN] = max(1 - sum(following.values()), 1e-9)
+        for word, p in following.items():
+            table[previous, word] = p
+    return Scripted(table.log())
+
+
+def test_unknown_is_never_said() -> None:
+    decoder = chain(4, {-1: {UNKNOWN: 0.7, 2: 0.3}, UNKNOWN: {END: 1.0}, 2: {UNKNOWN: 0.8, END: 0.2}})
+    annotations = torch.zeros(1, 1, 1)
+    (first, *others) = beam_search(decoder, annotations, beam=3, max_length=5)[0]
+    assert first.words == [2] and all(UNKNOWN not in h.words for h in others)
+    assert first.log_probability == pytest.approx(math.log(0.3 * 0.2), abs=1e-5)  # of all words, not of those allowed
+
+
+@pytest.mark.parametrize("end", [1e-9, 0.0], ids=["hardly", "never"])
+def test_nothing_ends(end: float) -> None:
+    """Fault: a beam that crashes when nothing ends. The best unfinished caption is returned, and says so."""
+    steps = {previous: {END: end, 2: 0.6, 3: 0.4} for previous in (-1, 2, 3)}
+    for beam in (1, 3):
+        best = beam_search(chain(4, steps), torch.zeros(2, 1, 1), beam=beam, max_length=5)
+        for hypotheses in best:
+            assert hypotheses[0].words == [2, 2, 2, 2, 2] and not hypotheses[0].ended
+            assert hypotheses[0].log_probability == pytest.approx(5 * math.log(0.6), abs=1e-5)
+
+
+def test_what_ended_comes_before_what_did_not() -> None:
+    decoder = chain(4, {-1: {2: 0.9, 3: 0.1}, 2: {2: 1.0}, 3: {END: 1.0}})
+    first, second = beam_search(decoder, torch.zeros(1, 1, 1), beam=2, max_length=4)[0]
+    assert (first.words, first.ended, second.words, second.ended) == ([3], True, [2, 2, 2, 2], False)
+    assert second.log_probability > first.log_probability
+
+
+def test_a_finished_path_is_frozen() -> None:
+    """It waits at its score, whatever may follow an end token, and a worse one that ends later does not push it out."""
+    decoder = chain(5, {-1: {END: 0.3, 2: 0.7}, END: {3: 1.0}, 2: {3: 0.5, 4: 0.5}, 3: {END: 1.0}, 4: {END: 1.0}})
+    found = beam_search(decoder, torch.zeros(1, 1, 1), beam=3, max_length=9)[0]
+    assert sorted(h.words for h in found) == [[], [2, 3], [2, 4]] and all(h.ended for h in found)
+    by_words = {tuple(h.words): h.log_probability for h in found}
+    assert by_words[()] == pytest.approx(math.log(0.3), abs=1e-5)
+    assert by_words[(2, 3)] == pytest.approx(math.log(0.35), abs=1e-5)
+
+
+def test_length_normalisation_ranks_by_the_mean() -> None:
+    """p is 0.4 in two steps or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
+    decoder = chain(5, {-1: {4: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}, 4: {END: 1.0}})
+    for gamma, best, p in ((0.0, [4], 0.4), (1.0, [2, 3], 0.324)):
+        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, length_normalisation=gamma)[0][0]
+        assert first.words == best
+        assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
+
+
+def test_an_empty_caption_is_given_only_last() -> None:
+    """Where the end token is the likeliest first word, the best caption is the best of those with words."""
+    decoder = chain(4, {-1: {END: 0.9, 2: 0.06, 3: 0.04}, 2: {END: 1.0}, 3: {END: 1.0}})
+    photo = torch.zeros(1, 1, 1)
+    for beam in (2, 3, 9):
+        found = beam_search(decoder, photo, beam=beam, max_length=4)[0]
+        assert found[0].words == [2] and found[-1].words == [] and found[-1].ended, beam
+    (greedy,) = beam_search(decoder, photo, beam=1, max_length=4)[0]
+    assert greedy.words == [2] and greedy.log_probability == pytest.approx(math.log(0.06), abs=1e-5)
+    for drawn in sample(decoder, photo, seeds=[3], captions=99)[0]:
+        assert drawn.words
+
+
+def test_a_vocabulary_smaller_than_the_beam() -> None:
+    decoder = small_decoder(vocabulary_size=3)  # one word besides the end and the unknown one
+    found = beam_search(decoder, small_annotations(), beam=7, max_length=4)
+    for hypotheses in found:  # five captions exist: of 0 to 3 words that end, and 4 words that do not
+        assert sorted(h.words for h in hypotheses) == [[2] * length for length in range(5)]
+    only_end = beam_search(small_decoder(vocabulary_size=2), small_annotations(), beam=5, max_length=4)
+    assert [[h.words for h in hypotheses] for hypotheses in only_end] == [[[]], [[]]]
+
+
+def test_one_word_at_most() -> None:
+    for hypotheses in beam_search(small_decoder(), small_annotations(), beam=3, max_length=1):
+        assert all(len(h.words) == (0 if h.ended else 1) for h in hypotheses)
+
+
+@pytest.mark.parametrize(("beam", "longest"), [(0, 5), (5, 0)])
+def test_beam_refuses(beam: int, longest: int) -> None:
+    with pytest.raises(SatError, match=f"beam is {beam} and the longest caption {longest}"):
+        beam_search(small_decoder(), small_annotations(), beam=beam, max_length=longest)
+
+
+def test_probabilities_that_are_no_numbers_are_refused() -> None:
+    decoder = small_decoder()
+    torch.nn.init.constant_(decoder.output_bias, float("nan"))
+    with pytest.raises(SatError, match="probabilities are not finite numbers"):
+        beam_search(decoder, small_annotations(), beam=2)
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def chi_square(seen: Tensor, probabilities: Tensor) -> float:
+    """Pearson's χ² less its degrees of freedom, in standard deviations; infinite where the impossible was seen."""
+    possible = probabilities > 0
+    if seen[~possible].any():
+        return math.inf
+    expected = probabilities[possible] * seen.sum()
+    freedom = int(possible.sum()) - 1
+    return float((((seen[possible] - expected) ** 2 / expected).sum() - freedom) / (2 * freedom) ** 0.5)
+
+
+NEXT = torch.tensor([0.05, 0.25, 0.3, 0.15, 0.13, 0.08, 0.04])  # p of the end, the unknown and five known words
+
+
+def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
+    p = NEXT.double().numpy() ** (1 / temperature)
+    p[UNKNOWN] = 0
+    order = [int(k) for k in np.argsort(-p) if p[k] > 0]
+    kept = order[: top_k or len(order)]
+    p = np.array([x if k in kept else 0 for k, x in enumerate(p)])
+    p /= p.sum()
+    enough: list[int] = []
+    for k in kept:
+        if sum(p[enough]) < top_p:
+            enough.append(k)
+    p = np.array([x if k in enough else 0 for k, x in enumerate(p)])
+    return torch.tensor(p / p.sum())
+
+
+NARROWINGS = [
+    {},
+    {"temperature": 0.5},
+    {"temperature": 3.0},
+    {"top_k": 1},
+    {"top_k": 3},
+    {"top_k": 99},
+    {"top_p": 0.01},
+    {"top_p": 0.6},
+    {"top_p": 0.8},
+    {"temperature": 2.0, "top_k": 4, "top_p": 0.7},
+]
+
+
+@pytest.mark.parametrize("options", NARROWINGS, ids=str)
+def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]) -> None:
+    by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
+    full: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, **options}
+    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), **full))
+    torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
+
+    draws = 20_011
+    table = NEXT.log().expand(8, -1)
+    found = sample(
+        Scripted(table),
+        torch.zeros(1, 1, 1),
+        seeds=[5],
+        captions=draws,
+        max_length=2,
+        **options,  # type: ignore[arg-type]
+    )[0]
+    second = torch.tensor([h.words[1] if len(h.words) == 2 else END for h in found])  # the first is never the end
+    if (by_hand > 0).sum() == 1:
+        assert (second == by_hand.argmax()).all()
+    else:
+        assert chi_square(torch.bincount(second, minlength=7), by_hand) < 4
+    for h, word in zip(found[:99], second[:99], strict=True):
+        p = float(NEXT[h.words[0]] * NEXT[word])  # the model's own
+        assert h.log_probability == pytest.approx(math.log(p), abs=1e-5)
+
+
+def test_whole_captions_are_drawn_by_their_probability() -> None:
+    """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
+    decoder, annotations, draws = small_decoder(vocabulary_size=4, spread=0.4), small_annotations(batch=1), 5_003
+    captions = [words for words in every_caption(4, 3) if words != [END]]
+    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3)[0]
+    p = []
+    for words in captions:  # p over the words allowed: without the unknown one, and first without the end
+        with torch.no_grad():
+            logits = tell(decoder, annotations, torch.tensor([words])).logits[0, 0]
+        logits[:, UNKNOWN] = logits[0, END] = -math.inf
+        p.append(torch.log_softmax(logits, -1)[torch.arange(len(words)), torch.tensor(words)].sum().exp())
+    probabilities = torch.stack(p)
+    assert probabilities.sum().item() == pytest.approx(1, abs=1e-5)
+    index = {tuple(words): k for k, words in enumerate(captions)}
+    seen = torch.tensor([index[(*h.words, END) if h.ended else tuple(h.words)] for h in found])
+    assert chi_square(torch.bincount(seen, minlength=len(captions)), probabilities) < 4
+
+
+def test_a_sample_is_what_tell_says_of_its_words() -> None:
+    decoder, annotations, seeds = small_decoder(spread=0.6), small_annotations(), [3, 5]
+    look = Sampled.for_photos(seeds, paths=4, steps=9, device=CPU)
+    for b, hypotheses in enumerate(sample(decoder, annotations, seeds=[8, 9], captions=4, max_length=9, look=look)):
+        assert len({tuple(h.words) for h in hypotheses}) > 1
+        for p, h in enumerate(hypotheses):
+            said = h.words + [END] * h.ended
+            captions, T = torch.tensor([said]), len(h.words)
+            own = Sampled(look.uniforms[b : b + 1, p : p + 1])
+            with torch.no_grad():
+                told = tell(decoder, annotations[b : b + 1], captions, look=own)
+            log_p = word_log_probabilities(told.logits, captions).sum().item()
+            assert h.log_probability == pytest.approx(log_p, abs=1e-5)
+            if T:
+                assert torch.equal(h.places, told.places[0, 0, :T])
+                torch.testing.assert_close(h.alpha, told.alpha[0, 0, :T], rtol=0, atol=1e-5)
+                torch.testing.assert_close(h.beta, told.beta[0, 0, :T], rtol=0, atol=1e-5)
+
+
+def test_a_photos_samples_are_its_seeds_own() -> None:
+    decoder, annotations, seeds = small_decoder(spread=0.4), small_annotations(batch=5), [11, 5, 3, 2, 7]
+
+    def draw(which: list[int]) -> list[list[Hypothesis]]:
+        own = [seeds[b] for b in which]
+        look = Sampled.for_photos([seed + 100 for seed in own], paths=3, steps=9, device=CPU)
+        return sample(
+            decoder, annotations[which], seeds=own, captions=3, max_length=9, temperature=1.3, top_p=0.9, look=look
+        )
+
+    together = draw(list(range(5)))
+    for which in ([0], [4], [2, 0], [4, 3, 2, 1, 0]):
+        for hypotheses, b in zip(draw(which), which, strict=True):
+            same(hypotheses, together[b])
+    twice = sample(decoder, annotations[[0, 0]], seeds=[1, 2], captions=3, max_length=9)
+    assert [h.words for h in twice[0]] != [h.words for h in twice[1]]  # one photo, two seeds
+
+
+def test_nothing_ends_while_sampling() -> None:
+    steps = {previous: {2: 0.6, 3: 0.4} for previous in (-1, 2, 3)}
+    for h in sample(chain(4, steps), torch.zeros(1, 1, 1), seeds=[3], captions=5, max_length=6)[0]:
+        assert len(h.words) == 6 and not h.ended and set(h.words) <= {2, 3}
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**32 + 7])
+def test_numbers_are_those_of_pytorchs_generator(seed: int) -> None:
+    """So a seed draws the same captions and places with PyTorch and without it."""
+    generator, uniforms = torch.Generator().manual_seed(seed), Uniforms(seed)
+    for number in (1, 700, 3):
+        assert torch.equal(torch.from_numpy(uniforms(number)), torch.rand(number, generator=generator))
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-45])
+def test_however_cold_sampling_is_greedy(temperature: float) -> None:
+    decoder, annotations = small_decoder(), small_annotations()
+    found = sample(decoder, annotations, seeds=[1] * len(annotations), max_length=6, temperature=temperature)
+    assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": 0.0}, {"temperature": math.nan}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}], ids=str
+)
+def test_sampling_refuses(options: dict[str, float]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(SatError, match=f"{name} {value}"):
+        sample(small_decoder(), small_annotations(), seeds=[1, 2], **options)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- several captions
+
+
+def test_several_captions_differ_by_words_and_pairs() -> None:
+    """By hand: the second best shares all but one word with the best, and the others share less and less."""
+    log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
+    seen = Seen([], 0, [])
+    found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
+    found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
+
+    def words(several: int, gamma: float = 0.0, weight: float = 0.0) -> list[list[int]]:
+        ordered = ranked(found, gamma, weight)
+        return [hypothesis.words for hypothesis in different(ordered, several, gamma, weight)]
+
+    assert words(1) == [[2, 3, 4]]
+    assert words(2) == [[2, 3, 4], [8, 9]]  # nothing in common, and not the worst
+    assert words(3) == [[2, 3, 4], [8, 9], [2, 6, 7]]  # 1 of 5 words and pairs in common, not 3 of 5
+    assert words(9) == [*words(3), [2, 3, 5], [3]]
+    assert [h.words for h in different(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
+
+
+# ---------------------------------------------------------------- repetitions
+
+
+@pytest.mark.parametrize("search", [beam_search, FastBeamSearch()], ids=["plain", "fast"])
+def test_without_repetitions_a_wide_beam_finds_every_other_caption(search: Callable[..., Any]) -> None:
+    """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
+    decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 6
+    every = len(every_caption(5, longest))
+    for found, expected in zip(
+        search(decoder, annotations, beam=every, max_length=longest, allow_repetitions=False),
+        search(decoder, annotations, beam=every, max_length=longest),
+        strict=True,
+    ):
+        assert len(expected) == every
+        kept = [hypothesis for hypothesis in expected if not repeats([str(word) for word in hypothesis.words])]
+        assert {word for hypothesis in kept for word in hypothesis.words} == {2, 3, 4} and len(kept) < every / 3
+        same(found, kept)
+
+
+def test_samples_without_repetitions() -> None:
+    """They are drawn in proportion to what the words that are left have."""
+    decoder = chain(4, {-1: {2: 1.0}, 2: {2: 0.8, 3: 0.15, END: 0.05}, 3: {2: 0.5, 3: 0.4, END: 0.1}})
+    draws = 5_003
+    found = sample(decoder, torch.zeros(1, 1, 1), seeds=[3], captions=draws, max_length=9, allow_repetitions=False)[0]
+    p = {(2,): 0.25, (2, 3): 0.75 / 6, (2, 3, 2): 0.75 * 5 / 6 * 0.25, (2, 3, 2, 3): 0.75 * 5 / 6 * 0.75}
+    index = {words: k for k, words in enumerate(p)}
+    seen = torch.tensor([index[tuple(h.words)] for h in found])
+    assert chi_square(torch.bincount(seen, minlength=len(p)), torch.tensor(list(p.values()))) < 4
+    assert all(h.ended for h in found)
+    longest = next(h for h in found if len(h.words) == 4)
+    assert longest.log_probability == pytest.approx(math.log(0.15 * 0.5 * 0.15 * 0.1), abs=1e-3)  # the model's own

@@ -1,0 +1,55 @@
+"""Progress where there is no terminal: whole lines, now and then."""
+
+import sys
+
+import pytest
+
+from show_attend_tell import progress
+from show_attend_tell.progress import Progress
+
+
+def work(**options: object) -> None:
+    with Progress(total=3, desc="epoch 1", unit="batch", **options) as bar:
+        for _ in range(3):
+            bar.set_postfix({"loss": "2.5"}, refresh=False)
+            bar.update()
+
+
+def test_a_log_file_gets_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    work()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and all(line.startswith(f"epoch 1: {n} of 3, ") for n, line in enumerate(lines, start=1))
+    assert lines[1].endswith("left, loss=2.5") and "\r" not in "".join(lines) and "|" not in "".join(lines)
+
+
+def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    work()
+    work(disable=True)
+    assert list(Progress([1, 2, 3], desc="some")) == [1, 2, 3]
+    assert capsys.readouterr().err == ""
+
+
+def test_text_beside_the_progress_brings_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 1e9)
+    with Progress(total=3, desc="photos") as bar:
+        for _ in range(3):
+            with bar.external_write_mode():
+                print("a caption")
+            bar.update()
+    assert capsys.readouterr() == ("a caption\n" * 3, "")
+
+
+def test_a_terminal_and_a_notebook_get_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stderr, "isatty", lambda: True)
+        work()
+    told = capsys.readouterr().err
+    assert "3/3" in told and "\r" in told and "|" in told
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    work()
+    assert "3/3" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""How a training fits a user's own data: its start, its updates, its words, and what val chooses by."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from builders import fitted as sized
+from builders import random_data, small_config
+
+from show_attend_tell.data.datasets import DataReport, Dataset, Example
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.presets import preset
+from show_attend_tell.training.presets.custom import english_words, fitted, why_afresh
+from show_attend_tell.training.selection import choose_decoding, nats_a_word
+
+ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
+
+
+def own(train: int, *, val: int = 3, captions: int = 5, text: str = ENGLISH) -> Dataset:
+    """So many photos whose captions have six words or seven."""
+    examples = []
+    for number in range(train + val):
+        raw = [text + " now" * (each % 2) for each in range(captions)]
+        words = tuple(tuple(each.lower().split()) for each in raw)
+        examples.append(
+            Example(f"{number}.jpg", Path(f"{number}.jpg"), "train" if number < train else "val", words, tuple(raw))
+        )
+    return Dataset("mine", Path(), tuple(examples), DataReport(photos={"train": train, "val": val}, captions={}))
+
+
+def test_small_english_data_start_from_the_shipped_model() -> None:
+    assert why_afresh(own(1999)) == ""
+    assert "2,000 photos of train are enough" in why_afresh(own(2000))
+    assert "not English: 0 % of their words" in why_afresh(own(20, text=GERMAN))
+    assert len(english_words()) > 2000
+
+
+@pytest.mark.parametrize(
+    ("photos", "started", "epochs", "least"),
+    [
+        *((20, False, 40, 1), (20, True, 20, 1), (300, False, 40, 1), (300, True, 16, 1)),
+        *((1999, True, 3, 1), (9000, False, 6, 5)),
+    ],
+)
+def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, least: int) -> None:
+    config = preset("flickr8k", "soft")
+    found, lines = fitted(own(photos, val=200), config, started=started)
+    assert (found.epochs, found.minimum_count, found.selected_by) == (epochs, least, "bleu_4")
+    assert (found.learning_rate == 5e-4) == (found.scheduled_sampling == 0.3) == started
+    said = "learning_rate 0.0005 and scheduled_sampling 0.3, for a model that is trained on (--set NAME=VALUE chooses)"
+    assert (said in lines) == started
+    assert any(line.startswith(f"{epochs} epochs of ") for line in lines) == (epochs not in (3, 6))
+    assert any("seen once or more are learnt" in line for line in lines) == (least == 1)
+
+
+def test_what_the_user_has_set_stays() -> None:
+    config = preset("flickr8k", "soft")
+    given = ("epochs", "minimum_count", "selected_by", "learning_rate", "scheduled_sampling")
+    assert fitted(own(20), config, given=given, started=True) == (config, [])
+    assert fitted(own(20), config, given=("learning_rate",), started=True)[1][0].startswith("scheduled_sampling 0.3,")
+    found, lines = fitted(own(20), config, given=("epochs",))
+    assert found.epochs == 6 and found.selected_by == "nats" and "fewer than 200" in lines[1]
+
+
+def test_nats_a_word() -> None:
+    """The mean over all words of val that the model knows, whichever caption they are of."""
+    data = random_data()
+    data.validation[1][1][0][1] = "never heard"
+    trainer = Trainer(sized(small_config(selected_by="nats"), data), data, device=torch.device("cpu"))
+    decoder, values = trainer.average, []
+    for name, references in data.validation:
+        for words in references:
+            ids = torch.tensor([data.vocabulary.encode(words)])
+            log_p = word_log_probabilities(tell(decoder, data.views[0][[name]], ids).logits, ids)[0, 0]
+            values += log_p[ids[0] != Vocabulary.UNKNOWN].tolist()
+    expected = -sum(values) / len(values)
+    assert nats_a_word(decoder, data) == pytest.approx(expected, rel=1e-5)
+    scores = trainer.validate()
+    assert scores["nats"] == pytest.approx(expected, rel=1e-5)
+    assert trainer.selection(scores) == -scores["nats"]
+    trainer.config = small_config()
+    assert "nats" not in trainer.validate()
+
+
+def test_the_best_epoch_has_the_fewest_nats(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random_data()
+    trainer = Trainer(sized(small_config(selected_by="nats", epochs=4), data), data, device=torch.device("cpu"))
+    values = iter([5.0, 3.0, 4.0, 2.5])
+    monkeypatch.setattr(trainer, "validate", lambda show: {"nats": next(values), "bleu_4": 0.0})
+    told: list[bool] = []
+    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
+    assert told == [True, True, False, True] and (trainer.best, trainer.best_epoch) == (-2.5, 4)
+
+
+def test_the_usual_decoding_stays_where_val_cannot_tell_them_apart() -> None:
+    data = random_data()
+    trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
+    said: list[str] = []
+    data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
+    chosen = choose_decoding(trainer.average, data, 7, usual=3, say=said.append)
+    assert chosen.decoding.beam == 3 and chosen.decoding.length_normalisation == 0
+    assert said[-1] == "val cannot tell these decodings apart, so the usual one stays: beam 3"

@@ -1,0 +1,1040 @@
+"""The training loop: it learns; it stops and goes on to the bit; it keeps the best epoch; it refuses nonsense."""
+
+import dataclasses
+import json
+import math
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import (
+    D,
+    Held,
+    fitted,
+    random_data,
+    shape_caption,
+    shape_photo,
+    shape_scenes,
+    small_config,
+    small_encoder,
+)
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+import show_attend_tell.training.loop as trainer_module
+import show_attend_tell.training.selection as selection_module
+import show_attend_tell.training.state as state_module
+import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.scores import bleu
+from show_attend_tell.model import kernels
+from show_attend_tell.model.attention import Expectation, Likeliest, Look, look_by_name
+from show_attend_tell.model.interface import tell
+from show_attend_tell.search import beam_search
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
+from show_attend_tell.training.loop import Epoch, Trainer
+from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
+from show_attend_tell.training.selection import scores_of, validation_scores
+from show_attend_tell.training.self_critical import SelfCritical
+from show_attend_tell.training.state import load_state, save_state
+from show_attend_tell.vision.sources import Annotations
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any hardware, so that figures do not depend on it."""
+    monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
+    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
+
+
+def trainer_of(config: TrainingConfig, data: TrainingData, **options: Any) -> Trainer:
+    return Trainer(fitted(config, data), data, device=CPU, **options)
+
+
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Everything that a training has learnt, and what it learns with."""
+    found = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
+    found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
+    for index, entry in trainer.optimiser.state_dict()["state"].items():
+        found |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+    return found | {f"objective.{name}": value for name, value in trainer.objective.state_dict().items()}
+
+
+def differing(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> list[str]:
+    assert ours.keys() == theirs.keys()
+    return [name for name in ours if not torch.equal(ours[name], theirs[name])]
+
+
+# Learning
+
+
+def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
+    encoder, scenes = small_encoder(), shape_scenes(10)
+    names = [f"photo{number}" for number in range(10)]
+    pixels = torch.stack([encoder.preprocessing(shape_photo(*scene)) for scene in scenes])
+    references = [tokenise(shape_caption(*scene)) for scene in scenes]
+    vocabulary = Vocabulary.build(references)
+    data = TrainingData(
+        vocabulary=vocabulary,
+        captions=[(name, vocabulary.encode(words)) for name, words in zip(names, references, strict=True)],
+        validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
+        views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
+    )
+    told: list[Epoch] = []
+    trainer = trainer_of(small_config(epochs=150, batch_size=10, learning_rate=0.02, clip=1.0, patience=150), data)
+    trainer.run(on_epoch=lambda epoch, better: told.append(epoch), show=False)
+    assert max(epoch.scores["bleu_4"] for epoch in told) == pytest.approx(100)
+    assert trainer.best == pytest.approx(100)
+    assert told[-1].watch["nats_per_word"] < 0.1 * told[0].watch["nats_per_word"]
+    assert {"loss", "entropy", "beta"} <= told[0].watch.keys()
+
+
+MARKED = 10  # the channel that marks the place to look at
+WORDS = 7
+
+
+def marked_places(photos: int, places: int, seed: int) -> tuple[TrainingData, Tensor]:
+    """Photos whose every place shows one of seven words, with a mark on the one place whose word is the caption."""
+    generator = torch.Generator().manual_seed(seed)
+    names = [f"photo{number}" for number in range(photos)]
+    annotations = torch.zeros(photos, places, D)
+    shown = torch.stack([torch.randperm(WORDS, generator=generator)[:places] for _ in names])
+    annotations.scatter_(-1, shown[..., None], 1.0)
+    marked = torch.randint(places, (photos,), generator=generator)
+    annotations[torch.arange(photos), marked, MARKED] = 1.0
+    said = shown[torch.arange(photos), marked] + 2
+    vocabulary = Vocabulary([f"word{number}" for number in range(WORDS)])
+    return TrainingData(
+        vocabulary=vocabulary,
+        captions=[(name, [int(word), Vocabulary.END]) for name, word in zip(names, said, strict=True)],
+        validation=[(names[0], [["word0"]])],
+        views=[Held(dict(zip(names, annotations, strict=True)))],
+    ), marked
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"hard": HardObjective(coin="image", reward="sentence", baseline="moving", entropy_weight=0.02)},  # the paper's
+        {"hard": HardObjective(samples=2, coin="both", reward="to_go", baseline="leave_one_out")},
+    ],
+    ids=["the paper's rule", "leave one out"],
+)
+def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) -> None:
+    places = 5
+    data, _ = marked_places(280, places, seed=1)
+    config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
+    trainer = trainer_of(config, data)
+    trainer.run(show=False)
+
+    fresh, marked = marked_places(50, places, seed=2)
+    names = [name for name, _ in fresh.captions]
+    captions = torch.tensor([words for _, words in fresh.captions])
+    share = {}
+    for name in ("likeliest", "sampled"):
+        look = look_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
+        with torch.no_grad():
+            told = tell(trainer.average, fresh.views[0][names], captions, look=look)
+        assert told.places is not None
+        share[name] = float((told.places[:, 0, 0] == marked).float().mean())  # chance is a fifth
+    assert share["likeliest"] >= 0.9 and share["sampled"] >= 0.8
+
+
+# Interrupting and resuming
+
+
+SOFT = small_config(epochs=4, decoder={"dropout": 0.5}, averaging=0.9, schedule="cosine", warmup=3)
+HARD = replace(
+    SOFT,
+    decoder=dataclasses.replace(SOFT.decoder, attention="hard"),
+    hard=HardObjective(samples=2, reward="to_go", baseline="moving", entropy_weight=0.05),
+    entropy_weight_end=0.0,
+    optimiser="rmsprop",
+    learning_rate=1e-3,
+)
+CIDER = replace(SOFT, maximise="cider", self_critical=SelfCritical(longest=6, likelihood_weight=0.5), batch_size=2)
+
+
+class Interrupting:
+    """Annotations during whose reading, so many from now, the user presses Ctrl-C."""
+
+    def __init__(self, view: Annotations, reading: int) -> None:
+        self.view, self.left = view, reading
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self.view[names]
+
+
+def interrupt(trainer: Trainer, reading: int) -> Trainer:
+    trainer.data.views = [Interrupting(trainer.data.views[0], reading), *trainer.data.views[1:]]
+    return trainer
+
+
+@pytest.mark.parametrize("config", [SOFT, HARD, CIDER], ids=["soft", "hard", "cider"])
+@pytest.mark.parametrize("reading", [1, 5, 9, 13], ids=lambda reading: f"reading {reading}")
+def test_an_interrupted_training_ends_as_an_uninterrupted_one(
+    config: TrainingConfig, reading: int, tmp_path: Path
+) -> None:
+    """An epoch has 8 or 9 readings of the first view, the last of them by validation, so 9 may fall between epochs."""
+    whole = trainer_of(config, random_data(views=2))
+    whole.run(show=False)
+
+    state = tmp_path / "training" / "state.safetensors"
+    interrupted = interrupt(trainer_of(config, random_data(views=2)), reading)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(state=state, show=False)
+    assert (interrupted.epoch, interrupted.batch) < (4, 0)
+    torch.manual_seed(99)  # another process would have other random numbers
+    resumed = trainer_of(config, random_data(views=2))
+    load_state(resumed, state)
+    assert resumed.taken == interrupted.taken
+    resumed.run(state=state, show=False)
+    assert differing(weights_of(resumed), weights_of(whole)) == []
+    assert (resumed.best, resumed.best_epoch) == (whole.best, whole.best_epoch)
+    if config is HARD:
+        assert len(resumed.objective.state_dict()["baseline"]) and config.hard.baseline == "moving"
+
+
+def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = trainer_of(SOFT, random_data())
+    whole.run(show=False)
+    interrupted, state = trainer_of(SOFT, random_data()), tmp_path / "state.safetensors"
+    step = interrupted.optimiser.step
+
+    def interrupted_step() -> None:
+        step()
+        if interrupted.taken == 4:
+            signal.raise_signal(signal.SIGINT)  # the weights have moved, the average and the counts have not
+
+    monkeypatch.setattr(interrupted.optimiser, "step", interrupted_step)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(state=state, show=False)
+    resumed = trainer_of(SOFT, random_data())
+    load_state(resumed, state)
+    resumed.run(show=False)
+    assert differing(weights_of(resumed), weights_of(whole)) == []
+
+
+def test_ctrl_c_is_the_user_s_again_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(trainer_of(SOFT, random_data()), 2).run(show=False)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_finished_training_resumes_to_nothing_more(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(epochs=2), random_data())
+    trainer.run(state=state, show=False)
+    again = trainer_of(small_config(epochs=2), random_data())
+    load_state(again, state)
+    again.run(on_epoch=lambda epoch, better: pytest.fail("trained on"), show=False)
+    assert differing(weights_of(again), weights_of(trainer)) == []
+
+
+def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    save_state(trainer_of(small_config(), random_data()), state)
+    other = small_config(learning_rate=0.02, soft=SoftObjective(label_smoothing=0.1), seed=7)
+    with pytest.raises(SatError) as refusal:
+        load_state(trainer_of(other, random_data()), state)
+    message = str(refusal.value)
+    assert "learning_rate was 0.01, is 0.02" in message and "soft.label_smoothing was 0.0, is 0.1" in message
+    assert "seed was 1, is 7" in message and "batch_size" not in message and str(state) in message
+
+
+def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    save_state(trainer_of(small_config(visual_ngrams=True), random_data()), state)
+    load_state(trainer_of(small_config(visual_ngrams=False), random_data()), state)
+
+
+def test_a_state_from_a_cpu_is_resumed_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no random numbers for the GPU, which then keeps those of the seed; a state from a GPU has them."""
+    restored: list[Tensor] = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: torch.tensor([3, 5], dtype=torch.uint8))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: restored.append(state))
+
+    def trainer_on(kind: str) -> Trainer:
+        trainer = trainer_of(SOFT, random_data())
+        trainer.device = torch.device(kind)  # the tensors stay where they are, since there may be no GPU
+        return trainer
+
+    for written, read, states in (("cpu", "cuda", 0), ("cuda", "cpu", 0), ("cuda", "cuda", 1)):
+        trainer = trainer_on(written)
+        trainer.epoch, trainer.best = 2, 7.5
+        save_state(trainer, tmp_path / "state.safetensors")
+        again = trainer_on(read)
+        load_state(again, tmp_path / "state.safetensors")
+        assert (again.epoch, again.best) == (2, 7.5) and len(restored) == states
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("config", [SOFT, HARD], ids=["soft", "hard"])
+@pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "cuda")])
+def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str, second: str, tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+
+    def trainer_on(kind: str) -> Trainer:
+        data = random_data(views=2)
+        return Trainer(fitted(config, data), data, device=torch.device(kind))
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(trainer_on(first), 13).run(state=state, show=False)
+    resumed = trainer_on(second)
+    load_state(resumed, state)
+    resumed.run(show=False)
+    assert resumed.epoch == 4
+    assert {value.device.type for value in resumed.decoder.state_dict().values()} == {second}
+    assert all(value.isfinite().all() for value in resumed.average.state_dict().values())
+
+
+def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
+    """The batches would be others, and a batch that was taken already would come again."""
+    state = tmp_path / "state.safetensors"
+    save_state(trainer_of(small_config(), random_data()), state)
+    with pytest.raises(SatError, match=r"state\.safetensors.*captions"):
+        load_state(trainer_of(small_config(), random_data(photos=11)), state)
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(), random_data())
+    save_state(trainer, state)
+    whole = state.read_bytes()
+    tensors = load_file(state)
+    without_header = tmp_path / "without_header.safetensors"
+    save_file(tensors, without_header)
+    without_weight = tmp_path / "without_weight.safetensors"
+    del tensors["decoder.gates_from_word.weight"]
+    header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]
+    save_file(tensors, without_weight, metadata=header)
+    for name, content in (("empty", b""), ("cut", whole[: len(whole) // 2]), ("junk", b"not tensors" * 99)):
+        (tmp_path / f"{name}.safetensors").write_bytes(content)
+    for name in ("empty", "cut", "junk", "absent", "without_header", "without_weight"):
+        with pytest.raises(SatError, match=rf"{name}\.safetensors"):
+            load_state(trainer, tmp_path / f"{name}.safetensors")
+    identity = json.loads(header["identity"])
+    for entry in (
+        *({"progress": json.dumps(value)} for value in (None, [], ["a", 0, 0, 0.0, 0], [0, 0, 0, 0.0], 7)),
+        *({"identity": json.dumps(value)} for value in (None, [], "x", {**identity, "epochs": "x"})),
+    ):
+        save_file(load_file(state), tmp_path / "header.safetensors", metadata={**header, **entry})
+        with pytest.raises(SatError, match=r"header\.safetensors cannot be read"):
+            load_state(trainer, tmp_path / "header.safetensors")
+
+
+def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "state.safetensors"
+    trainer = trainer_of(small_config(), random_data())
+    save_state(trainer, state)
+    before = state.read_bytes()
+
+    def fail(tensors: dict[str, Tensor], file: Path, **options: Any) -> None:
+        Path(file).write_bytes(b"half of it")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(state_module, "save_file", fail)
+    with pytest.raises(SatError, match="no space"):
+        save_state(trainer, state)
+    assert state.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
+
+
+# Selection
+
+
+@contextmanager
+def validated_as(trainer: Trainer, scores: Sequence[float]) -> Iterator[None]:
+    """Validation that gives these BLEU-4 scores, one an epoch."""
+    left = iter(scores)
+    trainer.validate = lambda **_: {"bleu_4": next(left)}  # type: ignore[method-assign]
+    yield
+
+
+def test_patience_ends_a_training_and_the_best_epoch_is_kept() -> None:
+    trainer = trainer_of(small_config(epochs=50, patience=3), random_data())
+    told: list[tuple[int, bool]] = []
+    kept: dict[str, Tensor] = {}
+
+    def on_epoch(epoch: Epoch, better: bool) -> None:
+        told.append((epoch.number, better))
+        if better:
+            kept.update({name: value.clone() for name, value in trainer.average.state_dict().items()})
+
+    with validated_as(trainer, [5.0, 8.0, 8.0, 7.0, 6.0, 99.0]):
+        trainer.run(on_epoch=on_epoch, show=False)
+    assert told == [(1, True), (2, True), (3, False), (4, False), (5, False)]  # as good is not better
+    assert (trainer.best, trainer.best_epoch) == (8.0, 2)
+    again = trainer_of(small_config(epochs=50, patience=3), random_data())
+    with validated_as(again, [5.0, 8.0]):
+        again.config = replace(again.config, epochs=2)
+        again.run(show=False)
+    assert differing(kept, again.average.state_dict()) == []
+
+
+def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(averaging=0.99), data)
+    read: Counter[str] = Counter()
+    (view,) = data.views
+
+    class Counting:
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            read.update(names)
+            return view[names]
+
+    data.views = [Counting()]
+    with torch.no_grad():
+        for parameter in trainer.decoder.parameters():
+            parameter.fill_(math.nan)  # were they used, nothing would be found
+    scores = trainer.validate()
+    assert read == Counter({name: 1 for name, _ in data.validation})
+    varied = {"words_used", "distinct", "repetitive", "broken_off"}
+    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", *varied}
+    assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
+
+
+def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(decoder={"attention": "hard", "gate": False}), data)
+    with torch.no_grad():
+        for parameter in trainer.average.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
+    annotations = data.views[0][[name for name, _ in data.validation]]
+
+    def said(look: Look) -> list[list[str]]:
+        found = beam_search(trainer.average, annotations, beam=3, max_length=2, look=look)
+        return [data.vocabulary.decode(hypotheses[0].words) for hypotheses in found]
+
+    likeliest, expectation = said(Likeliest()), said(Expectation())
+    assert likeliest != expectation
+    validation = [  # what is said, with more words to come: so the penalty counts, and the figure is not 0
+        (name, [[*words, *(f"more{n}" for n in range(4))]])
+        for (name, _), words in zip(data.validation, likeliest, strict=True)
+    ]
+    data = dataclasses.replace(data, validation=validation)
+    (scores,) = validation_scores(trainer.average, data, beam=3, max_length=2)
+    counted = bleu(likeliest, [references for _, references in validation])
+    assert scores["bleu_1"] == counted[0] < 50  # by the penalty: half of the captions is missing
+    assert scores["bleu_1"] > bleu(expectation, [references for _, references in validation])[0]
+
+
+def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
+    data = random_data()
+
+    def gradient(indices: list[int]) -> Tensor:
+        trainer = trainer_of(small_config(batch_size=4, decoder={"output_tanh": False}), data)
+        trainer.one_batch(indices)
+        found = trainer.decoder.get_parameter("output_bias").grad
+        assert found is not None
+        return found
+
+    alike = [index for index, (_, words) in enumerate(data.captions) if len(words) == 6][:3]
+    alone = [gradient([index]) for index in alike]
+    torch.testing.assert_close(gradient(alike), torch.stack(alone).sum(0), atol=1e-5, rtol=1e-4)
+
+
+def test_optimisers_are_the_settings_own() -> None:
+    adam = trainer_of(small_config(optimiser="adam", learning_rate=0.25), random_data()).optimiser
+    assert isinstance(adam, torch.optim.Adam)
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0)
+    assert [group["lr"] for group in adam.param_groups] == [0.25, 0.25]
+    rms = trainer_of(small_config(optimiser="rmsprop"), random_data()).optimiser
+    assert isinstance(rms, torch.optim.RMSprop)
+    graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
+    assert {name: rms.defaults[name] for name in graves} == graves
+
+
+def test_the_attention_has_its_own_learning_rate() -> None:
+    trainer = trainer_of(small_config(learning_rate=0.25, attention_rate=8.0), random_data())
+    rates = {id(weight): group["lr"] for group in trainer.optimiser.param_groups for weight in group["params"]}
+    for name, weight in trainer.decoder.named_parameters():
+        assert rates[id(weight)] == (2.0 if name.startswith("attention.") else 0.25), name
+    assert len(rates) == len(list(trainer.decoder.parameters()))
+
+
+def test_attention_with_a_rate_of_zero_stays_as_it_was() -> None:
+    trainer = trainer_of(small_config(attention_rate=0.0, epochs=1), random_data())
+    before = {name: weight.clone() for name, weight in trainer.decoder.state_dict().items()}
+    trainer.one_epoch(show=False)
+    same = {name for name, weight in trainer.decoder.state_dict().items() if torch.equal(weight, before[name])}
+    assert same == {name for name in before if name.startswith("attention.")} | (same & {"annotation_scale"})
+
+
+# Mosaics
+
+
+@pytest.mark.parametrize(("side", "down"), [(4, 2), (7, 2), (4, 1), (7, 1)])
+def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_rest(side: int, down: int) -> None:
+    batch, half = 6, side // 2
+    annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
+    told = torch.tensor([True, False, True, True, False, True])
+    names = [f"photo{row}" for row in range(batch)]
+    tiled = {name: torch.rand(side * side, 3, dtype=torch.float64) for name in names}
+    found, own = mosaics(
+        annotations, names, told, {down: Held(tiled)}, torch.Generator().manual_seed(4), pairs=float(down == 1)
+    )
+    assert torch.equal(found[~told], annotations[~told]) and found.dtype == annotations.dtype
+    below = [slice(0, side)] if down == 1 else [slice(0, half), slice(half, side)]
+    parts = [(rows, columns) for rows in below for columns in (slice(0, half), slice(half, side))]
+    corners = set()
+    for row in told.nonzero().flatten().tolist():
+        seen = []
+        for part in parts:
+            there = [
+                torch.equal(tiled[name].view(side, side, 3)[part], found[row].view(side, side, 3)[part])
+                for name in names
+            ]
+            assert sum(there) == 1
+            seen.append(there.index(True))
+        assert seen.count(row) == 1
+        corner = seen.index(row)
+        corners.add(corner)
+        expected = torch.zeros(side, side, dtype=torch.bool)
+        expected[parts[corner]] = True
+        assert torch.equal(own[row].view(side, side), expected)
+    assert len(corners) > 1  # anywhere in the picture
+    assert own[~told].all()
+    alone, own = mosaics(annotations[:1], names[:1], told[:1], {}, torch.Generator())
+    assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
+
+
+def test_in_a_mosaic_all_places_that_show_the_own_photo_are_its_own() -> None:
+    """Rows of one photo, with other captions of it or the same one again, are not other photos."""
+    side, names = 4, list("aaab")
+    tiled = {name: torch.full((side * side, 1), float(ord(name))) for name in names}
+    annotations = torch.stack([tiled[name] for name in names])
+    told = torch.ones(4, dtype=torch.bool)
+    for seed in range(5):
+        found, own = mosaics(annotations, names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed))
+        assert torch.equal(own, found[..., 0] == annotations[..., 0])
+        half, mine = mosaics(
+            annotations[2:], names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed), mine=slice(2, 4)
+        )
+        assert torch.equal(half, found[2:]) and torch.equal(mine, own[2:])
+
+
+def test_mosaics_need_a_square_grid() -> None:
+    with pytest.raises(SatError, match="6 places are not a square grid"):
+        mosaics(torch.rand(4, 6, 3), list("abcd"), torch.ones(4, dtype=torch.bool), {}, torch.Generator())
+
+
+def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
+    data = random_data(photos=8)
+    data.weights = [3.0 if name == "photo1" else 1.0 for name, _ in data.captions]
+    trainer = trainer_of(small_config(), data)
+    seen = Counter(data.captions[index][0] for batch in trainer.batches(5) for index in batch)
+    once = Counter(name for name, _ in data.captions)
+    assert seen == {name: times * (3 if name == "photo1" else 1) for name, times in once.items()}
+    rewarded = trainer_of(small_config(maximise="cider"), data)
+    assert rewarded.rewards is not None
+    photos = Counter(rewarded.rewards.names[index] for batch in rewarded.batches(5) for index in batch)
+    assert photos == {name: 3 if name == "photo1" else 1 for name in once}
+
+
+def test_joined_data_sets_are_scored_each_by_itself() -> None:
+    data = random_data(photos=8)
+    captions = [references[0] if row < 2 else ["else"] for row, (_, references) in enumerate(data.validation)]
+    together = scores_of(captions, data)
+    data.parts = [slice(0, 2), slice(2, 4)]
+    apart = scores_of(captions, data)
+    first, second = (
+        scores_of(captions[part], replace(data, validation=data.validation[part], parts=())) for part in data.parts
+    )
+    assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
+
+
+def test_rankings_with_the_same_captions_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = []
+
+    def counted(captions: Any, data: Any, **how: Any) -> dict[str, float]:
+        scored.append(captions)
+        return scores_of(captions, data, **how)
+
+    monkeypatch.setattr(selection_module, "scores_of", counted)
+    trainer, data = trainer_of(small_config(), random_data(photos=8)), random_data(photos=8)
+    how: dict[str, Any] = {"beam": 3, "max_length": 7, "rankings": [(0.0, 0.0), (0.0, 0.0), (50.0, 0.0), (0.0, 0.0)]}
+    found = validation_scores(trainer.average, data, **how)
+    assert len(found) == 4 and len(scored) == 2 and scored[0] != scored[1]
+    for metric in ("bleu_4", "cider"):
+        only = validation_scores(trainer.average, data, only=metric, **how)
+        assert [each[metric] for each in only] == [each[metric] for each in found]
+        assert all(
+            ("cider" in each) == (metric == "cider") and ("bleu_1" in each) != ("cider" in each) for each in only
+        )
+
+
+def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(small_config(mosaics=1.0, mosaics_end=0.0, epochs=2), random_data())
+    shares: list[float] = []
+
+    def remember(
+        annotations: Tensor, names: object, told: Tensor, tiled: object, generator: torch.Generator, **how: Any
+    ) -> tuple[Tensor, Tensor]:
+        shares.append(told.double().mean().item())
+        return annotations, torch.ones(annotations.shape[:2], dtype=torch.bool)
+
+    monkeypatch.setattr(trainer_module, "mosaics", remember)
+    trainer.run(show=False)
+    assert shares[0] == 1.0 and shares[-1] < 0.5
+    assert len(shares) == 2 * trainer.batches_an_epoch
+
+
+def test_the_best_epoch_may_be_the_one_with_the_best_cider() -> None:
+    trainer = trainer_of(small_config(epochs=3, selected_by="cider"), random_data())
+    scores = iter([(9.0, 1.0), (5.0, 3.0), (99.0, 2.0)])
+
+    def validate(**_: Any) -> dict[str, float]:
+        return dict(zip(("bleu_4", "cider"), next(scores), strict=True))
+
+    trainer.validate = validate  # type: ignore[method-assign]
+    told: list[bool] = []
+    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
+    assert told == [True, True, False] and (trainer.best, trainer.best_epoch) == (3.0, 2)
+
+
+def test_the_last_epoch_may_be_taken_whatever_its_scores() -> None:
+    trainer = trainer_of(small_config(epochs=3, selected_by="last", patience=1), random_data())
+    scores = iter([9.0, 5.0, 1.0])
+    trainer.validate = lambda **_: {"bleu_4": next(scores)}  # type: ignore[method-assign]
+    told: list[bool] = []
+    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
+    assert told == [True, True, True] and trainer.best_epoch == 3
+
+
+# Batches
+
+
+def test_batches_hold_captions_of_one_length_and_every_caption_once() -> None:
+    data = random_data(photos=23)
+    for size in (1, 4, 64):
+        found = batches(data.captions, size, seed=3)
+        assert sorted(index for batch in found for index in batch) == list(range(len(data.captions)))
+        for batch in found:
+            assert 1 <= len(batch) <= size
+            assert len({len(data.captions[index][1]) for index in batch}) == 1
+    assert batches(data.captions, 4, seed=3) == batches(data.captions, 4, seed=3) != batches(data.captions, 4, seed=4)
+    lengths = [len(data.captions[batch[0]][1]) for batch in batches(data.captions, 4, seed=3)]
+    assert lengths != sorted(lengths)  # the lengths come in random order
+
+
+def test_a_photo_s_captions_come_together_while_the_encoder_learns() -> None:
+    data = random_data(photos=23)
+    weights = [2.0 if name == "photo1" else 1.0 for name, _ in data.captions]
+    for size in (1, 7, 64):
+        found = batches_of_photos(data.captions, size, seed=3, weights=weights)
+        shown = Counter(index for batch in found for index in batch)
+        assert shown == {i: 2 if name == "photo1" else 1 for i, (name, _) in enumerate(data.captions)}
+        photos = [name for batch in found for name in {data.captions[index][0] for index in batch}]
+        assert len(photos) == len(set(photos)) == len({name for name, _ in data.captions})  # each in one batch
+        longest = max(Counter(data.captions[index][0] for batch in found for index in batch).values())
+        assert all(len(batch) >= size for batch in found[:-1]) and all(len(batch) < size + longest for batch in found)
+    assert found != batches_of_photos(data.captions, 64, seed=4, weights=weights)
+
+
+def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradient() -> None:
+    data = random_data()
+    torch.manual_seed(3)
+    data.encoder = nn.Linear(D, D)
+    calls: list[list[str]] = []
+
+    class Noted(Tuned):
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            calls.append(list(names))
+            return super().__getitem__(names)
+
+    data.views = [Noted(data.views[0], data.encoder)]
+    trainer = trainer_of(small_config(batch_size=8), data)
+    calls.clear()
+    indices = trainer.batches(5)[0]
+    assert len({len(data.captions[index][1]) for index in indices}) > 1
+
+    def gradients(loss: Tensor) -> list[Tensor]:
+        assert data.encoder is not None
+        return list(
+            torch.autograd.grad(loss, [*data.encoder.parameters(), trainer.decoder.get_parameter("output_bias")])
+        )
+
+    found = trainer.loss(indices)
+    assert [sorted(names) for names in calls] == [sorted({data.captions[index][0] for index in indices})]
+    alone = [trainer.likelihood([index]) for index in indices]
+    torch.testing.assert_close(found.total, torch.stack([loss.total for loss in alone]).mean())
+    torch.testing.assert_close(found.watch["entropy"], torch.stack([loss.watch["entropy"] for loss in alone]).mean())
+    expected = torch.stack([loss.total for loss in alone]).mean()
+    for ours, theirs in zip(gradients(found.total), gradients(expected), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-3)
+
+
+def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> None:
+    data = random_data(photos=40, views=3)
+    seen: list[list[str]] = [[], [], []]
+
+    class Noted:
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.view = views[number]
+
+        def __getitem__(self, names: Sequence[str]) -> Tensor:
+            seen[self.number] += names
+            return self.view[names]
+
+    views = list(data.views)
+    data.views = [Noted(number) for number in range(3)]
+    trainer = trainer_of(small_config(epochs=2), data)
+    seen[0].clear()  # the scale of the annotations was computed from them
+    order: list[list[list[int]]] = []
+    one_batch = trainer.one_batch
+
+    def noted(indices: list[int]) -> dict[str, float]:
+        order[-1].append(indices)
+        return one_batch(indices)
+
+    trainer.one_batch = noted  # type: ignore[method-assign]
+    for _ in range(2):
+        order.append([])
+        trainer.one_epoch(False)
+        trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+    assert order[0] != order[1]
+    shown = sum(map(len, seen))
+    assert shown == 2 * len(data.captions)  # each caption once an epoch, in one view
+    assert all(0.2 < len(names) / shown < 0.47 for names in seen)
+
+
+def test_annotations_of_two_views_stay_with_their_photos() -> None:
+    data = random_data(views=2)
+    trainer = trainer_of(small_config(), data)
+    names = [name for name, _ in data.captions]
+    found = trainer.annotations(names)
+    plain, mirrored = (view[names] for view in data.views)
+    for row in range(len(names)):
+        assert torch.equal(found[row], plain[row]) or torch.equal(found[row], mirrored[row])
+
+
+# Schedules and steps
+
+
+def rates(config: TrainingConfig, batches_to_take: int) -> list[float]:
+    trainer = trainer_of(config, random_data())
+    found = []
+    for _ in range(batches_to_take):
+        trainer.adjust()
+        found.append(trainer.optimiser.param_groups[0]["lr"])
+        trainer.taken += 1
+    return found
+
+
+def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
+    per_epoch = trainer_of(small_config(), random_data()).batches_an_epoch
+    assert rates(small_config(), 3) == [0.01] * 3
+    assert rates(small_config(warmup=4), 6) == pytest.approx([0.0025, 0.005, 0.0075, 0.01, 0.01, 0.01])
+    total = 3 * per_epoch
+    falling = rates(small_config(schedule="cosine"), total)
+    for taken in (0, 1, per_epoch, total - 1):
+        assert falling[taken] == pytest.approx(0.01 * (1 + math.cos(math.pi * taken / total)) / 2)
+    assert falling[-1] < 0.01 * 0.02 and falling == sorted(falling, reverse=True)
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
+    config = small_config(
+        decoder={"attention": attention},
+        soft=SoftObjective(entropy_weight=0.5),
+        hard=HardObjective(entropy_weight=0.5),
+        entropy_weight_end=0.1,
+        epochs=2,
+    )
+    trainer = trainer_of(config, random_data())
+    for share, weight in ((0, 0.5), (1, 0.3), (2, 0.1)):
+        trainer.taken = share * trainer.batches_an_epoch
+        trainer.adjust()
+        assert trainer.objective.entropy_weight == pytest.approx(weight)
+    assert config.soft.entropy_weight == config.hard.entropy_weight == 0.5  # the settings themselves do not move
+    constant = trainer_of(replace(config, entropy_weight_end=None), random_data())
+    constant.taken = constant.batches_an_epoch
+    constant.adjust()
+    assert constant.objective.entropy_weight == 0.5
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_every_weight_takes_a_step(optimiser: str) -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(optimiser=optimiser), data)
+    before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
+    for indices in batches(data.captions, 4, 0):
+        trainer.one_batch(indices)
+    still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
+    assert still == []
+    expected = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[optimiser]
+    assert type(trainer.optimiser) is expected
+
+
+def test_the_zero_first_word_stays_zero() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(averaging=0.5), data)
+    trainer.run(show=False)
+    for decoder in (trainer.decoder, trainer.average):
+        assert torch.equal(decoder.embedding.weight[-1], torch.zeros(17))
+
+
+class Tuned:
+    """Annotations that an encoder in training makes of what another view holds."""
+
+    def __init__(self, view: Annotations, encoder: nn.Module) -> None:
+        self.view, self.encoder = view, encoder
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        annotations: Tensor = self.encoder(self.view[names])
+        return annotations
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "fine-tuned"])
+def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
+    """The decoder's and the encoder's together."""
+    norms, directions = {}, {}
+    for clip in (0.0, 0.3):
+        data = random_data()
+        if tuned:
+            torch.manual_seed(3)
+            data.encoder = nn.Linear(D, D)
+            data.views = [Tuned(data.views[0], data.encoder)]
+        trainer = trainer_of(small_config(clip=clip), data)
+        trainer.one_batch(batches(data.captions, 4, 0)[0])
+        parameters = [parameter for group in trainer.optimiser.param_groups for parameter in group["params"]]
+        whole = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None])
+        norms[clip], directions[clip] = float(whole.norm()), whole / whole.norm()
+    assert norms[0.0] > 1 and norms[0.3] == pytest.approx(0.3, rel=1e-3)
+    torch.testing.assert_close(directions[0.3], directions[0.0])
+
+
+def test_the_average_follows_the_weights() -> None:
+    data = random_data()
+    plain, averaged = trainer_of(small_config(), data), trainer_of(small_config(averaging=0.5), data)
+    expected = {name: value.clone() for name, value in averaged.average.named_parameters()}
+    for taken, indices in enumerate(batches(data.captions, 4, 0)[:5], start=1):
+        plain.one_batch(indices)
+        averaged.one_batch(indices)
+        assert differing(dict(plain.average.named_parameters()), dict(plain.decoder.named_parameters())) == []
+        decay = min(0.5, (1 + taken) / (10 + taken))  # young averages forget faster
+        for name, value in averaged.decoder.named_parameters():
+            expected[name] = decay * expected[name] + (1 - decay) * value.detach()
+    torch.testing.assert_close(dict(averaged.average.named_parameters()), expected)
+
+
+def test_a_loss_that_is_no_number_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    whole = SoftObjective.__call__
+
+    def broken(self: SoftObjective, told: Any, captions: Tensor, draws: Any, **options: Any) -> Loss:
+        loss = whole(self, told, captions)
+        return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
+
+    monkeypatch.setattr(SoftObjective, "__call__", broken)
+    with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
+        trainer.run(show=False)
+    for value in weights_of(trainer).values():
+        assert value.isfinite().all()  # it never reached the weights
+
+
+def test_one_seed_gives_one_training() -> None:
+    data = random_data(views=2)
+    first, second, other = (trainer_of(replace(HARD, epochs=1, seed=seed), data) for seed in (3, 3, 4))
+    for trainer in (first, second, other):  # each draws from the global generator, so it starts afresh
+        torch.manual_seed(trainer.config.seed)
+        trainer.run(show=False)
+    assert differing(weights_of(first), weights_of(second)) == []
+    assert differing(weights_of(first), weights_of(other)) != []
+
+
+def test_training_may_start_from_given_weights() -> None:
+    data = random_data()
+    first = trainer_of(small_config(epochs=1), data)
+    first.run(show=False)
+    second = trainer_of(small_config(seed=9), data, initial=first.average.state_dict())
+    for decoder in (second.decoder, second.average):
+        assert differing(decoder.state_dict(), first.average.state_dict()) == []
+
+
+def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    together = data.views[0][sorted({name for name, _ in data.captions})]
+    assert float((together * trainer.decoder.annotation_scale).square().mean()) == pytest.approx(1, rel=1e-5)
+    assert annotation_scale(data) == pytest.approx(float(trainer.decoder.annotation_scale))
+    unscaled = trainer_of(small_config(decoder={"annotation_norm": "layer"}), data)
+    assert float(unscaled.decoder.annotation_scale) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimiser": "sgd"},
+        {"schedule": "linear"},
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"patience": 0},
+        {"learning_rate": 0.0},
+        {"clip": -1.0},
+        {"averaging": 1.0},
+        {"validation_beam": 0},
+        {"hard": {"coin": "both sides"}},
+        {"hard": {"reward": "none"}},
+        {"hard": {"baseline": "mean"}},
+        {"hard": {"samples": 0}},
+        {"soft": {"label_smoothing": 1.0}},
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused_by_name(change: dict[str, Any]) -> None:
+    ((name, value),) = change.items()
+    with pytest.raises(SatError) as refusal:
+        if isinstance(value, dict):
+            ((name, value),) = value.items()
+            (HardObjective if "hard" in change else SoftObjective)(**{name: value})
+        else:
+            small_config(**change)
+    assert name in str(refusal.value) and str(value) in str(refusal.value)
+
+
+# Scheduled sampling
+
+
+def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> None:
+    data = random_data()
+    config = small_config(epochs=2, scheduled_sampling_end=0.6)
+    trainer = trainer_of(config, data)
+    with torch.no_grad():  # so that every own word is one and the same
+        trainer.decoder.output_bias[5] = 100.0
+    captions = torch.tensor([words for _, words in data.captions if len(words) == len(data.captions[0][1])])
+    captions = captions.masked_fill(captions == 5, 6).repeat(40, 1)
+    names = [data.captions[0][0]] * len(captions)
+    annotations = trainer.annotations(names)
+    assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
+    for done in (0.5, 1.0):
+        trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
+        share = 0.6 * trainer.progress()
+        found = trainer.history(annotations, captions)
+        own = found != captions
+        assert (found[own] == 5).all()
+        assert own.float().mean().item() == pytest.approx(share, abs=0.08)
+
+
+def test_the_decoders_own_words_never_end_the_caption() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(epochs=1, scheduled_sampling=1.0), data)
+    with torch.no_grad():
+        trainer.decoder.output_bias[Vocabulary.END] = 100.0
+    trainer.taken = trainer.batches_an_epoch  # all words are its own
+    captions = torch.tensor([data.captions[0][1]])
+    found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
+    assert not (found == Vocabulary.END).any()
+
+
+def test_a_share_of_own_words_that_is_no_share_is_refused() -> None:
+    with pytest.raises(SatError, match=r"scheduled_sampling is 1\.5"):
+        TrainingConfig(scheduled_sampling=1.5)
+
+
+@pytest.mark.proof  # compiling takes a while
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
+@pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_compiled_loops_train_as_the_plain_path_does(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses: dict[bool, list[float]] = {}
+    for fast in (False, True):
+        monkeypatch.setattr(trainer_module, "LONG_TRAINING", 0 if fast else math.inf)
+        data = random_data()
+        config = fitted(small_config(decoder={"attention": attention, "annotation_norm": "layer"}, seed=3), data)
+        trainer = Trainer(config, data, device=torch.device("cpu"))
+        assert (trainer.kernels is not kernels.PLAIN) == fast
+        losses[fast] = [trainer.one_batch(each)["loss"] for _ in range(3) for each in batches(data.captions, 4, 0)]
+    assert len(losses[True]) > 10 and losses[True] == pytest.approx(losses[False], rel=1e-3)
+
+
+def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
+    data = random_data()
+    trainer = trainer_of(small_config(), data)
+    lengths = {3: {"nats_per_word": 2.0}, 4: {"nats_per_word": 5.0}, 5: {}}
+
+    def likelihood(group: Sequence[int], encoded: Any) -> Loss:
+        length = len(data.captions[group[0]][1]) - 1
+        watch = {"entropy": float(length), **lengths[length]}
+        return Loss(torch.tensor(1.0), {name: torch.tensor(value) for name, value in watch.items()})
+
+    monkeypatch.setattr(trainer, "likelihood", likelihood)
+    chosen = [0, 1, 2, 3, 4]  # three captions of lengths 3, 4 and 3, and two of length 5
+    watch = trainer.likelihood_of_photos(chosen).watch
+    assert watch["nats_per_word"].item() == pytest.approx((2 * 2.0 + 5.0) / 3)
+    assert watch["entropy"].item() == pytest.approx((2 * 3 + 4 + 2 * 5) / 5)
+
+
+def test_captions_without_photos_are_smoothed_as_the_others() -> None:
+    texts = [[5, 6, 7, Vocabulary.END]]
+    for smoothing in (0.0, 0.3):
+        hard = HardObjective(label_smoothing=smoothing)
+        config = small_config(decoder={"attention": "hard"}, hard=hard, soft=SoftObjective(label_smoothing=0.1))
+        data = dataclasses.replace(random_data(), texts=texts)
+        trainer = trainer_of(config, data)
+        found = trainer.likelihood_of_texts(2)
+        told = tell(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
+        log_p, losses = trainer_module.word_losses(told.logits, torch.tensor(texts * 2), smoothing)
+        assert torch.allclose(found.total, losses.sum(-1).mean())
+        assert torch.allclose(found.watch["text_nats"], -log_p.mean())
+
+
+def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:
+    """Their loss is that of captions of a photo whose annotations are zero; photos and their draws stay the same."""
+    data = random_data()
+    texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
+    with_texts = dataclasses.replace(data, texts=texts)
+    config = fitted(small_config(text_weight=0.5), data)
+    trainer = Trainer(config, with_texts, device=CPU)
+    assert sorted(map(sorted, trainer.texts)) == [[0, 2], [1]]
+
+    before = trainer.generator.get_state()
+    found = trainer.likelihood_of_texts(6)
+    trainer.generator.set_state(before)
+    group = trainer.texts[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
+    chosen = torch.randint(len(group), (6,), generator=trainer.generator)
+    captions = torch.tensor([texts[group[number]] for number in chosen])
+    expected = SoftObjective(doubly_stochastic=0.0)(tell(trainer.decoder, torch.zeros(6, 1, D), captions), captions)
+    assert torch.allclose(found.total, expected.total)
+
+    trainer.generator.set_state(before)
+    both = trainer.loss_of([1, 3, 5])
+    trainer.generator.set_state(before)
+    alone = trainer.likelihood([1, 3, 5])
+    assert torch.allclose(both.total, alone.total + 0.5 * trainer.likelihood_of_texts(3).total)
+
+    start = [
+        SoftObjective(doubly_stochastic=0.0)(
+            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+        ).total.item()
+        for text in texts
+    ]
+    trainer.run(show=False)
+    end = [
+        SoftObjective(doubly_stochastic=0.0)(
+            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+        ).total.item()
+        for text in texts
+    ]
+    assert all(after < before for after, before in zip(end, start, strict=True))
