@@ -50,7 +50,7 @@ help:
 
 demo: $(RUNTIME)
 	@for model in everyday-soft everyday-hard; do \
-		$(BIN)/sat caption examples/*.jpg --model $$model --picture demo/$$model || exit 1; \
+		$(BIN)/sat caption examples/*.jpg --model $$model --save-maps demo/$$model || exit 1; \
 	done
 
 test: $(DEV) $(WITHOUT_TORCH)

@@ -35,9 +35,9 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model import kernels
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import tell
-from show_attend_tell.model.unroll import UnrolledTell
-from show_attend_tell.search import Hypothesis, beam_search, photos_together
+from show_attend_tell.model.interface import teacher_forcing
+from show_attend_tell.model.unroll import UnrolledForward
+from show_attend_tell.search import Hypothesis, beam_search, search_batch_size
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))
@@ -90,21 +90,21 @@ def package_step(objective: SoftObjective | HardObjective, fast: bool) -> tuple[
     decoder = AttentionDecoder(
         DecoderConfig(vocabulary_size=WORDS, attention=kind, attention_size=SIZE, annotation_norm="layer")  # type: ignore
     )
-    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-4, fused=True)
     annotations = torch.rand(BATCH, PLACES, SIZE).half()
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
     generator = torch.Generator().manual_seed(0)
     used = kernels.compiled() if fast else kernels.PLAIN
-    telling: Callable[..., object] = UnrolledTell(used) if fast else tell
+    telling: Callable[..., object] = UnrolledForward(used) if fast else teacher_forcing
 
     def step() -> None:
         draws = objective.draw(BATCH, STEPS, generator)
         with torch.autocast("cpu", torch.bfloat16):
-            told = telling(decoder, annotations, captions, paths=objective.paths, look=draws.look)
+            told = telling(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
             loss = objective(told, captions, draws, word_scores=used.word_scores).total  # type: ignore[arg-type]
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
 
     return step, count(decoder)
 
@@ -113,15 +113,15 @@ def tutorial_step() -> tuple[Callable[[], None], int]:
     """One step of the tutorial's decoder in float32."""
     torch.manual_seed(0)
     decoder = TutorialDecoder(vocabulary=WORDS, size=SIZE)
-    optimiser = torch.optim.Adam(decoder.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(decoder.parameters(), lr=1e-4)
     annotations = torch.rand(BATCH, PLACES, SIZE)
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
 
     def step() -> None:
         loss = decoder.loss(annotations, captions)
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     return step, count(decoder)
 
@@ -168,7 +168,7 @@ def search_floor(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis
         config.vocabulary_size,
     )
     products, sigmas, paths = 2.0 * PLACES * D * A, 0.0, 1
-    for step in found[0].seen.trail:
+    for step in found[0].seen.backpointers:
         assert step.alpha is not None
         histories = step.alpha.shape[1]
         products += 2 * histories * (n * (4 * n + A) + PLACES * D + D * (4 * n + m))
@@ -184,32 +184,32 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
     assert isinstance(decoder, AttentionDecoder)
     tutorial = TutorialDecoder.of(decoder)
     with torch.no_grad():
-        normalised, _ = decoder.normalised(annotations)
+        normalized, _ = decoder.normalized(annotations)
     rows, photos = [], len(annotations)
 
-    def by_tutorial(beam: int) -> None:
-        for photo in normalised:
-            tutorial.search(photo, beam=beam, max_length=40)
+    def by_tutorial(beam_size: int) -> None:
+        for photo in normalized:
+            tutorial.search(photo, beam_size=beam_size, max_length=40)
 
-    def by_package(search: Callable[..., list[list[Hypothesis]]], at_once: int, beam: int, ranked: bool) -> None:
+    def by_package(search: Callable[..., list[list[Hypothesis]]], at_once: int, beam_size: int, ranked: bool) -> None:
         for part in annotations.split(at_once):
-            found = search(decoder, part, beam=beam, max_length=40)
+            found = search(decoder, part, beam_size=beam_size, max_length=40)
             if ranked and reranker is not None:
-                reranker.add_agreement(part, found)
+                reranker.add_rerank_scores(part, found)
 
-    for beam, share in BEAMS.items():
-        baseline = f"search, beam {beam}, baseline"
-        actions: dict[str, Callable[[], None]] = {baseline: partial(by_tutorial, beam)}
+    for beam_size, share in BEAMS.items():
+        baseline = f"search, beam {beam_size}, baseline"
+        actions: dict[str, Callable[[], None]] = {baseline: partial(by_tutorial, beam_size)}
         for ranked in (False, True):
-            named = f"search, beam {beam}, {'with' if ranked else 'without'} reranker"
+            named = f"search, beam {beam_size}, {'with' if ranked else 'without'} reranker"
             actions[f"{named}, plain path"] = partial(
-                by_package, beam_search, max(1, PLAIN_PATHS // beam), beam, ranked
+                by_package, beam_search, max(1, PLAIN_PATHS // beam_size), beam_size, ranked
             )
-            at_once = photos_together(beam, captioner.device)
-            actions[f"{named}, fast path"] = partial(by_package, captioner.beam_search, at_once, beam, ranked)
+            at_once = search_batch_size(beam_size, captioner.device)
+            actions[f"{named}, fast path"] = partial(by_package, captioner.beam_search, at_once, beam_size, ranked)
         times = interleaved(actions, 7, seconds * share)
         floor = sum(
-            search_floor(rates, decoder, captioner.beam_search(decoder, photo, beam=beam, max_length=40)[0])
+            search_floor(rates, decoder, captioner.beam_search(decoder, photo, beam_size=beam_size, max_length=40)[0])
             for photo in annotations.split(1)
         )
         rows += [

@@ -39,12 +39,12 @@ def seconds(settings: dict[str, str]) -> float:
 
 def main() -> None:
     for state, loops in (("at rest", 0), ("busy", os.cpu_count() or 1)):
-        beside = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+        compare = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
         try:
             for way, settings in WAYS.items():
                 print(f"{state}, {way}: {seconds(settings):.2f} s a caption", flush=True)
         finally:
-            for process in beside:
+            for process in compare:
                 process.kill()
 
 

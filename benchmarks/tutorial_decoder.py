@@ -36,7 +36,7 @@ class TutorialDecoder(nn.Module):
 
     @classmethod
     def of(cls, decoder: AttentionDecoder) -> Self:
-        """The same model as a decoder with a gate and layers of one size, for annotations that it has normalised."""
+        """The same model as a decoder with a gate and layers of one size, for annotations that it has normalized."""
         config, n = decoder.config, decoder.config.hidden_size
         made = cls(vocabulary=config.vocabulary_size, size=n, attention=config.attention_size).eval()
         assert decoder.gate is not None and decoder.initial is not None and decoder.output_context is not None
@@ -103,10 +103,12 @@ class TutorialDecoder(nn.Module):
         return loss + doubly_stochastic * (1 - covered).square().sum(1).mean()
 
     @torch.inference_mode()
-    def search(self, annotations: Tensor, *, beam: int, max_length: int, end: int = 0, unknown: int = 1) -> list[int]:
+    def search(
+        self, annotations: Tensor, *, beam_size: int, max_length: int, end: int = 0, unknown: int = 1
+    ) -> list[int]:
         """The likeliest caption that a beam search finds for the annotations (L, D) of one photo."""
         K = self.output_words.out_features
-        annotations = annotations[None].expand(beam, -1, -1)
+        annotations = annotations[None].expand(beam_size, -1, -1)
         hidden, memory = self.start(annotations)
         scores = torch.zeros(1)
         paths: list[list[int]] = [[]]
@@ -118,7 +120,7 @@ class TutorialDecoder(nn.Module):
             logits, _, hidden, memory = self.step(words, annotations[:alive], hidden, memory)
             total = scores[:, None] + torch.log_softmax(logits, dim=-1)
             total[:, unknown] = float("-inf")
-            best, chosen = total.flatten().topk(beam - len(finished))
+            best, chosen = total.flatten().topk(beam_size - len(finished))
             kept: list[tuple[int, int, float]] = []
             for score, index in zip(best.tolist(), chosen.tolist(), strict=True):
                 path, word = divmod(index, K)

@@ -8,7 +8,7 @@ The two ways are, by --compare:
 - int8: ONNX Runtime in float32, and with an encoder in int8;
 - paths: PyTorch's plain path of the search, and the path that a `Captioner` uses on this machine.
 
-Both ways start from the photo's file and have each model's usual settings, except for --beam. Each way encodes a photo
+Both ways start from the photo's file and have each model's usual settings, except for --beam-size. Each way encodes a photo
 once for all models, so the models must have the same encoder.
 
 A line of the file is what one model says of one photo in two ways by one beam: both captions; their log p; each
@@ -32,35 +32,35 @@ import torch
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import score
-from show_attend_tell.search import FastBeamSearch, Hypothesis, beam_search
+from show_attend_tell.search import Hypothesis, OptimizedBeamSearch, beam_search
 from show_attend_tell.search.hypotheses import score as score_of
 
 Line = dict[str, Any]
-KEY = "model", "ways", "beam", "file"
+KEY = "model", "ways", "beam_size", "file"
 SECONDS = "encoding", "search"  # medians, of the processor
 FIGURES = "bleu_1", "bleu_4", "meteor", "rouge_l", "cider"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A model in two ways, and how each of them encodes pixels; a ``beam`` replaces the model's own."""
+    """A model in two ways, and how each of them encodes pixels; a ``beam_size`` replaces the model's own."""
 
     name: str
     captioners: tuple[Captioner, Captioner]
     encode: tuple[Callable[[Any], Any], Callable[[Any], Any]]
     ways: str  # of `WAYS`
-    beam: int | None = None
+    beam_size: int | None = None
 
     @classmethod
     def of_backends(cls, name: str) -> "Pair":
         """The model of that name or folder on PyTorch, in float32, and on ONNX Runtime."""
         usual, light = (Captioner.from_pretrained(name, device="cpu", backend=backend) for backend in ("torch", "onnx"))
-        usual.beam_search = FastBeamSearch()
+        usual.beam_search = OptimizedBeamSearch()
         encode = partial(usual.encoder.annotate, precision="float32"), light.encoder.annotate
         return cls(name, (usual, light), encode, "backends")
 
@@ -80,14 +80,14 @@ class Pair:
         return cls(name, (plain, usual), (usual.encoder.annotate, usual.encoder.annotate), "paths")
 
     @property
-    def decoding(self) -> Decoding:
+    def generation(self) -> GenerationConfig:
         """How both ways search."""
-        usual = self.captioners[0].checkpoint.decoding
-        return usual if self.beam is None else replace(usual, beam=self.beam)
+        usual = self.captioners[0].checkpoint.generation
+        return usual if self.beam_size is None else replace(usual, beam_size=self.beam_size)
 
     def key(self, photo: Path) -> tuple[Any, ...]:
         """What a line is of, in the order of `KEY`."""
-        return self.name, self.ways, self.decoding.beam, str(photo.resolve())
+        return self.name, self.ways, self.generation.beam_size, str(photo.resolve())
 
     def encoded(self, photo: Path) -> list[tuple[Any, float]]:
         """The annotations of a photo in both ways, and the seconds that they took."""
@@ -98,7 +98,7 @@ class Pair:
         """The line of this model and one photo."""
         found, seconds = [], []
         for captioner, (annotations, _) in zip(self.captioners, encoded, strict=True):
-            search = partial(captioner.search, annotations, self.decoding, seeds=[0])
+            search = partial(captioner.search, annotations, self.generation, seeds=[0])
             (hypotheses,), took = timed(search)
             found.append(hypotheses)
             seconds.append(took)
@@ -116,7 +116,7 @@ class Pair:
         return line
 
     def _score(self, hypothesis: Hypothesis) -> float:
-        return score_of(hypothesis, self.decoding.length_normalisation, self.decoding.reranker_weight)
+        return score_of(hypothesis, self.generation.length_penalty, self.generation.rerank_weight)
 
     def _found(self, hypotheses: Iterable[Hypothesis], wanted: Hypothesis) -> float | None:
         """The score that one way gives those words, or None where its beam does not have them."""
@@ -203,15 +203,15 @@ def main() -> None:
     parser.add_argument("--photos", type=int, help="Number of photos, the first ones.")
     parser.add_argument("--lines", type=Path, default=Path("backends.jsonl"), help="File of the comparisons.")
     parser.add_argument("--compare", choices=WAYS, default="backends", help="The two ways.")
-    parser.add_argument("--beam", type=int, help="Beam instead of the model's own.")
+    parser.add_argument("--beam-size", type=int, help="Beam instead of the model's own.")
     chosen = parser.parse_args()
     torch.set_grad_enabled(False)
     dataset = read_dataset(chosen.data)
     photos = [Path(example.photo) for example in dataset.split(chosen.split)][: chosen.photos]
     load, names = WAYS[chosen.compare]
-    lines = compare([replace(load(name), beam=chosen.beam) for name in chosen.model], photos, chosen.lines)
+    lines = compare([replace(load(name), beam_size=chosen.beam_size) for name in chosen.model], photos, chosen.lines)
     references = {
-        example.name: [dataset.tokeniser.text(words) for words in example.captions]
+        example.name: [dataset.tokenizer.text(words) for words in example.captions]
         for example in dataset.split(chosen.split)
     }
     for name in chosen.model:

@@ -26,7 +26,8 @@ from pathlib import Path
 from show_attend_tell.data.datasets.coco import coco_photos
 from show_attend_tell.data.datasets.listing import Listed
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace, some
+from show_attend_tell.files import atomic_write
+from show_attend_tell.messages import first_three
 
 PHOTOS = Path(__file__).parent / "coco-photos.csv"
 CAPTIONS = 5  # of a photo, at most
@@ -53,10 +54,14 @@ def make(downloaded: Path, output: Path, known: Mapping[int, str]) -> tuple[int,
     """
     photos = read_photos(downloaded)
     if unknown := [str(number) for number in known if number not in photos]:
-        raise SatError(f"{downloaded / 'annotations'} does not list the photos {some(unknown)}: add COCO's other file")
+        raise SatError(
+            f"{downloaded / 'annotations'} does not list the photos {first_three(unknown)}: add COCO's other file"
+        )
     files = {number: downloaded / photos[number].subfolder / photos[number].name for number in known}
     if missing := [str(file) for file in files.values() if not file.exists()]:
-        raise SatError(f"these photos are not there: {some(missing)}; get them, or link their folder to that place")
+        raise SatError(
+            f"these photos are not there: {first_three(missing)}; get them, or link their folder to that place"
+        )
     rows = [
         (f"{number}.jpg", raw, split)
         for number, split in known.items()
@@ -65,9 +70,9 @@ def make(downloaded: Path, output: Path, known: Mapping[int, str]) -> tuple[int,
     texts = [raw for number, photo in photos.items() if number not in known for _, raw in photo.captions]
     (output / "images").mkdir(parents=True, exist_ok=True)
     for number, file in files.items():
-        replace(output / "images" / f"{number}.jpg", partial(shutil.copyfile, file))
-    replace(output / "captions_without_photos.txt.gz", partial(write_lines, texts))
-    replace(output / "captions.csv", partial(write_table, rows))
+        atomic_write(output / "images" / f"{number}.jpg", partial(shutil.copyfile, file))
+    atomic_write(output / "captions_without_photos.txt.gz", partial(write_lines, texts))
+    atomic_write(output / "captions.csv", partial(write_table, rows))
     return len(files), len(rows), len(texts)
 
 

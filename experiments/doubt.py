@@ -126,7 +126,7 @@ def measure(captioner: Captioner, name: str, batches: Sequence[tuple[list[str], 
     rows, captions = [], []
     for names, annotations in batches:
         seeds = [photo_seed(0, each.encode()) for each in names]
-        best = [each[0] for each in captioner.search(annotations, captioner.checkpoint.decoding, seeds=seeds)]
+        best = [each[0] for each in captioner.search(annotations, captioner.checkpoint.generation, seeds=seeds)]
         captions += [" ".join(vocabulary.decode(each.words)) for each in best]
         away = distances(summary(annotations), doubt.mean, doubt.whitening)
         rows.append(torch.stack([torch.tensor([each.doubt for each in best]), away, -likelihood(best)]))
@@ -158,7 +158,7 @@ def fitted(captioner: Captioner, known: Sequence[Dataset], cache: Path) -> Doubt
     """The scale of doubt of a model that has none. Raises `SatError` for too small a val."""
     training = prepare(known[0], TrainingConfig(), captioner.encoder, cache, vocabulary=captioner.checkpoint.vocabulary)
     doubt = fit_doubt(
-        captioner.decoder, training, captioner.checkpoint.decoding, reranker=captioner.reranker, show=True
+        captioner.decoder, training, captioner.checkpoint.generation, reranker=captioner.reranker, show=True
     )
     if doubt is None:
         raise SatError(f"{known[0].name} has too few photos of val to make a scale of doubt")

@@ -22,7 +22,7 @@ PHOTOS = 48
 
 def largest(photos: list[Path]) -> list[float]:
     """The mean of the photos' largest values, after each convolution's ReLU."""
-    encoder = load_encoder("vgg19", geometry="squash")
+    encoder = load_encoder("vgg19", resize="squash")
     found: list[list[float]] = []
     for module in encoder.body.modules():
         if isinstance(module, nn.ReLU):

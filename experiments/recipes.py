@@ -6,7 +6,7 @@
     python experiments/recipes.py flickr8k/ runs/ --write           # train nothing, write what is kept
 
 - The *fair pair*: soft attention with the hard model's windows, crops and missing gate, so that the two differ only in
-  the look and in what is minimised. Hard attention is called as good if the 95 % intervals of its differences, over
+  the look and in what is minimized. Hard attention is called as good if the 95 % intervals of its differences, over
   photos and seeds, exclude the differences of `MARGINS`.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
 - EfficientNet-Lite2 instead of VGG-19: soft attention, its control with uniform α, and hard attention.
@@ -27,7 +27,7 @@ import tables
 from shipped import Training
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.files import read_object, replace
+from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference, compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
@@ -89,7 +89,7 @@ experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and wri
 the evaluations in `experiments/results/`. How each is made: [hard and
 soft](training.md#hard-and-soft-with-the-same-settings), [the paper's own
 recipe](training.md#the-papers-own-recipe), [EfficientNet-Lite2](training.md#a-small-encoder). All
-decode without the reranker, with the beam and length normalisation that val chose. Scores are ×100,
+decode without the reranker, with the beam and length normalization that val chose. Scores are ×100,
 words as in Karpathy's split file. A row without ± is one training.
 
 The paper's recipes are trained for ten epochs. λ is the weight of eq. 9's penalty. The best epoch
@@ -218,7 +218,7 @@ def finish(data: Path, output: Path) -> None:
     """Keep the evaluations and write the page."""
     keep(output)
     text = document(read_dataset(data))
-    replace(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
+    atomic_write(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
     print(f"wrote {DOCUMENT}")
 
 

@@ -2,7 +2,7 @@
 
     python experiments/results.py                       # list the files, with their scores and commands
     python experiments/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
-    python experiments/results.py NAME GAZE.json        # keep what `sat analyse gaze --json` wrote, as NAME
+    python experiments/results.py NAME GAZE.json        # keep what `sat analyze ablation --json` wrote, as NAME
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
 name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
@@ -20,11 +20,11 @@ from typing import Any
 from show_attend_tell.checkpoint.config import renamed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, read_object, replace
+from show_attend_tell.files import atomic_write, list_of_objects, read_object
 from show_attend_tell.metrics.caption_files import Evaluation
 
 RESULTS = Path(__file__).parent / "results"
-GAZE = RESULTS / "gaze"
+GAZE = RESULTS / "ablation"
 SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
@@ -47,7 +47,7 @@ The captions and scores behind the figures of README and docs, written by `exper
 - References and photos are not here; so `sat compare` and `sat report` need [scores with
   references](../../docs/training.md#which-tokens). `flickr8k/` and `coco/` in a command stand for
   the folders of these data sets.
-- `gaze/` holds what `sat analyse gaze` measured, with the command.
+- `gaze/` holds what `sat analyze ablation` measured, with the command.
 - `experiments/tables.py` makes the tables of README and docs from these files. A test compares
   them.
 
@@ -78,7 +78,7 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
 
 
 def keep_gaze(found: Mapping[str, Any], name: str, folder: Path = GAZE) -> None:
-    """Keep a gaze, as `sat analyse gaze --json` writes it, as ``folder``/NAME.json.gz."""
+    """Keep a gaze, as `sat analyze ablation --json` writes it, as ``folder``/NAME.json.gz."""
     told = {"command": gaze_command(found), **found}
     write(json.dumps(told, ensure_ascii=False, indent=1) + "\n", name, folder)
 
@@ -87,7 +87,7 @@ def write(text: str, name: str, folder: Path) -> None:
     """Write a text as ``folder``/NAME.json.gz; the same text gives the same bytes."""
     data = gzip.compress(text.encode(), compresslevel=9, mtime=0)
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / f"{name}.json.gz", lambda file: file.write_bytes(data))
+    atomic_write(folder / f"{name}.json.gz", lambda file: file.write_bytes(data))
 
 
 def read(name: str, folder: Path = RESULTS) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> Evaluatio
         tokens="split",
         captions={row["photo"]: row["caption"] for row in found["results"]},
         references={
-            example.name: [dataset.tokeniser.text(words) for words in example.captions]
+            example.name: [dataset.tokenizer.text(words) for words in example.captions]
             for example in dataset.split("test")
         },
     )
@@ -134,12 +134,12 @@ def command(evaluation: Mapping[str, Any]) -> str:
     """The command that makes an evaluation again, with everything that it depends on."""
     data, split = f"{evaluation['data']}/", f"--split {evaluation['split']}"
     if "retrieval" in evaluation:
-        return f"sat analyse retrieval {data} --geometry squash {split}"
+        return f"sat analyze retrieval {data} --resize squash {split}"
     models = " ".join(f"--model {model}" for model in str(evaluation["model"]).split(" + "))
     return (
-        f"sat evaluate {models} --data {data} {split} --beam {evaluation['beam']} --look {evaluation['look']} "
-        f"--length-normalisation {evaluation['length_normalisation']:g} "
-        f"--reranker-weight {evaluation['reranker_weight']:g}"
+        f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam']} --attention-mode {evaluation['look']} "
+        f"--length-penalty {evaluation['length_penalty']:g} "
+        f"--rerank-weight {evaluation['rerank_weight']:g}"
     )
 
 
@@ -147,11 +147,11 @@ def gaze_command(found: Mapping[str, Any]) -> str:
     """The command that makes a gaze again."""
     made = found["captions_made"]
     return (
-        f"sat analyse gaze --model {found['model']} --data {found['data']}/ --split {found['split']} "
+        f"sat analyze ablation --model {found['model']} --data {found['data']}/ --split {found['split']} "
         f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
-        f"--encoded {found['captions_by_way']['grey']} "
-        f"--beam {found['beam']} --look {found['look']} --length-normalisation {found['length_normalisation']:g} "
-        f"--reranker-weight {found['reranker_weight']:g} --seed {found['seed']}"
+        f"--encoded {found['captions_by_way']['gray']} "
+        f"--beam-size {found['beam']} --attention-mode {found['look']} --length-penalty {found['length_penalty']:g} "
+        f"--rerank-weight {found['rerank_weight']:g} --seed {found['seed']}"
     )
 
 
@@ -166,14 +166,14 @@ def write_list(folder: Path = RESULTS) -> None:
         )
         rows.append(f"| {name} | {cells} | `{found['command']}` |\n")
     text = LIST_HEAD + "".join(rows)
-    replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
+    atomic_write(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
 
 
 def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
     parser.add_argument("name", nargs="?", help="name to keep an evaluation or a gaze under")
-    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyse gaze wrote")
+    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze ablation wrote")
     given = parser.parse_args()
     try:
         if given.file is not None:

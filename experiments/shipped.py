@@ -42,7 +42,7 @@ from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object, replace
+from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 SEEDS = (1, 2, 3)
@@ -165,8 +165,8 @@ def arguments(
 ) -> list[object]:
     """What `sat train` is given for a training, besides data, geometry and output; ``folder`` holds the models."""
     chosen = trainings[name]
-    start = [] if chosen.start is None else ["--start-from", folder / f"{chosen.start}-{seed}"]
-    texts = ["--texts", coco / TEXTS] if chosen.texts else []
+    start = [] if chosen.start is None else ["--init-from", folder / f"{chosen.start}-{seed}"]
+    texts = ["--text-corpus", coco / TEXTS] if chosen.texts else []
     return [*chosen.arguments, *texts, *start, "--seed", seed]
 
 
@@ -239,7 +239,7 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
             found += evaluations(model, folders, output / name)
         found.append(Stage(f"make {name}", (models / name / "config.json").exists, partial(make, name, chosen, output)))
     hard, file = models / "flickr8k-hard", output / "flickr8k-hard-test-expectation.json"
-    return [*found, evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--look", "expectation"])]
+    return [*found, evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--attention-mode", "mean"])]
 
 
 def best_seed(model: Model, output: Path, seeds: Sequence[int]) -> int:
@@ -295,10 +295,10 @@ def store(ngrams: VisualNgrams, model: Path) -> None:
     shared = model.parent / shared_ngrams(model.name) / NGRAMS
     if not shared.exists():
         shared.parent.mkdir(parents=True, exist_ok=True)
-        replace(shared, lambda file: save_file(ngrams.packed, file))
+        atomic_write(shared, lambda file: save_file(ngrams.packed, file))
         describe_ngrams(ngrams, shared.parent)
     elif VisualNgrams(read_weights(shared)).digest != ngrams.digest:
-        replace(model / NGRAMS, lambda file: save_file(ngrams.packed, file))
+        atomic_write(model / NGRAMS, lambda file: save_file(ngrams.packed, file))
 
 
 def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
@@ -314,7 +314,7 @@ def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
         directions=len(ngrams.offset),
         digest=ngrams.digest,
     )
-    replace(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
+    atomic_write(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
 
 
 def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping[str, Any]]) -> Checkpoint:
@@ -324,7 +324,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     """
     noted, model = checkpoint.training, SHIPS[name]
     val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
-    used = {key: val[key] for key in ("beam", "look", "length_normalisation", "reranker_weight")}
+    used = {key: val[key] for key in ("beam_size", "attention_mode", "length_penalty", "rerank_weight")}
     best = f"validation_{model.best}"
     checkpoint.training = {
         "data": noted["data"],
@@ -334,7 +334,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
         **{key: noted[key] for key in ("seed", "epochs", "settings", best)},
         **({"without_reranker": noted["without_reranker"]} if model.reranked else {}),
     }
-    checkpoint.decoding = checkpoint.decoding.but(**used)
+    checkpoint.generation = checkpoint.generation.merge(**used)
     checkpoint.scores = {title: figures(evaluated[ending]) for title, ending in titles(model).items()}
     return checkpoint
 

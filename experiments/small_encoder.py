@@ -29,7 +29,7 @@ from show_attend_tell.checkpoint.packing import as_array, pack, unpack
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import atomic_write
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
@@ -102,13 +102,13 @@ def installed() -> dict[str, NDArray[Any]]:
 
 def projection(maps: Iterable[Tensor], size: int) -> dict[str, Tensor]:
     """The weight and bias of the projection to the ``size`` main directions of all places of maps (B, L, channels)."""
-    places, total, products = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    locations, total, products = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for annotations in maps:
         rows = annotations.flatten(0, 1).float()
-        places += len(rows)
+        locations += len(rows)
         total, products = total + rows.sum(0, dtype=torch.float64), products + (rows.mT @ rows).double()
-    mean = total / places
-    _, directions = torch.linalg.eigh(products / places - torch.outer(mean, mean))  # the smallest variance first
+    mean = total / locations
+    _, directions = torch.linalg.eigh(products / locations - torch.outer(mean, mean))  # the smallest variance first
     main = directions.flip(1)[:, :size].mT
     main = main * torch.where(main.sum(1) < 0, -1.0, 1.0)[:, None]  # a direction's sign is free: this fixes it
     return {
@@ -122,12 +122,12 @@ def head_maps(weights: Mapping[str, Tensor], photos: Sequence[Path]) -> Iterator
     body = EfficientNetLite2(efficientnet.blocks(efficientnet.WHOLE))
     body.load_state_dict(weights)
     preprocessing = efficientnet.preprocessing("squash")
-    places = preprocessing.size // efficientnet.STEP
+    locations = preprocessing.size // efficientnet.STEP
     encoder = Encoder(
         body,
         name=efficientnet.WHOLE,
         annotation_size=efficientnet.SIZES[efficientnet.WHOLE],
-        grid=(places, places),
+        grid=(locations, locations),
         preprocessing=preprocessing,
     )
     for first in Progress(range(0, len(photos), BATCH), desc="training photos", unit="batch"):
@@ -145,7 +145,7 @@ def main(given: Sequence[str] | None = None) -> None:
         stored = packed(folded(installed()))
         photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
         stored |= packed(projection(head_maps(unpack(stored), photos), efficientnet.SIZES[efficientnet.PROJECTED]))
-        replace(options.output, lambda file: save_file(stored, file))
+        atomic_write(options.output, lambda file: save_file(stored, file))
     except SatError as error:
         sys.exit(f"small_encoder: {error}")
 

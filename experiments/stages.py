@@ -16,7 +16,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
 
 DATA = "flickr8k/"  # how commands that are shown or kept name the data folder
-SQUASHED = ("--geometry", "squash")  # the copy of Flickr8k at hand holds squashed photos
+SQUASHED = ("--resize", "squash")  # the copy of Flickr8k at hand holds squashed photos
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def alone(model: Path) -> list[object]:
     if chosen is None:  # the model has no reranker
         return []
     return [
-        *("--reranker-weight", 0, "--beam", chosen["beam"]),
-        *("--length-normalisation", chosen["length_normalisation"]),
+        *("--rerank-weight", 0, "--beam-size", chosen["beam_size"]),
+        *("--length-penalty", chosen["length_penalty"]),
     ]
 
 

@@ -25,7 +25,7 @@ from shipped import Training
 from stages import SQUASHED, Stage
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.files import read_object, replace
+from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
 
@@ -42,11 +42,9 @@ TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-p
     "uniform": Training(
         ("--attention", "uniform", "--set", "visual_ngrams=false", *SECOND_STAGE), start="uniform-plain"
     ),
-    **{f"{name}-plain": Training(("--comparator", name)) for name in COMPARED},
+    **{f"{name}-plain": Training(("--decoder", name)) for name in COMPARED},
     **{
-        name: Training(
-            ("--comparator", name, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3"), start=f"{name}-plain"
-        )
+        name: Training(("--decoder", name, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3"), start=f"{name}-plain")
         for name in COMPARED
     },
 }
@@ -116,13 +114,13 @@ Both can be stopped and started. They write models to `runs/`, and replace this 
 - The table does not say how good the originals were. It says what attention gives over the mean of
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
-  mirrored photos. They also share the optimiser, its schedule, the label smoothing and the averaged
+  mirrored photos. They also share the optimizer, its schedule, the label smoothing and the averaged
   weights of the preset `flickr8k`. The systems of other papers have their own dropout
   (`training/presets/comparators.py`), and their gradient's norm is clipped at 5.
 - Each system without attention had at most three trials on val. Soft and hard attention had many
   more ([lab notes](lab-notes.md)).
 - Photos are squashed to 224×224. The paper resized and cropped its photos.
-- The beam (1, 3, 5, 10 or 20) and the length normalisation γ (0, 0.25, 0.5 or 0.75) were chosen by
+- The beam (1, 3, 5, 10 or 20) and the length normalization γ (0, 0.25, 0.5 or 0.75) were chosen by
   BLEU-4 on val, the hard model's by its likeliest places. An ensemble decodes as its first member
   does.
 - Only MS Research uses a reranker, its own.
@@ -150,7 +148,7 @@ Both can be stopped and started. They write models to `runs/`, and replace this 
   −0.05. This sign makes α sharper; the paper's makes it wider.
 - Retrieval takes the caption on which the captions of the most similar training photos agree best.
   The number of these photos, and how their features are made comparable, were chosen on val
-  ({neighbours}).
+  ({neighbors}).
 """
 
 QUOTED = """\
@@ -195,7 +193,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     system = SYSTEMS[name]
     files = [output / f"{each}.json" for each in evaluated(name)]
     if name == "retrieval":
-        command = ("analyse", "retrieval", data, *SQUASHED, "--json", files[0])
+        command = ("analyze", "retrieval", data, *SQUASHED, "--json", files[0])
         return [Stage(f"evaluate {files[0].stem}", files[0].exists, lambda: stages.sat(*command))]
     if name == "nic-ensemble":
         return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test")]
@@ -224,18 +222,18 @@ def kept(name: str, folder: Path = results.RESULTS) -> list[str]:
 
 def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> None:
     """Write the document from the evaluations that are kept; ``dataset`` has their references."""
-    neighbours = "–"
+    neighbors = "–"
     if kept("retrieval", folder):
         chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
-        neighbours = f"{chosen['neighbours']}, {'whitened' if chosen['whitened'] else 'their mean subtracted'}"
-    parts = [HEAD.format(neighbours=neighbours, table=main_table(folder)), runs_table(folder)]
+        neighbors = f"{chosen['neighbors']}, {'whitened' if chosen['whitened'] else 'their mean subtracted'}"
+    parts = [HEAD.format(neighbors=neighbors, table=main_table(folder)), runs_table(folder)]
     with_attention = [name for name in ATTENTION if kept(name, folder)]
     for without in WITHOUT_ATTENTION:
         if kept(without, folder) and with_attention:
             parts.append(attention_over(dataset, without, with_attention, folder))
     parts.append(QUOTED)
     document.parent.mkdir(parents=True, exist_ok=True)
-    replace(document, lambda file: file.write_text("\n".join(parts), encoding="utf-8"))
+    atomic_write(document, lambda file: file.write_text("\n".join(parts), encoding="utf-8"))
     print(f"wrote {document}")
 
 
@@ -255,15 +253,15 @@ def main_table(folder: Path = results.RESULTS) -> str:
 
 def runs_table(folder: Path = results.RESULTS) -> str:
     """How each run was trained, and how it decodes."""
-    command = f"`sat train {stages.DATA} --geometry squash --output runs/RUN` with"
+    command = f"`sat train {stages.DATA} --resize squash --output runs/RUN` with"
     lines = [
         "## The runs",
         "",
         "Runs start from models of a first stage. This makes that of nic-1:",
         "",
-        f"    sat train {stages.DATA} --geometry squash --comparator nic --seed 1 --output runs/nic-plain-1",
+        f"    sat train {stages.DATA} --resize squash --decoder nic --seed 1 --output runs/nic-plain-1",
         "",
-        "For `plain-S` and `uniform-plain-S`, `--comparator nic` becomes `--attention soft` or `uniform`",
+        "For `plain-S` and `uniform-plain-S`, `--decoder nic` becomes `--attention soft` or `uniform`",
         "with `--set visual_ngrams=false`.",
         "",
         f"| run | {command} | beam | γ | file |",
@@ -277,7 +275,7 @@ def runs_table(folder: Path = results.RESULTS) -> str:
             if file not in there:
                 continue
             found, given = results.read(file, folder), shlex.join(map(str, arguments(name, seed, Path("runs"))))
-            lines.append(f"| {each} | `{given}` | {found['beam']} | {found['length_normalisation']:g} | {file} |")
+            lines.append(f"| {each} | `{given}` | {found['beam']} | {found['length_penalty']:g} | {file} |")
     return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
 
 

@@ -24,7 +24,7 @@ from show_attend_tell.analysis.ablation.occlusion import VARIANTS
 from show_attend_tell.analysis.ablation.table import SHOWN as CLASSES
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object, replace
+from show_attend_tell.files import atomic_write, read_object
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (1, 2, 3)
@@ -79,7 +79,7 @@ def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
 
 def evaluations(folder: Path = results.RESULTS) -> str:
     """Every evaluation of the shipped models, with the file that it is in."""
-    heads = ["model and split", "attention read by", "beam", "γ", "ω"]
+    heads = ["model and split", "attention read by", "beam_size", "γ", "ω"]
     heads += ["B-1 to B-4 with penalty", "without", "METEOR", "ROUGE-L", "CIDEr", "file"]
     lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
     for name in results.names(folder):
@@ -87,8 +87,8 @@ def evaluations(folder: Path = results.RESULTS) -> str:
         if not name.startswith(("flickr8k-", "everyday-soft", "everyday-hard")):
             continue
         of = "" if found["data"] == "flickr8k" else f" on {found['data']}"
-        cells = [f"`{found['model']}`{of} {found['split']}", found["look"]]
-        cells += [f"{found[part]:g}" for part in ("beam", "length_normalisation", "reranker_weight")]
+        cells = [f"`{found['model']}`{of} {found['split']}", found["attention_mode"]]
+        cells += [f"{found[part]:g}" for part in ("beam_size", "length_penalty", "rerank_weight")]
         for suffix in ("", "_no_brevity"):
             cells.append(" / ".join(f"{found[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4)))
         cells += [mean([found[metric]]) for metric in ("meteor", "rouge_l", "cider")]
@@ -96,7 +96,7 @@ def evaluations(folder: Path = results.RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gaze(name: str, folder: Path = results.GAZE) -> str:
+def ablation(name: str, folder: Path = results.GAZE) -> str:
     """What replacing α and hiding places costs each class of words, in nats, with 95 % intervals."""
     found = results.read(name, folder)
     words, hidden = found["at_word"], found["occlusion"]["annotations"]
@@ -134,17 +134,17 @@ def free_captions(folder: Path = results.GAZE) -> str:
     return "\n".join(lines) + "\n"
 
 
-def greyed(folder: Path = results.GAZE) -> str:
-    """What greying places in the photo costs words, in nats, for the models of which it was measured."""
-    lines = [f"| greyed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
+def grayed(folder: Path = results.GAZE) -> str:
+    """What graying places in the photo costs words, in nats, for the models of which it was measured."""
+    lines = [f"| grayed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
     lines.append("| --- |" + " ---: |" * len(VARIANTS))
     for name in GAZES:
         found = results.read(name, folder)
         for kind, title in (("noun", "nouns"), ("all", "all words")):
-            if kind in (classes := found["occlusion"]["grey"]):
+            if kind in (classes := found["occlusion"]["gray"]):
                 falls = [classes[kind][variant] for variant in VARIANTS]
                 cells = " | ".join(f"{each['mean']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in falls)
-                photos = found["captions_by_way"]["grey"]
+                photos = found["captions_by_way"]["gray"]
                 lines.append(f"| {name}, {title} of {photos} photos | {cells.replace('-', '−')} |")
     return "\n".join(lines) + "\n"
 
@@ -153,11 +153,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "scores": scores,
     "evaluations": evaluations,
     "everyday": everyday,
-    "gaze_soft": partial(gaze, "flickr8k-soft"),
-    "gaze_hard": partial(gaze, "flickr8k-hard"),
-    "gaze_everyday": partial(gaze, "everyday-soft"),
+    "gaze_soft": partial(ablation, "flickr8k-soft"),
+    "gaze_hard": partial(ablation, "flickr8k-hard"),
+    "gaze_everyday": partial(ablation, "everyday-soft"),
     "free_captions": free_captions,
-    "greyed": greyed,
+    "grayed": grayed,
 }
 
 
@@ -198,7 +198,7 @@ def write() -> None:
         before = document.read_text(encoding="utf-8")
         after = with_tables(before)
         if after != before:
-            replace(document, lambda file, text=after: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+            atomic_write(document, lambda file, text=after: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
             print(f"wrote {document}")
 
 

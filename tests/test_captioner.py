@@ -23,12 +23,12 @@ import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell import progress
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.rerank.doubt import Doubt, summary
-from show_attend_tell.settings import LOOKS
+from show_attend_tell.settings import ATTENTION_MODES
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def same(found: Caption, expected: Caption, tolerance: float) -> None:
     assert found.words == expected.words and found.complete == expected.complete
     assert found.log_probability == pytest.approx(expected.log_probability, rel=1e-6, abs=tolerance)
     assert [text for text, _ in found.alternatives] == [text for text, _ in expected.alternatives]
-    for name in ("attention", "gate", "places"):
+    for name in ("attention", "gate", "locations"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert (ours is None) == (theirs is None)
         if ours is not None:
@@ -75,8 +75,8 @@ def test_one_photo_gives_a_caption_and_several_a_list(
         assert isinstance(other, Caption)
         same(other, caption, 0)
         assert other.source == (None if isinstance(photo, np.ndarray) else str(path))
-    for several in ([photos[0]], (photos[0],), iter([photos[0]])):
-        found = captioner(several)
+    for num_captions in ([photos[0]], (photos[0],), iter([photos[0]])):
+        found = captioner(num_captions)
         assert isinstance(found, list) and len(found) == 1
         same(found[0], caption, 0)
     assert captioner([]) == []
@@ -109,10 +109,10 @@ def test_every_type_of_array_is_captioned(
     same(captioner(change(np.asarray(photos[0]))), captioner(photos[0]), 0)
 
 
-def test_grey_arrays_are_captioned(captioner: Captioner, photos: list[Image.Image]) -> None:
-    grey = photos[0].convert("L")
-    for array in (np.asarray(grey), np.asarray(grey)[:, :, None]):
-        same(captioner(array), captioner(grey), 0)
+def test_gray_arrays_are_captioned(captioner: Captioner, photos: list[Image.Image]) -> None:
+    gray = photos[0].convert("L")
+    for array in (np.asarray(gray), np.asarray(gray)[:, :, None]):
+        same(captioner(array), captioner(gray), 0)
 
 
 def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
@@ -232,17 +232,26 @@ def test_progress_is_shown_for_more_than_a_few_photos(
 def test_an_editor_can_complete_the_options() -> None:
     parameters = inspect.signature(Captioner.__call__).parameters
     assert not [name for name, one in parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]
-    expected = {"beam", "look", "length_normalisation", "reranker_weight", "sampling", "seed", "batch_size", "errors"}
-    assert expected | {"several"} <= parameters.keys()
+    expected = {
+        "beam_size",
+        "attention_mode",
+        "length_penalty",
+        "rerank_weight",
+        "sampling",
+        "seed",
+        "batch_size",
+        "errors",
+    }
+    assert expected | {"num_captions"} <= parameters.keys()
 
 
 WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
     lambda captioner, caption, photo: captioner([3]),
-    lambda captioner, caption, photo: captioner(photo, beam="3"),
-    lambda captioner, caption, photo: captioner(photo, beam=2.5),
-    lambda captioner, caption, photo: captioner(photo, look=3),
-    lambda captioner, caption, photo: captioner(photo, length_normalisation="1"),
-    lambda captioner, caption, photo: captioner(photo, reranker_weight=[1]),
+    lambda captioner, caption, photo: captioner(photo, beam_size="3"),
+    lambda captioner, caption, photo: captioner(photo, beam_size=2.5),
+    lambda captioner, caption, photo: captioner(photo, attention_mode=3),
+    lambda captioner, caption, photo: captioner(photo, length_penalty="1"),
+    lambda captioner, caption, photo: captioner(photo, rerank_weight=[1]),
     lambda captioner, caption, photo: captioner(photo, sampling={"temperature": 1}),
     lambda captioner, caption, photo: captioner(photo, sampling=Sampling(temperature="hot")),  # type: ignore[arg-type]
     lambda captioner, caption, photo: captioner(photo, sampling=Sampling(top_k=1.5)),  # type: ignore[arg-type]
@@ -256,8 +265,8 @@ WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
     lambda captioner, caption, photo: Captioner.from_pretrained(3),  # type: ignore[arg-type]
     lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3),  # type: ignore[arg-type]
     lambda captioner, caption, photo: caption.save(3),
-    lambda captioner, caption, photo: caption.picture(beside=caption),
-    lambda captioner, caption, photo: caption.html(beside=["a dog"]),
+    lambda captioner, caption, photo: caption.picture(compare=caption),
+    lambda captioner, caption, photo: caption.html(compare=["a dog"]),
 ]
 
 
@@ -275,35 +284,35 @@ def test_a_wrong_type_is_a_mistake_that_is_told(
 
 OPTIONS: list[dict[str, Any]] = [
     {},
-    {"beam": 1},
-    {"beam": 5, "length_normalisation": 0.7},
-    {"look": "likeliest"},
-    {"look": "sampled", "seed": 3},
-    {"look": "sampled", "beam": 1, "seed": 3},
+    {"beam_size": 1},
+    {"beam_size": 5, "length_penalty": 0.7},
+    {"attention_mode": "argmax"},
+    {"attention_mode": "sample", "seed": 3},
+    {"attention_mode": "sample", "beam_size": 1, "seed": 3},
     {"sampling": Sampling(), "seed": 3},
-    {"sampling": Sampling(captions=3, temperature=0.8, top_k=7, top_p=0.9), "look": "sampled", "seed": 3},
+    {"sampling": Sampling(captions=3, temperature=0.8, top_k=7, top_p=0.9), "attention_mode": "sample", "seed": 3},
 ]
 
 
 def test_a_stream_takes_several_photos_and_a_decoding(captioner: Captioner, photos: list[Image.Image]) -> None:
-    decoding = captioner.checkpoint.decoding
+    generation = captioner.checkpoint.generation
     for one in (np.asarray(photos[0]), "dog.jpg", Path("dog.jpg")):
         with pytest.raises(SatError, match="is one photo: give several of them"):
-            next(captioner.stream(one, decoding))
-    for wrong in (None, {"beam": 3}):
+            next(captioner.stream(one, generation))
+    for wrong in (None, {"beam_size": 3}):
         with pytest.raises(SatError, match=r"decoding is .*: give Decoding\(beam=5\)"):
             next(captioner.stream(photos, wrong))  # type: ignore[arg-type]
     with pytest.raises(SatError, match="errors is 'x': give 'raise' or 'skip'"):
-        next(captioner.stream(photos, decoding, errors="x"))  # type: ignore[arg-type]
+        next(captioner.stream(photos, generation, errors="x"))  # type: ignore[arg-type]
 
 
 def test_numpy_s_whole_numbers_are_whole_numbers(captioner: Captioner, photos: list[Image.Image]) -> None:
     photo = photos[0]
-    found = captioner(photo, beam=np.int64(3), several=np.int32(2), seed=np.uint8(4), batch_size=np.int64(1))
-    assert found.settings == captioner(photo, beam=3, several=2, seed=4).settings
+    found = captioner(photo, beam_size=np.int64(3), num_captions=np.int32(2), seed=np.uint8(4), batch_size=np.int64(1))
+    assert found.settings == captioner(photo, beam_size=3, num_captions=2, seed=4).settings
     json.dumps(found.settings)
     with pytest.raises(SatError, match="several is True: give a whole number"):
-        captioner(photo, several=True)
+        captioner(photo, num_captions=True)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -336,7 +345,7 @@ def test_batched_equals_one_by_one_in_the_precision_of_the_hardware(
 
 
 def test_the_seed_decides_what_is_drawn(captioner: Captioner, photos: list[Image.Image]) -> None:
-    for options in ({"sampling": Sampling()}, {"look": "sampled", "beam": 1}):
+    for options in ({"sampling": Sampling()}, {"attention_mode": "sample", "beam_size": 1}):
         drawn = [[str(caption) for caption in captioner(photos, seed=seed, **options)] for seed in (0, 0, 1)]
         assert drawn[0] == drawn[1] != drawn[2]
     for seed in (2**31, 2**63, -1):  # any whole number is a seed
@@ -347,21 +356,23 @@ def test_the_seed_decides_what_is_drawn(captioner: Captioner, photos: list[Image
 # Log-probabilities
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
 @pytest.mark.usefixtures("float32")
-def test_the_log_probability_is_that_of_the_caption(look: Any, captioner: Captioner, photos: list[Image.Image]) -> None:
+def test_the_log_probability_is_that_of_the_caption(
+    attention_mode: Any, captioner: Captioner, photos: list[Image.Image]
+) -> None:
     """By sampled places only for a beam of one, whose draws are those of a single sequence."""
-    beam = 1 if look == "sampled" else 5
+    beam_size = 1 if attention_mode == "sample" else 5
     checked = 0
     for photo in photos:
-        caption = captioner(photo, look=look, beam=beam, seed=2)
+        caption = captioner(photo, attention_mode=attention_mode, beam_size=beam_size, seed=2)
         if caption.complete:
-            expected = captioner.log_probability(photo, str(caption), look=look, seed=2)
+            expected = captioner.log_probability(photo, str(caption), attention_mode=attention_mode, seed=2)
             assert caption.log_probability == pytest.approx(expected, abs=1e-5)
             checked += 1
         for text, log_probability in caption.alternatives:
             if len(text.split()) < 10:  # shorter than the longest, so ended
-                expected = captioner.log_probability(photo, text, look=look)
+                expected = captioner.log_probability(photo, text, attention_mode=attention_mode)
                 assert log_probability == pytest.approx(expected, abs=1e-5)
     assert checked >= 3
 
@@ -377,21 +388,25 @@ def test_a_sampled_caption_has_the_model_s_own_log_probability(captioner: Captio
         assert caption.log_probability == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
 @pytest.mark.usefixtures("float32")
 def test_a_caption_told_again_has_the_maps_of_the_search(
-    look: Any, captioner: Captioner, photos: list[Image.Image]
+    attention_mode: Any, captioner: Captioner, photos: list[Image.Image]
 ) -> None:
     checked = 0
     for photo in photos:
-        made = captioner(photo, look=look, beam=1, seed=2)
+        made = captioner(photo, attention_mode=attention_mode, beam_size=1, seed=2)
         if not made.complete:
             continue
-        told = captioner.tell(photo, str(made), look=look, seed=2)
-        assert told.words == made.words and told.settings["look"] == look and "beam" not in told.settings
+        told = captioner.explain(photo, str(made), attention_mode=attention_mode, seed=2)
+        assert (
+            told.words == made.words
+            and told.settings["attention_mode"] == attention_mode
+            and "beam_size" not in told.settings
+        )
         assert made.attention is not None and told.attention is not None
         np.testing.assert_allclose(told.attention, made.attention, atol=1e-6)
-        np.testing.assert_array_equal(told.places, made.places)
+        np.testing.assert_array_equal(told.locations, made.locations)
         assert (told.gate is None) == (made.gate is None)
         assert told.photo is not None and told.photo.size == photo.size
         checked += 1
@@ -405,17 +420,17 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     with pytest.raises(SatError, match="no word"):
         captioner.log_probability(photos[0], " . ")
     with pytest.raises(SatError, match="look is 'away'"):
-        captioner.log_probability(photos[0], "word3", look="away")  # type: ignore[arg-type]
+        captioner.log_probability(photos[0], "word3", attention_mode="away")  # type: ignore[arg-type]
 
 
 # Evidence
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
 def test_attention_gate_and_places_have_the_shapes_of_the_caption(
-    look: Any, captioner: Captioner, photos: list[Image.Image]
+    attention_mode: Any, captioner: Captioner, photos: list[Image.Image]
 ) -> None:
-    for caption in captioner(photos, look=look):
+    for caption in captioner(photos, attention_mode=attention_mode):
         words = len(caption.words)
         assert caption.attention is not None and caption.attention.shape == (words, ROWS, COLUMNS)
         assert caption.attention.dtype == np.float32
@@ -423,13 +438,13 @@ def test_attention_gate_and_places_have_the_shapes_of_the_caption(
         assert caption.attention.min() >= 0 and caption.attention.std() > 0.01  # it is not spread evenly
         assert caption.gate is not None and caption.gate.shape == (words,)
         assert ((caption.gate > 0) & (caption.gate < 1)).all()
-        if look == "expectation":
-            assert caption.places is None
+        if attention_mode == "mean":
+            assert caption.locations is None
             continue
-        assert caption.places is not None and caption.places.shape == (words, 2)
-        for alpha, (row, column) in zip(caption.attention, caption.places, strict=True):
+        assert caption.locations is not None and caption.locations.shape == (words, 2)
+        for alpha, (row, column) in zip(caption.attention, caption.locations, strict=True):
             assert alpha[row, column] > 0
-            if look == "likeliest":
+            if attention_mode == "argmax":
                 assert alpha[row, column] == alpha.max()
 
 
@@ -452,7 +467,7 @@ def test_without_a_gate_there_is_none(photos: list[Image.Image]) -> None:
     assert caption.gate is None and caption.to_dict()["gate"] is None and caption.picture()
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"sampling": Sampling(captions=3)}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"sampling": Sampling(captions=3)}], ids=str)
 def test_a_caption_is_never_empty(options: dict[str, Any], photos: list[Image.Image]) -> None:
     encoder = small_encoder()
     model = small_checkpoint(encoder)
@@ -465,14 +480,14 @@ def test_a_caption_is_never_empty(options: dict[str, Any], photos: list[Image.Im
 def test_a_caption_cut_off_says_so(photos: list[Image.Image]) -> None:
     encoder = small_encoder()
     model = small_checkpoint(encoder)
-    model.decoding = Decoding(beam=2, max_length=4)
+    model.generation = GenerationConfig(beam_size=2, max_length=4)
     with torch.no_grad():
         model.decoder.output_bias[0] = -99
     caption = Captioner(model, encoder)(photos[0])
     assert not caption.complete and len(caption.words) == 4
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"sampling": Sampling(captions=9)}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"sampling": Sampling(captions=9)}], ids=str)
 def test_a_model_repeats_itself_only_if_its_decoding_says_so(
     options: dict[str, Any], photos: list[Image.Image], tmp_path: Path
 ) -> None:
@@ -486,31 +501,31 @@ def test_a_model_repeats_itself_only_if_its_decoding_says_so(
         said = [text for caption in captions for text in (str(caption), *(text for text, _ in caption.alternatives))]
         return any(repeats(text.split()) for text in said)
 
-    model.decoding = dataclasses.replace(model.decoding, repetitions=False)
+    model.generation = dataclasses.replace(model.generation, repetitions=False)
     assert not repetitive(model)
     model.save(tmp_path)
     assert not repetitive(Checkpoint.load(tmp_path))
-    model.decoding = dataclasses.replace(model.decoding, repetitions=True)
+    model.generation = dataclasses.replace(model.generation, repetitions=True)
     assert repetitive(model)
 
 
 def test_several_captions_are_of_the_beam_and_differ(captioner: Captioner, photos: list[Image.Image]) -> None:
-    usual = captioner(photos, beam=20)
-    for several in (1, 3):
-        for caption, other in zip(captioner(photos, beam=20, several=several), usual, strict=True):
-            assert str(caption) == str(other) and len(caption.alternatives) == several - 1
+    usual = captioner(photos, beam_size=20)
+    for num_captions in (1, 3):
+        for caption, other in zip(captioner(photos, beam_size=20, num_captions=num_captions), usual, strict=True):
+            assert str(caption) == str(other) and len(caption.alternatives) == num_captions - 1
             assert set(caption.alternatives) <= set(other.alternatives)
-            assert caption.settings == {**other.settings, "several": several}
-    most = captioner(photos, beam=20, several=5)
+            assert caption.settings == {**other.settings, "num_captions": num_captions}
+    most = captioner(photos, beam_size=20, num_captions=5)
     assert [caption.alternatives for caption in most] != [caption.alternatives[:4] for caption in usual]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"several": 0}, "several is 0: give a whole number of at least 1"),
-        ({"several": 4, "beam": 3}, "several is 4, and a beam of 3 finds 3: give a wider beam"),
-        ({"several": 4, "sampling": Sampling()}, r"several is 4, .*: give Sampling\(captions=4\)"),
+        ({"num_captions": 0}, "several is 0: give a whole number of at least 1"),
+        ({"num_captions": 4, "beam_size": 3}, "several is 4, and a beam of 3 finds 3: give a wider beam"),
+        ({"num_captions": 4, "sampling": Sampling()}, r"several is 4, .*: give Sampling\(captions=4\)"),
     ],
 )
 def test_several_captions_that_cannot_be_found_are_refused(
@@ -520,7 +535,7 @@ def test_several_captions_that_cannot_be_found_are_refused(
         captioner(photos[0], **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"look": "sampled"}, {"sampling": Sampling(captions=2)}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"attention_mode": "sample"}, {"sampling": Sampling(captions=2)}], ids=str)
 def test_to_dict_is_complete_and_plain(
     options: dict[str, Any], captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
@@ -535,12 +550,12 @@ def test_to_dict_is_complete_and_plain(
     np.testing.assert_allclose(values["attention"], caption.attention, atol=1e-6)
     np.testing.assert_allclose(values["gate"], caption.gate, atol=1e-6)
     settings = values["settings"]
-    assert settings["model"] == "small" and settings["look"] == options.get("look", "expectation")
+    assert settings["model"] == "small" and settings["attention_mode"] == options.get("attention_mode", "mean")
     if "sampling" in options:
-        assert settings["sampling"]["captions"] == 2 and settings["seed"] == 4 and "beam" not in settings
+        assert settings["sampling"]["captions"] == 2 and settings["seed"] == 4 and "beam_size" not in settings
         assert len(values["alternatives"]) == 1
     else:
-        assert settings["beam"] == 3 and ("seed" in settings) == ("look" in options)
+        assert settings["beam_size"] == 3 and ("seed" in settings) == ("attention_mode" in options)
         assert len(values["alternatives"]) == 2
         scores = [caption.log_probability, *(score for _, score in caption.alternatives)]
         assert scores == sorted(scores, reverse=True)
@@ -577,7 +592,7 @@ def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list
     picture = caption.picture()
     assert picture.mode == "RGB" and picture.width > 300 and picture.height > 300
     assert picture.tobytes() != caption.picture(per_word_scale=True).tobytes()
-    framed = captioner(photos[0], look="likeliest").picture()
+    framed = captioner(photos[0], attention_mode="argmax").picture()
     assert framed.tobytes() != picture.tobytes()
     with pytest.raises(SatError, match="no photo or no attention"):
         dataclasses.replace(caption, kept=None).picture()
@@ -588,7 +603,7 @@ def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list
 def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
-    caption, hard = captioner(photos[0]), captioner(photos[0], look="likeliest")
+    caption, hard = captioner(photos[0]), captioner(photos[0], attention_mode="argmax")
     alone: dict[str, bytes] = {}
     starts = {"png": b"\x89PNG", "SVG": b"<svg ", "gif": b"GIF89a", "webp": b"RIFF", "html": b"<!"}
     for ending, start in starts.items():
@@ -596,9 +611,9 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
         caption.save(file)
         alone[ending] = file.read_bytes()
         assert alone[ending].lower().startswith(start.lower()), ending
-        caption.save(str(file), beside=[hard])
+        caption.save(str(file), compare=[hard])
         assert file.read_bytes() != alone[ending], ending
-    assert caption.picture(beside=iter([hard])).tobytes() == caption.picture(beside=[hard]).tobytes()
+    assert caption.picture(compare=iter([hard])).tobytes() == caption.picture(compare=[hard]).tobytes()
     for option in ("heat", "dark", "per_word_scale"):
         caption.save(tmp_path / "other.png", **{option: True})
         assert (tmp_path / "other.png").read_bytes() != alone["png"], option
@@ -616,14 +631,14 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
 
 
 def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Image]) -> None:
-    encoder = small_encoder(geometry="crop")
+    encoder = small_encoder(resize="crop")
     model = small_checkpoint(encoder)
-    model.decoding = Decoding(beam=2, look="likeliest", length_normalisation=0.5, max_length=9)
+    model.generation = GenerationConfig(beam_size=2, attention_mode="argmax", length_penalty=0.5, max_length=9)
     caption = Captioner(model, encoder)(photos[0])
-    assert caption.settings == {"model": "model", "beam": 2, "look": "likeliest", "length_normalisation": 0.5}
+    assert caption.settings == {"model": "model", "beam_size": 2, "attention_mode": "argmax", "length_penalty": 0.5}
     assert caption.seen != (0, 0, 50, 30)
-    told = Captioner(model, encoder)(photos[0], beam=1, look="expectation", length_normalisation=0.0)
-    assert told.settings == {"model": "model", "beam": 1, "look": "expectation", "length_normalisation": 0.0}
+    told = Captioner(model, encoder)(photos[0], beam_size=1, attention_mode="mean", length_penalty=0.0)
+    assert told.settings == {"model": "model", "beam_size": 1, "attention_mode": "mean", "length_penalty": 0.0}
 
 
 def test_a_saved_captioner_is_the_same_captioner(
@@ -658,8 +673,8 @@ def test_what_has_a_wrong_type_is_named(captioner: Captioner, photos: list[Image
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 0}, "beam is 0"),
-        ({"look": "away"}, "look is 'away'"),
+        ({"beam_size": 0}, "beam is 0"),
+        ({"attention_mode": "away"}, "look is 'away'"),
         ({"sampling": {"temperature": 0}}, "temperature is 0: give a number above 0"),
         ({"sampling": {"top_k": -1}}, "top_k is -1: give a whole number from 0"),
         ({"sampling": {"top_p": 1.5}}, "top_p is 1.5: give a number above 0"),

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 import show_attend_tell.files as files_module
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import _synced, alone, check_writable, read_text, replace
+from show_attend_tell.files import _synced, atomic_write, check_writable, file_lock, read_text
 
 
 def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
@@ -33,11 +33,11 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
     monkeypatch.setattr(files_module, "_synced", _synced)  # which the other tests do not wait for
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", renamed)
-    replace(file, lambda scratch: scratch.write_text("new", encoding="utf-8"), sync=True)
+    atomic_write(file, lambda scratch: scratch.write_text("new", encoding="utf-8"), sync=True)
     assert file.read_text(encoding="utf-8") == "new"
     assert done == ["synced", "renamed", *(["synced"] if os.name == "posix" else [])]  # last, the folder's names
     done.clear()
-    replace(file, lambda scratch: scratch.write_text("quick", encoding="utf-8"))
+    atomic_write(file, lambda scratch: scratch.write_text("quick", encoding="utf-8"))
     assert done == ["renamed"]
     assert list(tmp_path.iterdir()) == [file]
 
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
             raise error
 
         with pytest.raises(SatError, match=rf"weights cannot be written \(.*{reason}\). What was there before is unch"):
-            replace(file, full)
+            atomic_write(file, full)
         assert file.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [file]
 
 
@@ -69,17 +69,17 @@ def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(
         scratch.write_text("first, whole", encoding="utf-8")
         with monkeypatch.context() as other:
             other.setattr(os, "getpid", lambda: 1)
-            replace(file, lambda scratch: scratch.write_text("second", encoding="utf-8"))
+            atomic_write(file, lambda scratch: scratch.write_text("second", encoding="utf-8"))
         assert file.read_text(encoding="utf-8") == "second"
 
-    replace(file, first)
+    atomic_write(file, first)
     assert file.read_text(encoding="utf-8") == "first, whole" and list(tmp_path.iterdir()) == [file]
 
 
 def test_a_file_with_a_name_as_long_as_names_may_be_is_written(tmp_path: Path) -> None:
     file = tmp_path / ("я" * 127)  # 254 bytes, of 255
     check_writable(file)
-    replace(file, lambda scratch: scratch.write_text("a dog"))
+    atomic_write(file, lambda scratch: scratch.write_text("a dog"))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(file.name, "a dog")]
 
 
@@ -96,14 +96,14 @@ def test_what_a_killed_process_left_is_cleared(tmp_path: Path) -> None:
     gone, running = (tmp_path / f".weights.{number}.part" for number in (int(done.stdout), os.getppid()))
     for part in (gone, running, tmp_path / ".weights.x.part", tmp_path / ".other.1.part"):
         part.touch()
-    replace(tmp_path / "weights", lambda scratch: scratch.touch(), sync=True)
+    atomic_write(tmp_path / "weights", lambda scratch: scratch.touch(), sync=True)
     assert not gone.exists() and running.exists() and len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_folder_is_free_again_after_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="inside"), alone(tmp_path, refusal="taken"):
+    with pytest.raises(ValueError, match="inside"), file_lock(tmp_path, refusal="taken"):
         raise ValueError("inside")
-    with alone(tmp_path, refusal="taken"):
+    with file_lock(tmp_path, refusal="taken"):
         pass
 
 
@@ -114,5 +114,5 @@ def test_a_disk_without_locks_keeps_nobody_out(tmp_path: Path, monkeypatch: pyte
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(files_module.fcntl, "flock", no_lock)
-    with alone(tmp_path, refusal="taken"), alone(tmp_path, refusal="taken"):
+    with file_lock(tmp_path, refusal="taken"), file_lock(tmp_path, refusal="taken"):
         pass

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import torch
 from builders import (
-    COLOURS,
+    COLORS,
     COLUMNS,
     ROWS,
     D,
@@ -92,16 +92,16 @@ def changed(content: bytes, chance: random.Random) -> bytes:
 def changed_json(content: bytes, chance: random.Random) -> bytes:
     """A JSON file with one of its values, or of its names, replaced."""
     root = {"root": json.loads(content)}
-    places: list[tuple[Any, Any]] = []
+    locations: list[tuple[Any, Any]] = []
 
     def walk(value: Any) -> None:
         for key in value if isinstance(value, dict) else range(len(value)):
-            places.append((value, key))
+            locations.append((value, key))
             if isinstance(value[key], (dict, list)):
                 walk(value[key])
 
     walk(root)
-    holder, key = chance.choice(places)
+    holder, key = chance.choice(locations)
     match chance.randrange(5):
         case 0 if holder is not root:
             del holder[key]
@@ -175,7 +175,9 @@ def test_changed_models_do_no_harm(name: str, model: Path) -> None:
         with harmless(model.parent):
             checkpoint = Checkpoint.load(model)
             captioner = Captioner(checkpoint, checkpoint.load_encoder("model"))
-            if checkpoint.decoding.max_length < 100 and checkpoint.decoding.beam < 100:  # a person sees these numbers
+            if (
+                checkpoint.generation.max_length < 100 and checkpoint.generation.beam_size < 100
+            ):  # a person sees these numbers
                 captioner(photo, progress=False).to_dict()
             read += 1
     print(f"{name}: {read} of {CHANGES} changed files could still be read")
@@ -186,9 +188,9 @@ def test_changed_feature_caches_do_no_harm(name: str, tmp_path: Path) -> None:
     """Whatever changes, a cache gives the annotations that the encoder gives, or none."""
     encoder = small_encoder()
     (tmp_path / "photos").mkdir()
-    photos = {f"{colour}.png": tmp_path / "photos" / f"{colour}.png" for colour in COLOURS}
-    for colour, file in zip(COLOURS, photos.values(), strict=True):
-        shape_photo(colour, "circle", True).save(file)
+    photos = {f"{color}.png": tmp_path / "photos" / f"{color}.png" for color in COLORS}
+    for color, file in zip(COLORS, photos.values(), strict=True):
+        shape_photo(color, "circle", True).save(file)
     first = FeatureCache.build(tmp_path / "cache", photos, encoder, progress=False)
     true, folder = first[list(photos)].clone(), first.folder.relative_to(tmp_path / "cache")
     assert true.shape == (len(photos), ROWS * COLUMNS, D)
@@ -270,7 +272,7 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
 def test_changed_shards_do_no_harm(form: str, tmp_path: Path) -> None:
     held = io.BytesIO()
     shape_photo("red", "square", False).save(held, "PNG")
-    names, file = [f"folder/{colour}.png" for colour in COLOURS], tmp_path / f"photos.{form}"
+    names, file = [f"folder/{color}.png" for color in COLORS], tmp_path / f"photos.{form}"
     if form == "parquet":
         pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.table({"name": names, "image": [held.getvalue()] * len(names)}), file)

@@ -54,8 +54,8 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
         "train data/ --attention soft --output model",
         "features data/",
         "serve --port 0",
-        "analyse gaze --data data/",
-        "analyse ranking --data data/",
+        "analyze ablation --data data/",
+        "analyze ranking --data data/",
     ],
 )
 def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:

@@ -16,7 +16,7 @@ from builders import small_checkpoint
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.hub import SHIPPED
-from show_attend_tell.search import FastBeamSearch
+from show_attend_tell.search import OptimizedBeamSearch
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CHECKOUT = Path(__file__).parent.parent
@@ -55,13 +55,13 @@ def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any], monkey
     """Words, log p, α, β, places, agreement and alternatives, by every look, searched, sampled and told."""
     monkeypatch.setattr(Encoder, "precision", "float32")
     captioner = Captioner.from_pretrained(model, device="cpu", backend="torch")
-    captioner.beam_search = FastBeamSearch()
+    captioner.beam_search = OptimizedBeamSearch()
     expected = without_pytorch.told(captioner, str(PHOTO))
     assert len(found["captions"][model]) == len(expected) == len(without_pytorch.WAYS[model]) + 1
     for one, other in zip(found["captions"][model], expected, strict=True):
-        exact = ("words", "complete", "places", "size", "seen", "settings", "doubt")
+        exact = ("words", "complete", "locations", "size", "seen", "settings", "doubt")
         assert {name: one[name] for name in exact} == {name: other[name] for name in exact}
-        for name in ("log_probability", "agreement", "attention", "gate"):
+        for name in ("log_probability", "rerank_score", "attention", "gate"):
             assert (one[name] is None) == (other[name] is None)
             if one[name] is not None:
                 np.testing.assert_allclose(one[name], other[name], atol=1e-4)
@@ -86,7 +86,7 @@ print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r},
 
 def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
     page, pictures, told = tmp_path / "page.html", tmp_path / "looked", tmp_path / "told.json"
-    how = ["--beam", "2", "--html", str(page), "--picture", str(pictures), "--json", str(told)]
+    how = ["--beam-size", "2", "--html", str(page), "--save-maps", str(pictures), "--json", str(told)]
     printed = light("sat", "caption", str(PHOTO), *how).stdout
     (caption,) = json.loads(told.read_text())
     assert caption["caption"] in printed and caption["caption"] in page.read_text()
@@ -111,7 +111,7 @@ def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], why: str) 
 
 def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
     """A model as training saves it, in 32 bits a weight."""
-    small_checkpoint(load_encoder("vgg19", geometry="squash"), annotation_size=512).save(tmp_path / "own")
+    small_checkpoint(load_encoder("vgg19", resize="squash"), annotation_size=512).save(tmp_path / "own")
     command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", str(tmp_path / "own")]
     own = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=own) as server:
@@ -129,7 +129,7 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
                 told = json.load(answer)
         finally:
             server.terminate()
-    assert told[0]["words"] and told[0]["attention"] and told[0]["settings"]["beam"] == 3
+    assert told[0]["words"] and told[0]["attention"] and told[0]["settings"]["beam_size"] == 3
 
 
 def test_the_installation_is_small() -> None:

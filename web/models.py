@@ -81,10 +81,10 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     checkpoint = OnnxCheckpoint.load(folder)
     encoder = checkpoint.load_encoder(name)
     checkpoint.encoder.check(encoder, name)
-    config, decoding, vocabulary = checkpoint.configuration.decoder, checkpoint.decoding, checkpoint.vocabulary
-    if decoding.look == "sampled":
+    config, generation, vocabulary = checkpoint.configuration.decoder, checkpoint.generation, checkpoint.vocabulary
+    if generation.attention_mode == "sample":
         raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")
-    arrays = stored(checkpoint.decoder.graphs(decoding.look))
+    arrays = stored(checkpoint.decoder.graphs(generation.attention_mode))
     if checkpoint.doubt is not None:
         arrays |= {f"doubt.{part}": array for part, array in unpacked(read_arrays(folder / DOUBT)).items()}
     ngrams = None
@@ -96,9 +96,9 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "attention": config.attention,
         "grid": checkpoint.encoder.grid,
         "preprocessing": encoder.preprocessing.to_dict(),
-        "decoding": asdict(decoding),
+        "generation": asdict(generation),
         "words": vocabulary.words,
-        "between": joined(["", ""], vocabulary.tokeniser.name),
+        "between": joined(["", ""], vocabulary.tokenizer.name),
         "card": checkpoint.card(name),
         "files": {
             "encoder": files.add(encoder.name, encoder_arrays(encoder)),

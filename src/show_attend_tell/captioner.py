@@ -20,30 +20,32 @@ from pydantic import Field
 
 from show_attend_tell.backends import native_bf16, needs_torch, pick_backend, pick_device
 from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxWalker
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
 from show_attend_tell.checkpoint.hub import find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.tokenizers import ENGLISH, Unigram, joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, replace, some
+from show_attend_tell.files import atomic_write
+from show_attend_tell.messages import first_three, plural, shorten
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.ngrams import UNSURE
-from show_attend_tell.search import Hypothesis, different, photos_together, ranked
+from show_attend_tell.search import Hypothesis, different, ranked, search_batch_size
 from show_attend_tell.search.beam import search
-from show_attend_tell.search.hypotheses import told
+from show_attend_tell.search.hypotheses import teacher_forced
 from show_attend_tell.search.sampling import draw
-from show_attend_tell.settings import Count, CountOrNone, LookName, Rate, settings
+from show_attend_tell.settings import AttentionModeName, Count, CountOrNone, Rate, settings
 from show_attend_tell.show import page, pictures
-from show_attend_tell.show.pictures import Exhibit, Style
+from show_attend_tell.show.pictures import Style
+from show_attend_tell.show.pictures.figure import FigureData
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
     from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
-    from show_attend_tell.model.attention import Look
+    from show_attend_tell.model.attention import AttentionMode
     from show_attend_tell.model.interface import Decoder
     from show_attend_tell.vision.encoder import Encoder
 
@@ -60,11 +62,11 @@ class Caption:
     log_probability: float  # natural logarithm, end token included, with the look in `settings`
     attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
     gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
-    places: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
+    locations: NDArray[np.int64] | None  # (T, 2) row and column looked at; None when looking by expectation
     complete: bool  # False when the longest length came before the caption's end
     alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
-    settings: dict[str, Any]  # model, beam or sampling, look, seed; the tokeniser if it is not the English one
-    agreement: float | None = None  # with the photo's visual n-grams, from 0; None where nothing ranks
+    settings: dict[str, Any]  # model, beam or sampling, look, seed; the tokenizer if it is not the English one
+    rerank_score: float | None = None  # with the photo's visual n-grams, from 0; None where nothing ranks
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
@@ -72,7 +74,7 @@ class Caption:
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
-        return joined(self.words, self.settings.get("tokeniser", ENGLISH.name))
+        return joined(self.words, self.settings.get("tokenizer", ENGLISH.name))
 
     @property
     def unsure(self) -> bool:
@@ -102,8 +104,8 @@ class Caption:
             "complete": self.complete,
             "attention": rounded(self.attention),
             "gate": rounded(self.gate),
-            "places": None if self.places is None else self.places.tolist(),
-            "agreement": self.agreement,
+            "locations": None if self.locations is None else self.locations.tolist(),
+            "rerank_score": self.rerank_score,
             "doubt": self.doubt,
             "unsure": self.unsure,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
@@ -112,13 +114,13 @@ class Caption:
             "settings": self.settings,
         }
 
-    def html(self, *, beside: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+    def html(self, *, compare: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
-        Captions ``beside`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
+        Captions ``compare`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
         cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        told = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(beside)]
+        told = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
         return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
@@ -131,26 +133,26 @@ class Caption:
     def picture(
         self,
         *,
-        beside: Iterable["Caption"] = (),
+        compare: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
     ) -> Image.Image:
         """The photo once for every word, light where the word looked (paper sec. 5.4).
 
-        Other captions, of the same photo by another model, say, may stand ``beside`` it. ``heat`` shows attention as
-        colours over a grey photo, for colour-blind eyes and print; ``dark`` draws on a dark page. All words of a
+        Other captions, of the same photo by another model, say, may stand ``compare`` it. ``heat`` shows attention as
+        colors over a gray photo, for color-blind eyes and print; ``dark`` draws on a dark page. All words of a
         caption share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises `SatError`
         for a caption without its photo or of a model without attention.
         """
         style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
-        return pictures.strip([caption._exhibit() for caption in self._with(beside)], style)
+        return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
 
     def save(
         self,
         file: str | os.PathLike[str],
         *,
-        beside: Iterable["Caption"] = (),
+        compare: Iterable["Caption"] = (),
         heat: bool = False,
         dark: bool = False,
         per_word_scale: bool = False,
@@ -158,7 +160,7 @@ class Caption:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
         That is .png, the `picture`; .svg, the same with letters that stay letters, for papers and slides; .gif or
-        .webp, which move from word to word; or .html, a page to explore, whose reader chooses colours and scale. The
+        .webp, which move from word to word; or .html, a page to explore, whose reader chooses colors and scale. The
         options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
         """
         file = path_of(file)
@@ -166,21 +168,21 @@ class Caption:
         if form not in (*pictures.FORMATS, "html"):
             raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
         if form == "html":
-            text = self.html(beside=beside)
-            replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+            text = self.html(compare=compare)
+            atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
-            exhibits = [caption._exhibit() for caption in self._with(beside)]
+            figures = [caption._figure_data() for caption in self._with(compare)]
             style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
-            replace(file, lambda scratch: pictures.save(scratch, exhibits, style, form=form))
+            atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
 
-    def _with(self, beside: Iterable["Caption"]) -> list["Caption"]:
+    def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
         """This caption and those beside it."""
-        others = list(beside) if isinstance(beside, Iterable) else []
-        if not isinstance(beside, Iterable) or not all(isinstance(caption, Caption) for caption in others):
-            raise SatError(f"beside is {brief(beside)}: give a list of captions")
+        others = list(compare) if isinstance(compare, Iterable) else []
+        if not isinstance(compare, Iterable) or not all(isinstance(caption, Caption) for caption in others):
+            raise SatError(f"beside is {shorten(compare)}: give a list of captions")
         return [self, *others]
 
-    def _exhibit(self) -> Exhibit:
+    def _figure_data(self) -> FigureData:
         photo = self.photo
         if photo is None or self.seen is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
@@ -188,14 +190,14 @@ class Caption:
         x, y = photo.width / width, photo.height / height
         left, top, right, bottom = self.seen
         log_probability = f"{self.log_probability:.2f}".replace("-", "−")
-        return Exhibit(
+        return FigureData(
             photo=photo,
             words=self.words,
-            between="" if self.settings.get("tokeniser") == Unigram.name else " ",
+            between="" if self.settings.get("tokenizer") == Unigram.name else " ",
             attention=self.attention,
             gate=self.gate,
             seen=(left * x, top * y, right * x, bottom * y),
-            places=self.places,
+            locations=self.locations,
             title=f"{self}{'' if self.complete else ' …'}",
             note=f"{self.settings['model']} · look: {self.settings['look']} · log p {log_probability}",
         )
@@ -210,7 +212,7 @@ class Captioner:
 
     encoder: "Encoder"
     decoder: "Decoder"
-    reranker: Any  # what has `Agreement.add_agreement`, or None
+    reranker: Any  # what has `NgramReranker.add_rerank_scores`, or None
     device: "torch.device"
     beam_search: Any  # of PyTorch's decoders, see `fastest_beam_search`
 
@@ -288,7 +290,7 @@ class Captioner:
         checkpoint = checkpoints[0] if len(names) == 1 else join(names, checkpoints)
         return cls(checkpoint, checkpoint.load_encoder(name, weights), name=name, device=pick_device(device))
 
-    def save(self, folder: str | os.PathLike[str], *, bits: "Bits" = 32) -> None:
+    def save_pretrained(self, folder: str | os.PathLike[str], *, bits: "Bits" = 32) -> None:
         """Write the model as a checkpoint folder, with ``bits`` bits per weight; needs PyTorch."""
         if isinstance(self.checkpoint, OnnxCheckpoint):
             raise needs_torch("saving a model")
@@ -299,12 +301,12 @@ class Captioner:
         self,
         photos: Photo,
         *,
-        beam: int | None = None,
-        look: LookName | None = None,
-        length_normalisation: float | None = None,
-        reranker_weight: float | None = None,
+        beam_size: int | None = None,
+        attention_mode: AttentionModeName | None = None,
+        length_penalty: float | None = None,
+        rerank_weight: float | None = None,
         sampling: "Sampling | None" = None,
-        several: int | None = None,
+        num_captions: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise"] = "raise",
@@ -315,12 +317,12 @@ class Captioner:
         self,
         photos: Iterable[Photo],
         *,
-        beam: int | None = None,
-        look: LookName | None = None,
-        length_normalisation: float | None = None,
-        reranker_weight: float | None = None,
+        beam_size: int | None = None,
+        attention_mode: AttentionModeName | None = None,
+        length_penalty: float | None = None,
+        rerank_weight: float | None = None,
         sampling: "Sampling | None" = None,
-        several: int | None = None,
+        num_captions: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise"] = "raise",
@@ -331,12 +333,12 @@ class Captioner:
         self,
         photos: Iterable[Photo],
         *,
-        beam: int | None = None,
-        look: LookName | None = None,
-        length_normalisation: float | None = None,
-        reranker_weight: float | None = None,
+        beam_size: int | None = None,
+        attention_mode: AttentionModeName | None = None,
+        length_penalty: float | None = None,
+        rerank_weight: float | None = None,
         sampling: "Sampling | None" = None,
-        several: int | None = None,
+        num_captions: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["skip"],
@@ -346,12 +348,12 @@ class Captioner:
         self,
         photos: Any,
         *,
-        beam: int | None = None,
-        look: LookName | None = None,
-        length_normalisation: float | None = None,
-        reranker_weight: float | None = None,
+        beam_size: int | None = None,
+        attention_mode: AttentionModeName | None = None,
+        length_penalty: float | None = None,
+        rerank_weight: float | None = None,
         sampling: "Sampling | None" = None,
-        several: int | None = None,
+        num_captions: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise", "skip"] = "raise",
@@ -364,8 +366,8 @@ class Captioner:
             beam: Beam width; 1 is greedy search.
             look: How attention is read: "expectation" (weighted mean), "likeliest" (the top place) or "sampled" (a
                 random place).
-            length_normalisation: Exponent γ of the caption score log p / length^γ.
-            reranker_weight: Weight ω of the reranker in the caption score.
+            length_penalty: Exponent γ of the caption score log p / length^γ.
+            rerank_weight: Weight ω of the reranker in the caption score.
             sampling: How to draw words at random, instead of searching for the likeliest.
             several: Number of captions that differ in content: the caption and, as its ``alternatives``, others of the
                 beam that are good and say something else. By default the alternatives are the beam's others, best
@@ -380,13 +382,16 @@ class Captioner:
         What is None is the checkpoint's default. Raises `SatError` for a photo that cannot be read and for a wrong
         value.
         """
-        decoding = self.checkpoint.decoding.but(
-            beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
+        generation = self.checkpoint.generation.merge(
+            beam_size=beam_size,
+            attention_mode=attention_mode,
+            length_penalty=length_penalty,
+            rerank_weight=rerank_weight,
         )
         one = is_photo(photos)
         if not one and not isinstance(photos, Iterable):
             raise SatError(
-                f"{brief(photos)} is not a photo: give a path, bytes, a file object, a PIL image, an array, a tensor, "
+                f"{shorten(photos)} is not a photo: give a path, bytes, a file object, a PIL image, an array, a tensor, "
                 "or several of them in a list"
             )
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
@@ -396,9 +401,9 @@ class Captioner:
         with bar:
             for caption in self.stream(
                 [photos] if one else photos,
-                decoding,
+                generation,
                 sampling=sampling,
-                several=several,
+                num_captions=num_captions,
                 seed=seed,
                 batch_size=batch_size,
                 errors=errors,
@@ -408,16 +413,18 @@ class Captioner:
                 found.append(None if isinstance(caption, SatError) else caption)
                 bar.update()
         if skipped:
-            warnings.warn(f"{len(skipped)} of {count(len(found), 'photo')} skipped: {some(skipped)}", stacklevel=2)
+            warnings.warn(
+                f"{len(skipped)} of {plural(len(found), 'photo')} skipped: {first_three(skipped)}", stacklevel=2
+            )
         return found[0] if one else found
 
     def stream(
         self,
         photos: Iterable[Photo],
-        decoding: Decoding,
+        generation: GenerationConfig,
         *,
         sampling: "Sampling | None" = None,
-        several: int | None = None,
+        num_captions: int | None = None,
         seed: int = 0,
         batch_size: int = 8,
         errors: Literal["raise", "skip"] = "raise",
@@ -426,20 +433,20 @@ class Captioner:
 
         With errors "skip", a photo that cannot be read gives its `SatError` in place of a caption. Raises `SatError`
         for such a photo otherwise, for a wrong value, and when the decoding uses a reranker and the model has none.
-        ``several`` is as in `__call__`.
+        ``num_captions`` is as in `__call__`.
         """
         if is_photo(photos):
-            raise SatError(f"{brief(photos)} is one photo: give several of them, in a list for example")
-        if not isinstance(decoding, Decoding):
-            raise SatError(f"decoding is {brief(decoding)}: give Decoding(beam=5), for example")
+            raise SatError(f"{shorten(photos)} is one photo: give several of them, in a list for example")
+        if not isinstance(generation, GenerationConfig):
+            raise SatError(f"decoding is {shorten(generation)}: give Decoding(beam=5), for example")
         if errors not in ("raise", "skip"):
             raise SatError(f"errors is {errors!r}: give 'raise' or 'skip'")
-        self.check_decoding(decoding)
-        several = checked_several(several, decoding, sampling)
+        self.check_generation(generation)
+        num_captions = checked_num_captions(num_captions, generation, sampling)
         seed = whole("seed", seed)
         batch_size = whole("batch_size", batch_size, least=1)
         if sampling is not None and not isinstance(sampling, Sampling):
-            raise SatError(f"sampling is {brief(sampling)}: give Sampling(temperature=0.7), for example")
+            raise SatError(f"sampling is {shorten(sampling)}: give Sampling(temperature=0.7), for example")
         waiting = iter(photos)
         while batch := [self._prepared(photo, errors) for photo in islice(waiting, batch_size)]:
             good = [photo for photo in batch if isinstance(photo, _Prepared)]
@@ -447,18 +454,20 @@ class Captioner:
             if good:
                 found = self.search(
                     self.encoder.annotate(np.stack([photo.pixels for photo in good])),
-                    decoding,
+                    generation,
                     sampling=sampling,
                     seeds=[photo_seed(seed, photo.pixels.tobytes()) for photo in good],
                 )
                 for photo, hypotheses in zip(good, found, strict=True):
-                    if several is not None:
-                        ranking = decoding.length_normalisation, decoding.reranker_weight
-                        hypotheses = different(hypotheses, several, *ranking)
+                    if num_captions is not None:
+                        ranking = generation.length_penalty, generation.rerank_weight
+                        hypotheses = different(hypotheses, num_captions, *ranking)
                     caption = self.caption_of(
-                        hypotheses, decoding, sampling, seed, size=photo.size, source=photo.source
+                        hypotheses, generation, sampling, seed, size=photo.size, source=photo.source
                     )
-                    made = caption.settings if several is None else {**caption.settings, "several": several}
+                    made = (
+                        caption.settings if num_captions is None else {**caption.settings, "num_captions": num_captions}
+                    )
                     captions.append(dataclasses.replace(caption, settings=made, kept=photo.kept))
             rest = iter(captions)
             yield from (next(rest) if isinstance(photo, _Prepared) else photo for photo in batch)
@@ -482,94 +491,102 @@ class Captioner:
     def search(
         self,
         annotations: "Tensor",
-        decoding: Decoding,
+        generation: GenerationConfig,
         *,
         sampling: "Sampling | None" = None,
         seeds: list[int],
-        look: "Look | None" = None,
+        attention_mode: "AttentionMode | None" = None,
     ) -> list[list[Hypothesis]]:
         """Search captions for annotations (B, L, D), best first for each; ``seeds`` has one for each photo.
 
         The best caption has its doubt, unless it was drawn at random.
 
-        ``look`` is another look than the decoding's, made for these photos and paths; then all are searched at once.
+        ``attention_mode`` is another look than the decoding's, made for these photos and paths; then all are searched at once.
         Raises `SatError` when the decoding uses a reranker and the model has none.
         """
-        self.check_decoding(decoding)
-        paths = decoding.beam if sampling is None else sampling.captions
-        together = photos_together(paths, self.device) if look is None else max(1, len(annotations))
+        self.check_generation(generation)
+        paths = generation.beam_size if sampling is None else sampling.captions
+        together = search_batch_size(paths, self.device) if attention_mode is None else max(1, len(annotations))
         found = []
         for start in range(0, len(annotations), together):
             part = slice(start, start + together)
-            found += self._searched(annotations[part], decoding, sampling, seeds[part], look)
+            found += self._searched(annotations[part], generation, sampling, seeds[part], attention_mode)
         if sampling is not None:
             return found
         if self.reranker is not None:
-            found = self.reranker.add_agreement(annotations, found, decoding.rarity)
-            found = [ranked(each, decoding.length_normalisation, decoding.reranker_weight) for each in found]
+            found = self.reranker.add_rerank_scores(annotations, found, generation.rare_word_exponent)
+            found = [ranked(each, generation.length_penalty, generation.rerank_weight) for each in found]
         return found if self.checkpoint.doubt is None else self.checkpoint.doubt.add_doubt(annotations, found)
 
     def _searched(
         self,
         annotations: "Tensor",
-        decoding: Decoding,
+        generation: GenerationConfig,
         sampling: "Sampling | None",
         seeds: list[int],
-        look: "Look | None",
+        attention_mode: "AttentionMode | None",
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
-        how: dict[str, Any] = {"max_length": decoding.max_length, "allow_repetitions": decoding.repetitions}
+        how: dict[str, Any] = {"max_length": generation.max_length, "allow_repetitions": generation.repetitions}
         if sampling is not None:
-            walker = self._walker(annotations, decoding.look, seeds, sampling.captions, decoding.max_length, look)
+            session = self._session(
+                annotations, generation.attention_mode, seeds, sampling.captions, generation.max_length, attention_mode
+            )
             narrowing: dict[str, Any] = {
                 "temperature": sampling.temperature,
                 "top_k": sampling.top_k,
                 "top_p": sampling.top_p,
             }
-            return draw(walker, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # apart from the places' seeds
-        how |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+            return draw(session, seeds=[seed + 1 for seed in seeds], **narrowing, **how)  # apart from the places' seeds
+        how |= {"beam_size": generation.beam_size, "length_penalty": generation.length_penalty}
         if isinstance(self.decoder, OnnxDecoder):
-            walker = self._walker(annotations, decoding.look, seeds, decoding.beam, decoding.max_length, whole=False)
-            return search(walker, **how)
-        look = look or self._look(decoding.look, seeds, decoding.beam, decoding.max_length)
-        found: list[list[Hypothesis]] = self.beam_search(self.decoder, annotations, look=look, **how)
+            session = self._session(
+                annotations, generation.attention_mode, seeds, generation.beam_size, generation.max_length, whole=False
+            )
+            return search(session, **how)
+        attention_mode = attention_mode or self._look(
+            generation.attention_mode, seeds, generation.beam_size, generation.max_length
+        )
+        found: list[list[Hypothesis]] = self.beam_search(
+            self.decoder, annotations, attention_mode=attention_mode, **how
+        )
         return found
 
-    def _walker(
+    def _session(
         self,
         annotations: Any,
-        name: LookName,
+        name: AttentionModeName,
         seeds: list[int],
         paths: int,
         steps: int,
-        look: "Look | None" = None,
+        attention_mode: "AttentionMode | None" = None,
         *,
         whole: bool = True,
     ) -> Any:
         """The decoder on its way along paths of photos (B, L, D), with the look of that name or the one given."""
         if isinstance(self.decoder, OnnxDecoder):
-            sampled = seeds if name == "sampled" else []
-            return OnnxWalker(
-                self.decoder, annotations, look=name, paths=paths, seeds=sampled, steps=steps, whole=whole
+            sampled = seeds if name == "sample" else []
+            return OnnxSession(
+                self.decoder, annotations, attention_mode=name, paths=paths, seeds=sampled, steps=steps, whole=whole
             )
-        from show_attend_tell.backends.session import PlainWalker
+        from show_attend_tell.backends.session import TorchSession
 
-        look = look or self._look(name, seeds, paths, steps)
-        return PlainWalker(self.decoder, annotations, paths=paths, look=look)
+        attention_mode = attention_mode or self._look(name, seeds, paths, steps)
+        return TorchSession(self.decoder, annotations, paths=paths, mode=attention_mode)
 
-    def _look(self, name: str, seeds: list[int], paths: int, steps: int) -> "Look":
-        from show_attend_tell.model.attention import look_by_name
+    def _look(self, name: str, seeds: list[int], paths: int, steps: int) -> "AttentionMode":
+        from show_attend_tell.model.attention import attention_mode_by_name
 
-        return look_by_name(name, seeds=seeds, paths=paths, steps=steps, device=self.device)
+        return attention_mode_by_name(name, seeds=seeds, paths=paths, steps=steps, device=self.device)
 
-    def check_decoding(self, decoding: Decoding) -> None:
+    def check_generation(self, generation: GenerationConfig) -> None:
         """Raise `SatError` when the decoding uses a reranker or attention, and the model has none."""
-        if decoding.look != "expectation" and not self.decoder.attends:
+        if generation.attention_mode != "mean" and not self.decoder.attends:
             raise SatError(
-                f"look is {decoding.look}, and {self.name} has no attention to choose places by: leave it out"
+                f"look is {generation.attention_mode}, and {self.name} has no attention to choose places by: leave it out"
             )
-        if decoding.reranker_weight and self.reranker is None:
-            raise SatError(f"reranker_weight is {decoding.reranker_weight:g}, and {self.name} has no reranker: give 0")
+        if generation.rerank_weight and self.reranker is None:
+            raise SatError(f"rerank_weight is {generation.rerank_weight:g}, and {self.name} has no reranker: give 0")
 
     def check_attention(self) -> None:
         """Raise `SatError` for a model without attention, or one that looks at all places alike."""
@@ -579,7 +596,7 @@ class Captioner:
     def caption_of(
         self,
         hypotheses: list[Hypothesis],
-        decoding: Decoding,
+        generation: GenerationConfig,
         sampling: "Sampling | None",
         seed: int,
         *,
@@ -592,25 +609,25 @@ class Captioner:
         """
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
-        attention, places = as_array(best.alpha), as_array(best.places)
-        made: dict[str, Any] = {"model": self.name, "look": decoding.look}
-        if vocabulary.tokeniser != ENGLISH:
-            made["tokeniser"] = vocabulary.tokeniser.name
+        attention, locations = as_array(best.alpha), as_array(best.locations)
+        made: dict[str, Any] = {"model": self.name, "attention_mode": generation.attention_mode}
+        if vocabulary.tokenizer != ENGLISH:
+            made["tokenizer"] = vocabulary.tokenizer.name
         if sampling is None:
-            made |= {"beam": decoding.beam, "length_normalisation": decoding.length_normalisation}
+            made |= {"beam_size": generation.beam_size, "length_penalty": generation.length_penalty}
             if self.reranker is not None:
-                made |= {"reranker_weight": decoding.reranker_weight, "rarity": decoding.rarity}
+                made |= {"rerank_weight": generation.rerank_weight, "rare_word_exponent": generation.rare_word_exponent}
         else:
             made |= {"sampling": dataclasses.asdict(sampling)}
-        if sampling is not None or decoding.look == "sampled":
+        if sampling is not None or generation.attention_mode == "sample":
             made["seed"] = seed
         return Caption(
             words=vocabulary.decode(best.words),
             log_probability=best.log_probability,
             attention=None if attention is None else attention.reshape(-1, rows, columns),
             gate=as_array(best.beta),
-            places=None if places is None else np.stack([places // columns, places % columns], axis=1),
-            agreement=best.agreement,
+            locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
+            rerank_score=best.rerank_score,
             doubt=best.doubt,
             complete=best.ended,
             alternatives=[(vocabulary.text(h.words), h.log_probability) for h in hypotheses[1:]],
@@ -620,39 +637,45 @@ class Captioner:
             seen=None if size is None else self.encoder.preprocessing.seen(*size),
         )
 
-    def tell(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> Caption:
+    def explain(
+        self, photo: Photo, caption: str, *, attention_mode: AttentionModeName | None = None, seed: int = 0
+    ) -> Caption:
         """Tell the model a caption of a photo, word by word, and return where it looked at each word.
 
-        The caption is tokenised as training captions were; a word that the model does not know counts as ``<unk>``.
-        ``look`` is the checkpoint's unless given. With look "sampled", ``seed`` and the photo's pixels draw the places.
+        The caption is tokenized as training captions were; a word that the model does not know counts as ``<unk>``.
+        ``attention_mode`` is the checkpoint's unless given. With look "sampled", ``seed`` and the photo's pixels draw the places.
         Raises `SatError` for a caption without a word.
         """
         seed = whole("seed", seed)
         prepared = self._prepared(photo, "raise")
         assert isinstance(prepared, _Prepared)
         annotations = self.encoder.annotate(prepared.pixels[None])
-        decoding = self.checkpoint.decoding.but(look=look)
+        generation = self.checkpoint.generation.merge(attention_mode=attention_mode)
         own_seed = photo_seed(seed, prepared.pixels.tobytes())
-        told = self.told(annotations, caption, look=decoding.look, seed=own_seed)
-        made = self.caption_of([told], decoding, None, seed, size=prepared.size, source=prepared.source)
-        kept = ("model", "look", "tokeniser", "seed")
+        told = self.explain_annotations(annotations, caption, attention_mode=generation.attention_mode, seed=own_seed)
+        made = self.caption_of([told], generation, None, seed, size=prepared.size, source=prepared.source)
+        kept = ("model", "attention_mode", "tokenizer", "seed")
         settings = {name: value for name, value in made.settings.items() if name in kept}
         return dataclasses.replace(made, settings=settings, kept=prepared.kept)
 
-    def log_probability(self, photo: Photo, caption: str, *, look: LookName | None = None, seed: int = 0) -> float:
-        """log p(caption | photo) in nats, end token included, as `tell` gives it.
+    def log_probability(
+        self, photo: Photo, caption: str, *, attention_mode: AttentionModeName | None = None, seed: int = 0
+    ) -> float:
+        """log p(caption | photo) in nats, end token included, as `explain` gives it.
 
         With look "sampled" it is that of one sampled sequence of places.
         """
-        return self.tell(photo, caption, look=look, seed=seed).log_probability
+        return self.explain(photo, caption, attention_mode=attention_mode, seed=seed).log_probability
 
-    def told(self, annotations: "Tensor", caption: str, *, look: LookName, seed: int) -> Hypothesis:
-        """`tell` for annotations (1, L, D), with the photo's own seed."""
-        words = self.checkpoint.vocabulary.tokeniser.words(caption) if isinstance(caption, str) else []
+    def explain_annotations(
+        self, annotations: "Tensor", caption: str, *, attention_mode: AttentionModeName, seed: int
+    ) -> Hypothesis:
+        """`explain` for annotations (1, L, D), with the photo's own seed."""
+        words = self.checkpoint.vocabulary.tokenizer.words(caption) if isinstance(caption, str) else []
         if not words:
-            raise SatError(f"caption {brief(caption)} has no word in it: give a text with at least one")
+            raise SatError(f"caption {shorten(caption)} has no word in it: give a text with at least one")
         ids = self.checkpoint.vocabulary.encode(words)
-        return told(self._walker(annotations, look, [seed], 1, len(ids)), ids)
+        return teacher_forced(self._session(annotations, attention_mode, [seed], 1, len(ids)), ids)
 
 
 class _Processor(NamedTuple):
@@ -682,7 +705,7 @@ def progress_bar(total: int | None, *, show: bool) -> Progress:
 def path_of(path: object) -> Path:
     """A path. Raises `SatError` for what is not one."""
     if not isinstance(path, (str, os.PathLike)):
-        raise SatError(f"{brief(path)} is not a path: give a text or a pathlib.Path")
+        raise SatError(f"{shorten(path)} is not a path: give a text or a pathlib.Path")
     return Path(os.fsdecode(path))
 
 
@@ -691,20 +714,24 @@ def whole(name: str, value: object, *, least: int | None = None) -> int:
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or (least is not None and value < least):  # type: ignore[operator]
         at_least = "" if least is None else f" of at least {least}"
-        raise SatError(f"{name} is {brief(value)}: give a whole number{at_least}")
+        raise SatError(f"{name} is {shorten(value)}: give a whole number{at_least}")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
-def checked_several(several: object, decoding: Decoding, sampling: "Sampling | None") -> int | None:
+def checked_num_captions(num_captions: object, generation: GenerationConfig, sampling: "Sampling | None") -> int | None:
     """A number of captions; raises `SatError` for one that a search with that decoding cannot give."""
-    if several is None:
+    if num_captions is None:
         return None
-    several = whole("several", several, least=1)
+    num_captions = whole("num_captions", num_captions, least=1)
     if sampling is not None:
-        raise SatError(f"several is {several}, and words are drawn at random: give Sampling(captions={several})")
-    if several > decoding.beam:
-        raise SatError(f"several is {several}, and a beam of {decoding.beam} finds {decoding.beam}: give a wider beam")
-    return several
+        raise SatError(
+            f"several is {num_captions}, and words are drawn at random: give Sampling(captions={num_captions})"
+        )
+    if num_captions > generation.beam_size:
+        raise SatError(
+            f"several is {num_captions}, and a beam of {generation.beam_size} finds {generation.beam_size}: give a wider beam"
+        )
+    return num_captions
 
 
 @settings

@@ -10,12 +10,12 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import ENGLISH, Tokens, in_form
 from show_attend_tell.metrics.scores import check_scorers, score_entries
 from show_attend_tell.progress import Progress
-from show_attend_tell.search import photos_together
-from show_attend_tell.settings import LookName
+from show_attend_tell.search import search_batch_size
+from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.sources import cached
 
 # of a caption in an evaluation without attention
-BRIEFLY = ("caption", "words", "log_probability", "complete", "doubt")
+CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "doubt")
 
 
 def evaluate(
@@ -24,10 +24,10 @@ def evaluate(
     split: str,
     *,
     cache: Path,
-    beam: int | None = None,
-    look: LookName | None = None,
-    length_normalisation: float | None = None,
-    reranker_weight: float | None = None,
+    beam_size: int | None = None,
+    attention_mode: AttentionModeName | None = None,
+    length_penalty: float | None = None,
+    rerank_weight: float | None = None,
     tokens: Tokens | None = None,
     attention: bool = False,
     seed: int = 0,
@@ -40,44 +40,44 @@ def evaluate(
     scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
 
     ``tokens`` names the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB
-    tokenisation of the raw captions; None for the one of the model's tokeniser. Sampled places are drawn by ``seed``
+    tokenization of the raw captions; None for the one of the model's tokenizer. Sampled places are drawn by ``seed``
     and the photo's name. Raises `SatError` for an unknown split.
     """
     check_scorers()
-    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
+    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokenizer)
     examples = dataset.split(split)
-    decoding = captioner.checkpoint.decoding.but(
-        beam=beam, look=look, length_normalisation=length_normalisation, reranker_weight=reranker_weight
+    generation = captioner.checkpoint.generation.merge(
+        beam_size=beam_size, attention_mode=attention_mode, length_penalty=length_penalty, rerank_weight=rerank_weight
     )
-    captioner.check_decoding(decoding)
+    captioner.check_generation(generation)
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
     entries = []
     with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
-        together = photos_together(decoding.beam, captioner.device)
+        together = search_batch_size(generation.beam_size, captioner.device)
         for start in range(0, len(examples), together):
             batch = examples[start : start + together]
             names = [example.name for example in batch]
             found = captioner.search(
                 annotations[names].to(captioner.device),
-                decoding,
+                generation,
                 seeds=[photo_seed(seed, name.encode()) for name in names],
             )
             for example, hypotheses in zip(batch, found, strict=True):
                 size = open_photo(example.photo).size if attention else None
                 file = str(example.photo.resolve())
-                caption = captioner.caption_of(hypotheses, decoding, None, seed, size=size, source=file).to_dict()
-                kept = caption if attention else {name: caption[name] for name in BRIEFLY}
+                caption = captioner.caption_of(hypotheses, generation, None, seed, size=size, source=file).to_dict()
+                kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
                 entries.append({"photo": example.name, "file": file, **kept})
             bar.update(len(batch))
     return {
         **score_split(dataset, split, entries, tokens=tokens, show=show),
         "model": captioner.name,
-        **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),
-        "beam": decoding.beam,
-        "look": decoding.look,
-        "length_normalisation": decoding.length_normalisation,
-        "reranker_weight": decoding.reranker_weight,
-        "rarity": decoding.rarity,
+        **({} if dataset.tokenizer == ENGLISH else {"tokenizer": dataset.tokenizer.name}),
+        "beam_size": generation.beam_size,
+        "attention_mode": generation.attention_mode,
+        "length_penalty": generation.length_penalty,
+        "rerank_weight": generation.rerank_weight,
+        "rare_word_exponent": generation.rare_word_exponent,
         "seed": seed,
     }
 
@@ -93,19 +93,19 @@ def score_split(
     """Score captions of a whole split, however they were made; returns what `metrics.score_entries` does.
 
     ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
-    set's tokeniser. Raises `SatError` when they are not one for
+    set's tokenizer. Raises `SatError` when they are not one for
     each photo of the split.
     """
     examples = dataset.split(split)
-    tokeniser = dataset.tokeniser
-    tokens = tokens or tokeniser.tokens
-    if tokens == tokeniser.tokens:
-        references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
+    tokenizer = dataset.tokenizer
+    tokens = tokens or tokenizer.tokens
+    if tokens == tokenizer.tokens:
+        references = {example.name: [tokenizer.text(words) for words in example.captions] for example in examples}
     else:
         references = {example.name: [in_form(raw, tokens) for raw in example.raw] for example in examples}
     training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
     return {
-        **score_entries(entries, references, tokens=tokens, training=training or None, cut=tokeniser.words, show=show),
+        **score_entries(entries, references, tokens=tokens, training=training or None, cut=tokenizer.words, show=show),
         "data": dataset.name,
         "split": split,
     }

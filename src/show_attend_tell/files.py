@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.messages import shorten, shown
 
 try:
     import fcntl
@@ -77,7 +78,9 @@ def whole(text: str, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise SatError(f"{where}: {brief(text)} holds half of a sign ({error.reason}): write the text again") from None
+        raise SatError(
+            f"{where}: {shorten(text)} holds half of a sign ({error.reason}): write the text again"
+        ) from None
     return text
 
 
@@ -89,34 +92,7 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
     return value
 
 
-def shown(value: object) -> str:
-    """A damaged value of a file for a message, never a whole file of it."""
-    return "missing" if value is None else brief(value)
-
-
-def brief(value: object, most: int = 80) -> str:
-    """A wrong value for a message, cut to 80 characters, or to another number."""
-    text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def some(names: Iterable[str]) -> str:
-    """The first three names, and how many more there are."""
-    names = list(names)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def count(number: int, thing: str) -> str:
-    """A number of things: 1 photo, 2,000 photos, 3 batches."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
-
-
-def times(number: int) -> str:
-    """How often, in words: once, 5 times."""
-    return "once" if number == 1 else f"{number:,} times"
-
-
-def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
+def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
     """Write a file under a temporary name and then rename it into place.
 
     If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. With
@@ -133,13 +109,13 @@ def replace(file: Path, write: Callable[[Path], object], *, sync: bool = False) 
         except OSError as error:
             raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
         return
-    replace_all({file: write}, sync=sync)
+    atomic_write_all({file: write}, sync=sync)
 
 
-def replace_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:
+def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:
     """Write files that belong together: each under a temporary name, and only then all renamed, in the order given.
 
-    Links, ``sync`` and errors are as in `replace`. A process that is killed while it writes leaves the old files.
+    Links, ``sync`` and errors are as in `atomic_write`. A process that is killed while it writes leaves the old files.
     """
     scratches: dict[Path, Path] = {}  # with the file that each becomes
     try:
@@ -182,7 +158,7 @@ def _synced(path: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Iterator[None]:
+def file_lock(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Iterator[None]:
     """Keep other processes that ask for the same folder out.
 
     While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised

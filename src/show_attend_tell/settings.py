@@ -44,8 +44,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
 
-LookName = Literal["expectation", "likeliest", "sampled"]  # how attention is read, see `model.attention`
-LOOKS: tuple[LookName, ...] = get_args(LookName)
+AttentionModeName = Literal["mean", "argmax", "sample"]  # how attention is read, see `model.attention`
+ATTENTION_MODES: tuple[AttentionModeName, ...] = get_args(AttentionModeName)
 
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}

@@ -36,10 +36,10 @@ from show_attend_tell.cli import main
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Expectation, Looked
+from show_attend_tell.model.attention import Attended, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.losses import SoftObjective
 
 PLACES, STEPS = 3, 4
@@ -61,10 +61,10 @@ def tiny(float64: None) -> Tiny:
     annotations, caption = 3 * small_annotations(1, PLACES), small_captions(1, STEPS)
     sequences = torch.tensor(list(itertools.product(range(PLACES), repeat=STEPS)))[None]
     with torch.no_grad():
-        told = tell(decoder, annotations, caption, paths=sequences.shape[1], look=LookAt(sequences))
-    assert told.alpha is not None and told.places is not None
+        told = teacher_forcing(decoder, annotations, caption, paths=sequences.shape[1], mode=LookAt(sequences))
+    assert told.alpha is not None and told.locations is not None
     log_words = word_log_probabilities(told.logits, caption).sum(-1)
-    log_places = told.alpha.gather(-1, told.places[..., None]).squeeze(-1).log().sum(-1)
+    log_places = told.alpha.gather(-1, told.locations[..., None]).squeeze(-1).log().sum(-1)
     bound, log_p = float((log_places.exp() * log_words).sum()), float((log_places + log_words).logsumexp(1))
     assert log_p - bound > 0.3  # or there would be nothing to tell apart
     return Tiny(decoder, annotations, caption, bound, log_p)
@@ -117,10 +117,10 @@ def test_estimates_come_from_halves_at_least_with_their_variance(tiny: Tiny) -> 
     found, uncertainty = likelihoods(
         tiny.decoder, tiny.annotations, tiny.caption, samples=101, generator=torch.Generator().manual_seed(5)
     )
-    assert list(found) == ["expectation", "sampled_1", "sampled_5", "sampled_50", "particles_50"]
-    told = tell(tiny.decoder, tiny.annotations, tiny.caption)
+    assert list(found) == ["mean", "sampled_1", "sampled_5", "sampled_50", "particles_50"]
+    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption)
     exact = float(word_log_probabilities(told.logits, tiny.caption).sum().detach())
-    assert found["expectation"] == (pytest.approx(exact), 0.0)
+    assert found["mean"] == (pytest.approx(exact), 0.0)
     generator = torch.Generator().manual_seed(5)
     first = torch.rand(1, 101, STEPS, generator=generator)
     log_weights, entropy = sampled_log_probabilities(tiny.decoder, tiny.annotations, tiny.caption, first)
@@ -138,22 +138,22 @@ class AtOnce:
     def __init__(self, time: int) -> None:
         self.left = time
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         self.left -= 1
         if self.left >= 0:
-            return Expectation()(alpha, annotations)
-        return Looked(annotations, torch.arange(annotations.shape[1])[None])
+            return MeanAttention()(alpha, annotations)
+        return Attended(annotations, torch.arange(annotations.shape[1])[None])
 
 
 def test_nwgms_gap_is_that_of_all_places_at_the_expected_state(tiny: Tiny) -> None:
     annotations, captions = 3 * small_annotations(2, PLACES), small_captions(2, STEPS)
     found = nwgm_gap(tiny.decoder, annotations, captions)
     with torch.no_grad():
-        expected = tell(tiny.decoder, annotations, captions)
+        expected = teacher_forcing(tiny.decoder, annotations, captions)
         assert expected.alpha is not None
         for b, time in itertools.product(range(2), range(STEPS)):
-            looked = tell(
-                tiny.decoder, annotations[b : b + 1], captions[b : b + 1], paths=PLACES, look=AtOnce(time)
+            looked = teacher_forcing(
+                tiny.decoder, annotations[b : b + 1], captions[b : b + 1], paths=PLACES, mode=AtOnce(time)
             ).logits[0, :, time]  # (L, K)
             alpha = expected.alpha[b, 0, time]
             exact = alpha @ torch.softmax(looked, -1)
@@ -191,7 +191,7 @@ def test_noise_is_the_trace_of_the_covariance_over_the_squared_mean(tiny: Tiny) 
             objective.load_state_dict({"baseline": torch.zeros(1)})
             drawn = objective.draw(2, STEPS, generator)
             tiny.decoder.zero_grad()
-            told = tell(tiny.decoder, annotations, captions, paths=2, look=drawn.look)
+            told = teacher_forcing(tiny.decoder, annotations, captions, paths=2, mode=drawn.mode)
             objective(told, captions, drawn).total.backward()
             parts = [p.grad for name, p in tiny.decoder.named_parameters() if name.startswith("attention.")]
             gradients[k].append(torch.cat([part.flatten() for part in parts if part is not None]))
@@ -210,7 +210,7 @@ def test_an_exact_gradient_has_no_noise(tiny: Tiny) -> None:
     """And a soft objective's, given for a hard one's, is exact."""
     objective = SoftObjective()
     found = gradient_noise(tiny.decoder, [(tiny.annotations, tiny.caption)], objective, draws=3)  # type: ignore[arg-type]
-    total = objective(tell(tiny.decoder, tiny.annotations, tiny.caption), tiny.caption).total
+    total = objective(teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption), tiny.caption).total
     exact = torch.autograd.grad(total, list(tiny.decoder.attention.parameters()))
     assert found["squared_mean"] == pytest.approx(sum(float(part.square().sum()) for part in exact))
     assert abs(found["noise"]) < 1e-9
@@ -268,21 +268,21 @@ def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path)
     model = captioner("soft")
     found = examine(model, dataset, "val", cache=tmp_path, samples=40, draws=0, show=False)
     assert (found["model"], found["attention"], found["photos"], found["gradient"]) == ("soft", "soft", 3, None)
-    words, totals = 0, {"expectation": 0.0, "sampled_1": 0.0}
+    words, totals = 0, {"mean": 0.0, "sampled_1": 0.0}
     for example, caption in zip(dataset.split("val"), found["captions"], strict=True):
         text = " ".join(example.captions[0])
         words += len(example.captions[0]) + 1
         assert (caption["photo"], caption["words"]) == (example.name, len(example.captions[0]) + 1)
-        drawn = [model.log_probability(example.photo, text, look="sampled", seed=seed) for seed in range(40)]
+        drawn = [model.log_probability(example.photo, text, mode="sample", seed=seed) for seed in range(40)]
         totals["sampled_1"] -= sum(drawn) / 40
-        exact = model.log_probability(example.photo, text, look="expectation")
-        totals["expectation"] -= exact
-        assert caption["log_p"]["expectation"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
+        exact = model.log_probability(example.photo, text, mode="mean")
+        totals["mean"] -= exact
+        assert caption["log_p"]["mean"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
     for name, total in totals.items():
         assert found["log_loss"][name]["nats_per_word"] == pytest.approx(total / words, rel=0.02), name
         assert found["log_loss"][name]["nats_per_caption"] == pytest.approx(total / 3, rel=0.02), name
-    assert found["log_loss"]["own"] == {"by": "expectation", **found["log_loss"]["expectation"]}
-    assert found["log_loss"]["expectation"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
+    assert found["log_loss"]["own"] == {"by": "mean", **found["log_loss"]["mean"]}
+    assert found["log_loss"]["mean"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
     assert 0 < found["entropy"] < math.log(15)
     assert found["nwgm"]["one_pass_kl"]["mean"] > 0 and found["nwgm"]["information"]["mean"] > 0
 
@@ -341,7 +341,7 @@ def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
     for name in ("soft", "hard"):
         small_checkpoint(small_encoder(), attention=name).save(tmp_path / name)
     command = [
-        "analyse",
+        "analyze",
         "hard-attention",
         "--data",
         dataset.folder,

@@ -30,22 +30,22 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.baselines.nic import NicConfig
-from show_attend_tell.model.interface import Told
+from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.registry import build
 
-COLOURS = ("red", "green", "blue", "white", "black")
+COLORS = ("red", "green", "blue", "white", "black")
 NOUNS = ("dog", "boat", "tree", "horse", "car")
 
 
 @pytest.fixture
 def examples(tmp_path: Path) -> list[Example]:
-    """Photos of one colour, each with a noun of its own among nouns that all have."""
+    """Photos of one color, each with a noun of its own among nouns that all have."""
     (tmp_path / "images").mkdir()
     rows = ["photo,caption,split"]
     found = []
-    for colour, noun in zip(COLOURS, NOUNS, strict=True):
+    for color, noun in zip(COLORS, NOUNS, strict=True):
         path = tmp_path / "images" / f"{noun}.png"
-        Image.new("RGB", (40, 30), colour).save(path)
+        Image.new("RGB", (40, 30), color).save(path)
         words = ("a", "man", "and", "two", f"{noun}s", "see", "a", noun)
         rows.append(f"{path.name},{' '.join(words)},val")
         found.append(Example(path.name, path, "val", (words,), (" ".join(words),)))
@@ -63,13 +63,13 @@ def captioner() -> Captioner:
 
 
 def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None:
-    square = Preprocessing(size=9, geometry="squash", mean=(0, 0, 0), std=(1, 1, 1))
+    square = Preprocessing(size=9, resize="squash", mean=(0, 0, 0), std=(1, 1, 1))
     red, green, blue, white = examples[:4]
     pixels = draw_picture((red, green, blue, white), square)
     assert pixels.shape == (3, 9, 9)
-    for row, column, colour in ((0, 0, (1, 0, 0)), (3, 4, (0, 128 / 255, 0)), (4, 3, (0, 0, 1)), (7, 7, (1, 1, 1))):
-        assert pixels[:, row, column].tolist() == pytest.approx(colour)
-    assert not pixels[:, 8].any() and not pixels[:, :, 8].any()  # an odd side: the mean colour
+    for row, column, color in ((0, 0, (1, 0, 0)), (3, 4, (0, 128 / 255, 0)), (4, 3, (0, 0, 1)), (7, 7, (1, 1, 1))):
+        assert pixels[:, row, column].tolist() == pytest.approx(color)
+    assert not pixels[:, 8].any() and not pixels[:, :, 8].any()  # an odd side: the mean color
 
 
 def test_nouns_count_that_only_the_caption_s_photo_has(examples: list[Example]) -> None:
@@ -91,24 +91,24 @@ def test_the_share_is_that_of_the_right_quarter_at_both_steps(
     examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = iter(draw_mosaics(examples, 30, 0))
-    places: list[int] = []
+    locations: list[int] = []
 
-    def tell(decoder: Any, annotations: Tensor, captions: Tensor, *, look: Any) -> Told:
+    def teacher_forcing(decoder: Any, annotations: Tensor, captions: Tensor, *, mode: Any) -> DecoderOutput:
         """All of α on the right quarter at the first noun of the photo's own, 0.6 at the next step; even elsewhere."""
         mosaic = next(drawn)
         corner = (ROWS - 1) * COLUMNS * (mosaic.quarter // 2) + (COLUMNS - 1) * (mosaic.quarter % 2)
-        places.append(corner)
+        locations.append(corner)
         alpha = torch.full((captions.shape[1], ROWS * COLUMNS), 1 / (ROWS * COLUMNS), dtype=torch.float64)
         (first, _), *_ = mosaic.nouns(captioner.checkpoint.vocabulary)
         alpha[first] = 0
         alpha[first, corner] = 1
         alpha[first + 1] = 0
         alpha[first + 1, [corner, ROWS * COLUMNS - 1 - corner]] = torch.tensor([0.6, 0.4], dtype=torch.float64)
-        return Told(torch.zeros(1, 1, *captions.shape, 3), alpha[None, None], None, None)
+        return DecoderOutput(torch.zeros(1, 1, *captions.shape, 3), alpha[None, None], None, None)
 
-    monkeypatch.setattr(pointing_module, "tell", tell)
+    monkeypatch.setattr(pointing_module, "tell", teacher_forcing)
     found = point_in_mosaics(captioner, examples, mosaics=30, show=False)
-    assert len(set(places)) == 4 and found["look"] == "expectation" and found["chance"] == pytest.approx(0.25)
+    assert len(set(locations)) == 4 and found["attention_mode"] == "mean" and found["chance"] == pytest.approx(0.25)
     cars = sum(mosaic.photos[mosaic.quarter].name == "car.png" for mosaic in draw_mosaics(examples, 30, 0))
     assert 0 < cars < 30
     # "man" comes first and is in every caption; then "dogs" and "dog", but the model does not know "cars"
@@ -137,8 +137,8 @@ def test_a_model_is_told_each_caption_with_one_encoding_of_its_mosaic(
     assert found != point_in_mosaics(captioner, examples, mosaics=11, seed=3, show=False)
     one = found["word"]["all"]["share"]
     assert 0 < one["low"] < one["mean"] < one["high"] < 1
-    looked = point_in_mosaics(captioner, examples, mosaics=11, seed=2, look="likeliest", show=False)
-    assert looked["look"] == "likeliest" and looked["word"] != found["word"]
+    looked = point_in_mosaics(captioner, examples, mosaics=11, seed=2, mode="argmax", show=False)
+    assert looked["attention_mode"] == "argmax" and looked["word"] != found["word"]
 
 
 def test_a_photo_counts_once_in_the_intervals(
@@ -186,7 +186,7 @@ def test_the_command_tells_and_writes(
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save(tmp_path / "model")
-    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
+    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
     mosaics = (*command, "--mosaic", tmp_path, "--mosaics", 8)
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
     found = json.loads((tmp_path / "found.json").read_text())
@@ -247,7 +247,7 @@ def test_the_page_of_a_data_folder_has_its_captions(
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save(tmp_path / "model")
     page = tmp_path / "page.html"
-    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     done = sat(*command, "--mosaic", tmp_path, "--split", "val", "--mosaics", 3)
     assert "alpha on the right photo" in done.stdout and "a page of 3 mosaics" in done.stderr
     photos = shown(page)
@@ -267,15 +267,15 @@ def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
-    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     own = sat(*command, "--mosaic", folder)  # five photos
     assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
     assert "1 photo of 5 left out: a page has 4 photos a mosaic" in own.stderr
     (photo,) = shown(page)
     alone = captioner([folder / f"{name}.png" for name in ("boat", "car", "dog", "horse")])  # by name
     assert [caption["caption"] for caption in photo["captions"]] == [str(caption) for caption in alone]
-    sat(*command, "--mosaic", folder, "--look", "likeliest")
-    assert all(caption["settings"]["look"] == "likeliest" for caption in shown(page)[0]["captions"])
+    sat(*command, "--mosaic", folder, "--attention-mode", "argmax")
+    assert all(caption["settings"]["attention_mode"] == "argmax" for caption in shown(page)[0]["captions"])
 
     files = [folder / f"{name}.png" for name in ("dog", "tree", "boat", "car")]
     given = ("a dog", "a zebra and a tree", "two boats", "a man")
@@ -294,7 +294,7 @@ def test_photos_without_a_page_or_without_three_others_are_refused(
     captioner.save(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     files = [example.photo for example in examples[:4]]
-    command = ("analyse", "pointing", "--model", tmp_path / "model", "--device", "cpu")
+    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu")
     asked = (*command, "--html", page, "--mosaic")
     (tmp_path / "broken.jpg").write_bytes(b"no photo")
     for arguments, message in (
@@ -311,7 +311,7 @@ def test_photos_without_a_page_or_without_three_others_are_refused(
         ((*command, "--mosaic", folder), "holds no captions"),
         ((*command, "--data", tmp_path, *files), "photos are for mosaics, so give --mosaic"),
         ((*command, "--data", tmp_path, "--html", page), "the page shows mosaics, so give --mosaic"),
-        (("analyse", "pointing", "--data", tmp_path), "add --model, with a model that was trained on scenes"),
+        (("analyze", "pointing", "--data", tmp_path), "add --model, with a model that was trained on scenes"),
         ((*command, "--mosaic", *files, "--html", files[1]), "would be overwritten"),
     ):
         assert message in refused(*arguments), arguments

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from show_attend_tell.analysis.parts_of_speech import (
-    COLOURS,
+    COLORS,
     FUNCTION_WORDS,
     IRREGULAR_PLURALS,
     NOUNS,
@@ -20,7 +20,7 @@ from show_attend_tell.analysis.parts_of_speech import (
     ("part", "words"),
     [
         ("noun", "dog dogs man men woman children bench benches puppy puppies scarf scarves grass shorts field water"),
-        ("colour", "red blue black white brown orange tan grey gray blond"),
+        ("color", "red blue black white brown orange tan gray gray blond"),
         ("verb", "runs running jumps sitting stands wearing holding catches rides smiles plays slides"),
         ("function", "a an the of in on with and is are their its front next through"),
         (None, "two three young little large snowy zyx <unk> s-curve"),
@@ -31,7 +31,7 @@ def test_common_words_are_classified(part: str | None, words: str) -> None:
 
 
 def test_a_word_is_on_one_list_only_and_as_captions_are_written() -> None:
-    lists = (COLOURS, FUNCTION_WORDS, VERBS, NOUNS, frozenset(IRREGULAR_PLURALS))
+    lists = (COLORS, FUNCTION_WORDS, VERBS, NOUNS, frozenset(IRREGULAR_PLURALS))
     for one, other in itertools.combinations(lists, 2):
         assert not one & other
     assert all(word.isalpha() and word == word.lower() for words in lists for word in words)

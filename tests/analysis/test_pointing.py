@@ -16,7 +16,7 @@ from torch import Tensor
 
 import show_attend_tell.analysis.pointing as pointing_module
 from show_attend_tell.analysis.pointing import Cover, point_in_scenes
-from show_attend_tell.analysis.scenes import COLOURS, SHAPES, Scene, read_scenes, write_scenes
+from show_attend_tell.analysis.scenes import COLORS, SHAPES, Scene, read_scenes, write_scenes
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
@@ -24,7 +24,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told
+from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.training.presets import preset
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -39,8 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def captioner() -> Captioner:
     """An untrained model on the small encoder."""
-    vocabulary = Vocabulary([*COLOURS, *SHAPES, *"a and from left to right then there is of".split()])
-    encoder = load_encoder("small", geometry="squash")
+    vocabulary = Vocabulary([*COLORS, *SHAPES, *"a and from left to right then there is of".split()])
+    encoder = load_encoder("small", resize="squash")
     config = replace(preset("scenes", "soft").decoder, annotation_size=64, vocabulary_size=len(vocabulary))
     torch.manual_seed(1)
     return Captioner(
@@ -64,13 +64,13 @@ def told_by(maps: Callable[[Scene, int | None], NDArray[Any]], folder: Path, spl
     ]
     sentences: Iterator[Any] = iter([(scene, sentence) for scene in scenes for sentence in scene.sentences])
 
-    def tell(decoder: Any, annotations: Tensor, captions: Tensor, *, look: Any) -> Told:
+    def teacher_forcing(decoder: Any, annotations: Tensor, captions: Tensor, *, mode: Any) -> DecoderOutput:
         scene, sentence = next(sentences)
         alpha = torch.stack([torch.from_numpy(maps(scene, number)) for number in (*sentence.objects, None)])
         logits = torch.nn.functional.one_hot(captions[0] if right else captions[0] + 1, 99).float()
-        return Told(logits[None, None], alpha[None, None], None, None)
+        return DecoderOutput(logits[None, None], alpha[None, None], None, None)
 
-    return tell
+    return teacher_forcing
 
 
 def centre(scene: Scene, number: int | None) -> NDArray[Any]:
@@ -87,7 +87,7 @@ def test_attention_on_the_object_even_and_on_another(
     def measured(maps: Any, split: str = "test", right: bool = True) -> dict[str, Any]:
         monkeypatch.setattr(pointing_module, "tell", told_by(maps, folder, split, right))
         found = point_in_scenes(captioner, folder, split=split, show=False)
-        for kind in ("all", "colour", "shape"):
+        for kind in ("all", "color", "shape"):
             figures = {name: figure for name, figure in found[kind].items() if name != "words"}
             assert all(figure["low"] <= figure["mean"] <= figure["high"] for figure in figures.values())
             found[kind] |= {name: figure["mean"] for name, figure in figures.items()}
@@ -97,16 +97,16 @@ def test_attention_on_the_object_even_and_on_another(
     scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
     objects = sum(len(scene.objects) for scene in scenes)
     area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
-    assert on_it["photos"] == 3 and on_it["look"] == "expectation" and on_it["split"] == "test"
+    assert on_it["photos"] == 3 and on_it["attention_mode"] == "mean" and on_it["split"] == "test"
     assert (
-        on_it["all"]["words"] == 2 * 3 * objects and on_it["colour"]["words"] == on_it["shape"]["words"] == 3 * objects
+        on_it["all"]["words"] == 2 * 3 * objects and on_it["color"]["words"] == on_it["shape"]["words"] == 3 * objects
     )
     assert on_it["all"]["share"] > 0.9 and on_it["all"]["elsewhere"] < 0.1
     assert on_it["all"]["share_chance"] == pytest.approx(area) and on_it["all"]["hit"] > 5 * on_it["all"]["hit_chance"]
     assert on_it["all"]["right"] == 1
 
     even = measured(lambda scene, number: np.full(64, 1 / 64), split="val", right=False)
-    for kind in ("all", "colour", "shape"):
+    for kind in ("all", "color", "shape"):
         assert even[kind]["share"] == pytest.approx(even[kind]["share_chance"])
         assert even[kind]["elsewhere"] == pytest.approx(even[kind]["elsewhere_chance"])
         assert even[kind]["right"] == 0
@@ -120,13 +120,13 @@ def test_a_model_is_measured_as_it_reads_attention(folder: Path, captioner: Capt
     checkpoint = captioner.checkpoint
     hard = AttentionDecoder(replace(checkpoint.decoder.config, attention="hard"))
     hard.load_state_dict(checkpoint.decoder.state_dict())
-    decoding = checkpoint.decoding.but(look="likeliest")
-    other = Captioner(replace(checkpoint, decoder=hard, decoding=decoding), captioner.encoder)
+    generation = checkpoint.generation.merge(mode="argmax")
+    other = Captioner(replace(checkpoint, decoder=hard, generation=generation), captioner.encoder)
     found = point_in_scenes(other, folder, show=False)
-    assert found["look"] == "likeliest"
-    assert found["all"] == point_in_scenes(captioner, folder, look="likeliest", show=False)["all"]
+    assert found["attention_mode"] == "argmax"
+    assert found["all"] == point_in_scenes(captioner, folder, mode="argmax", show=False)["all"]
     assert found["all"] != point_in_scenes(captioner, folder, show=False)["all"]
-    sampled = [point_in_scenes(captioner, folder, look="sampled", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
+    sampled = [point_in_scenes(captioner, folder, mode="sample", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
     assert sampled[0] == sampled[1] != sampled[2]
 
 
@@ -158,19 +158,19 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
         return result.stdout
 
     data, model = tmp_path / "scenes", tmp_path / "model"
-    assert "20 photos with three sentences each" in sat("analyse", "scenes", data, "--photos", 20, "--seed", 2)
-    trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--geometry", "squash"]
-    sat("train", *trained, "--fine-tune-encoder", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
-    untouched = load_encoder("small", geometry="squash")
+    assert "20 photos with three sentences each" in sat("analyze", "scenes", data, "--photos", 20, "--seed", 2)
+    trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--resize", "squash"]
+    sat("train", *trained, "--encoder-lr", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
+    untouched = load_encoder("small", resize="squash")
     assert Checkpoint.load(model).load_encoder("model").digest != untouched.digest  # it learnt, and was kept
 
     # what begins with it begins with its encoder, which stays with the model also when it is not trained further
-    sat("train", *trained, "--start-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
-    assert sat("analyse", "pointing", "--model", tmp_path / "next", "--data", data)
+    sat("train", *trained, "--init-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
+    assert sat("analyze", "pointing", "--model", tmp_path / "next", "--data", data)
     assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
 
-    table = sat("analyse", "pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
+    table = sat("analyze", "pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
     assert "look by likeliest: 2 photos" in table and "chance" in table
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert f"all     alpha on the object {100 * figures['all']['share']['mean']:.1f} % [" in table
-    assert json.loads(sat("analyse", "pointing", "--model", model, "--data", data, "--json", "-")) == figures
+    assert json.loads(sat("analyze", "pointing", "--model", model, "--data", data, "--json", "-")) == figures

@@ -28,7 +28,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.cli.analyze.ranking import figure
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.model.registry import KINDS, build, classes
 
 # one is the beginning of another, two are equal, one is empty
@@ -49,7 +49,7 @@ def test_many_captions_at_once_have_the_log_p_of_each(kind: str, at_once: int, m
     for number, caption in enumerate(CAPTIONS):
         ids = torch.tensor([caption] * 3)
         with torch.no_grad():
-            alone = word_log_probabilities(tell(decoder, annotations, ids).logits, ids).sum((1, 2))
+            alone = word_log_probabilities(teacher_forcing(decoder, annotations, ids).logits, ids).sum((1, 2))
         torch.testing.assert_close(found[:, number], alone)
 
 
@@ -286,7 +286,7 @@ def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap")
     small_checkpoint(small_encoder()).save(tmp_path / "model")
     command = [
-        "analyse",
+        "analyze",
         "ranking",
         "--model",
         tmp_path / "model",

@@ -11,7 +11,7 @@ import torch
 from builders import D, shape_folder, small_encoder
 
 from show_attend_tell.analysis import retrieval
-from show_attend_tell.analysis.retrieval import Consensus, neighbours, ngrams, space
+from show_attend_tell.analysis.retrieval import Consensus, neighbors, ngrams, space
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 
@@ -71,10 +71,10 @@ def test_whitened_photos_vary_alike_in_every_direction() -> None:
     assert torch.allclose(points, centred / centred.norm(dim=-1, keepdim=True), atol=1e-5)
 
 
-def test_neighbours_are_nearest_first() -> None:
+def test_neighbors_are_nearest_first() -> None:
     training = torch.tensor([[1.0, 0], [0, 1], [0.6, 0.8], [-1, 0]])
-    assert neighbours(torch.tensor([[0.8, 0.6], [-0.8, 0.6]]), training, 3) == [[2, 0, 1], [3, 1, 2]]
-    assert [len(found) for found in neighbours(training, training, 80)] == [4, 4, 4, 4]
+    assert neighbors(torch.tensor([[0.8, 0.6], [-0.8, 0.6]]), training, 3) == [[2, 0, 1], [3, 1, 2]]
+    assert [len(found) for found in neighbors(training, training, 80)] == [4, 4, 4, 4]
 
 
 def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +91,8 @@ def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.Mon
     found = retrieval.evaluate(dataset, encoder, "test", cache=tmp_path, show=False)
     assert scored == [("test", None)] and found["model"] == "retrieval"
     chosen = found["retrieval"]
-    assert len(chosen["validation_bleu_4"]) == 2 * len(retrieval.NEIGHBOURS)
-    kind = f"{'whitened' if chosen['whitened'] else 'centred'}, {chosen['neighbours']}"
+    assert len(chosen["validation_bleu_4"]) == 2 * len(retrieval.NEIGHBORS)
+    kind = f"{'whitened' if chosen['whitened'] else 'centred'}, {chosen['neighbors']}"
     assert chosen["validation_bleu_4"][kind] == max(chosen["validation_bleu_4"].values())
     by_name = {example.name: example for example in dataset.examples}
     assert [entry["photo"] for entry in found["results"]] == [example.name for example in dataset.split("test")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from show_attend_tell.analysis.scenes import COLOURS, SHAPES, SIDE, Scene, make_scene, read_scenes, write_scenes
+from show_attend_tell.analysis.scenes import COLORS, SHAPES, SIDE, Scene, make_scene, read_scenes, write_scenes
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 
@@ -22,11 +22,11 @@ def test_a_scene_is_decided_by_its_seed_and_number() -> None:
 
 def test_two_to_four_objects_apart_unlike_and_from_left_to_right() -> None:
     assert {len(scene.objects) for scene, _ in SCENES} == {2, 3, 4}
-    assert {thing.colour for scene, _ in SCENES for thing in scene.objects} == set(COLOURS)
+    assert {thing.color for scene, _ in SCENES for thing in scene.objects} == set(COLORS)
     assert {thing.shape for scene, _ in SCENES for thing in scene.objects} == set(SHAPES)
     for scene, picture in SCENES:
         assert picture.size == scene.size == (SIDE, SIDE)
-        assert len({thing.colour for thing in scene.objects}) == len(scene.objects)
+        assert len({thing.color for thing in scene.objects}) == len(scene.objects)
         assert len({thing.shape for thing in scene.objects}) == len(scene.objects)
         middles = [(thing.box[0] + thing.box[2]) / 2 for thing in scene.objects]
         assert all(after - before >= 6 for before, after in itertools.pairwise(middles))
@@ -38,12 +38,12 @@ def test_two_to_four_objects_apart_unlike_and_from_left_to_right() -> None:
         assert taken.max() == 1
 
 
-def test_each_object_is_drawn_in_its_colour_inside_its_box_and_nowhere_else() -> None:
+def test_each_object_is_drawn_in_its_color_inside_its_box_and_nowhere_else() -> None:
     for scene, picture in SCENES:
         pixels = np.asarray(picture, dtype=int)  # (H, W, 3)
         for thing in scene.objects:
             left, top, right, bottom = map(int, thing.box)
-            near = np.abs(pixels - COLOURS[thing.colour]).max(-1) <= 25  # (H, W): the shade is up to 20 off
+            near = np.abs(pixels - COLORS[thing.color]).max(-1) <= 25  # (H, W): the shade is up to 20 off
             inside = near[top:bottom, left:right]
             assert inside.mean() > 0.3 and near.sum() == inside.sum()
             assert inside.any(0).all() or thing.shape == "triangle"  # it fills its box from side to side
@@ -56,7 +56,7 @@ def test_shapes_are_told_apart_by_what_they_fill() -> None:
         pixels = np.asarray(picture, dtype=int)
         for thing in scene.objects:
             left, top, right, bottom = map(int, thing.box)
-            near = np.abs(pixels[top:bottom, left:right] - COLOURS[thing.colour]).max(-1) <= 25
+            near = np.abs(pixels[top:bottom, left:right] - COLORS[thing.color]).max(-1) <= 25
             share[thing.shape].append(near.mean())
             middle = near[(bottom - top) // 2, (right - left) // 2]
             assert middle == (thing.shape != "ring")
@@ -72,10 +72,10 @@ def test_every_sentence_names_every_object_once_in_its_place() -> None:
             assert len(sentence.words) == len(sentence.objects)
             named = [(word, number) for word, number in zip(sentence.words, sentence.objects, strict=True)]
             assert [pair for pair in named if pair[1] is not None] == [
-                (word, number) for number, thing in enumerate(scene.objects) for word in (thing.colour, thing.shape)
+                (word, number) for number, thing in enumerate(scene.objects) for word in (thing.color, thing.shape)
             ]
             silent = {word for word, number in named if number is None}
-            assert not silent & {*COLOURS, *SHAPES}
+            assert not silent & {*COLORS, *SHAPES}
 
 
 def test_the_folder_is_read_as_any_data_and_its_boxes_come_back(tmp_path: Path) -> None:
@@ -109,11 +109,11 @@ def test_scenes_are_not_written_over_anything(tmp_path: Path) -> None:
     [
         (lambda scene: scene["objects"][0].update(box=[5, 5, 5, 9]), r"a\.png: the box \[5\.0, 5\.0, 5\.0, 9\.0\]"),
         (lambda scene: scene["objects"][0].update(box=[5, 5, 65, 9]), "inside 64 × 64"),
-        (lambda scene: scene["objects"][0].pop("colour"), r"a\.png: not as sat analyse scenes writes it .*colour"),
+        (lambda scene: scene["objects"][0].pop("color"), r"a\.png: not as sat analyze scenes writes it .*color"),
         (lambda scene: scene["sentences"][0]["words"].append("more"), "words and"),
         (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 4), "names object 4"),
         (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 0.5), r"names object 0\.5"),
-        (lambda scene: scene.clear(), "not as sat analyse scenes writes it"),
+        (lambda scene: scene.clear(), "not as sat analyze scenes writes it"),
     ],
 )
 def test_damaged_boxes_are_refused_naming_the_photo(tmp_path: Path, change: object, message: str) -> None:

@@ -24,7 +24,7 @@ PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
 
 @pytest.fixture(scope="module")
 def encoder() -> OnnxEncoder:
-    return load_encoder("vgg19", geometry="squash")
+    return load_encoder("vgg19", resize="squash")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def short() -> OnnxEncoder:
     """The encoder in int8."""
     if not int8_is_exact():
         pytest.skip("this processor adds products of 8-bit numbers in 16 bits")
-    encoder = load_encoder("vgg19", geometry="squash")
+    encoder = load_encoder("vgg19", resize="squash")
     encoder.use_int8()
     return encoder
 
@@ -62,7 +62,7 @@ def test_two_photos_at_once_are_encoded_as_one_by_one(short: OnnxEncoder, pixels
 
 def test_int8_is_for_the_shipped_weights(encoder: OnnxEncoder) -> None:
     assert encoder.digest == vgg.DIGEST
-    tuned = load_encoder("vgg19", geometry="squash")
+    tuned = load_encoder("vgg19", resize="squash")
     tuned.adopt({"features.34.bias": encoder.weights["features.34.bias"] + 1})
     with pytest.raises(SatError, match="'int8' is for the shipped weights"):
         tuned.use_int8()
@@ -97,11 +97,11 @@ def test_the_command_and_python_caption_in_int8(
     short: OnnxEncoder, pixels: NDArray[np.float32], tmp_path: Path
 ) -> None:
     model = str(tmp_path / "model")
-    small_checkpoint(encoder_module.load_encoder("vgg19", geometry="squash"), annotation_size=512).save(model)
+    small_checkpoint(encoder_module.load_encoder("vgg19", resize="squash"), annotation_size=512).save(model)
     captioner = Captioner.from_pretrained(model, backend="onnx", precision="int8")
     np.testing.assert_array_equal(captioner.encoder.annotate(pixels), short.annotate(pixels))  # type: ignore[arg-type]
-    caption = captioner(PHOTO, beam=3)
-    printed = sat("caption", PHOTO, "--model", model, "--backend", "onnx", "--precision", "int8", "--beam", 3)
+    caption = captioner(PHOTO, beam_size=3)
+    printed = sat("caption", PHOTO, "--model", model, "--backend", "onnx", "--precision", "int8", "--beam-size", 3)
     assert str(caption) in printed.stdout
 
 

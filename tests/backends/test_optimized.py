@@ -13,11 +13,11 @@ from show_attend_tell.backends.optimized import WIDE
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
+from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
-from show_attend_tell.search import FastBeamSearch, Hypothesis, beam_search
+from show_attend_tell.search import Hypothesis, OptimizedBeamSearch, beam_search
 
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
@@ -29,7 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "a sum as deep output": {"output_tanh": False, "output_word": False, "output_context": False},
 }
 END = 1.0  # added to the end token's bias
-LOOKS = {"expectation": Expectation(), "likeliest": Likeliest()}
+ATTENTION_MODES = {"mean": MeanAttention(), "argmax": ArgmaxAttention()}
 
 
 def soon_over() -> AttentionDecoder:
@@ -40,9 +40,11 @@ def soon_over() -> AttentionDecoder:
     return decoder
 
 
-def both(decoder: Decoder, annotations: Tensor, search: FastBeamSearch | None = None, **options: Any) -> Any:
+def both(decoder: Decoder, annotations: Tensor, search: OptimizedBeamSearch | None = None, **options: Any) -> Any:
     """What the fast search and the plain one find."""
-    return (search or FastBeamSearch())(decoder, annotations, **options), beam_search(decoder, annotations, **options)
+    return (search or OptimizedBeamSearch())(decoder, annotations, **options), beam_search(
+        decoder, annotations, **options
+    )
 
 
 def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]], tolerance: float = 1e-5) -> None:
@@ -50,19 +52,21 @@ def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]], toler
         same(one, other, tolerance)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("beam", [1, 2, 7, WIDE + 3])
-def test_it_finds_what_the_plain_search_finds(name: str, look: str, beam: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 2, 7, WIDE + 3])
+def test_it_finds_what_the_plain_search_finds(name: str, mode: str, beam_size: int) -> None:
     """Photos that end early and late, paths that end and paths that do not, words, log p, α, β and places."""
     decoder = talkative(**MODELS[name])
-    found, expected = both(decoder, small_annotations(batch=7), beam=beam, max_length=8, look=LOOKS[look])
+    found, expected = both(
+        decoder, small_annotations(batch=7), beam_size=beam_size, max_length=8, mode=ATTENTION_MODES[mode]
+    )
     alike(found, expected)
 
 
 def test_it_finds_the_same_when_photos_end_early_and_late() -> None:
     decoder = soon_over()
-    found, expected = both(decoder, small_annotations(batch=7), beam=7, max_length=8)
+    found, expected = both(decoder, small_annotations(batch=7), beam_size=7, max_length=8)
     alike(found, expected)
     longest = [max(len(h.words) for h in hypotheses) for hypotheses in expected]
     assert min(longest) < 8 and len(set(longest)) > 1  # photos that leave the search before others
@@ -72,25 +76,25 @@ def test_it_finds_the_same_when_photos_end_early_and_late() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"length_normalisation": 0.7}, {"max_length": 1}, {"allow_repetitions": False}],
+    [{"length_penalty": 0.7}, {"max_length": 1}, {"allow_repetitions": False}],
     ids=str,
 )
 def test_its_options_are_those_of_the_plain_search(options: dict[str, Any]) -> None:
-    found, expected = both(talkative(), small_annotations(batch=3), **{"beam": 9, "max_length": 6, **options})
+    found, expected = both(talkative(), small_annotations(batch=3), **{"beam_size": 9, "max_length": 6, **options})
     alike(found, expected)
     said = {word for hypotheses in found for h in hypotheses for word in h.words}
     assert Vocabulary.UNKNOWN not in said
 
 
-@pytest.mark.parametrize("beam", [1, 2, 7, WIDE + 3])
-def test_it_finds_the_same_without_repetitions(beam: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 2, 7, WIDE + 3])
+def test_it_finds_the_same_without_repetitions(beam_size: int) -> None:
     decoder, photos = small_decoder(spread=0.5), small_annotations(batch=7)
     with torch.no_grad():
         decoder.output_bias[Vocabulary.END] += 3
-    found, expected = both(decoder, photos, beam=beam, max_length=15, allow_repetitions=False)
+    found, expected = both(decoder, photos, beam_size=beam_size, max_length=15, allow_repetitions=False)
     alike(found, expected)
-    rough = FastBeamSearch(bf16=True)(decoder, photos, beam=beam, max_length=15, allow_repetitions=False)
-    usual = beam_search(decoder, photos, beam=beam, max_length=15)
+    rough = OptimizedBeamSearch(bf16=True)(decoder, photos, beam_size=beam_size, max_length=15, allow_repetitions=False)
+    usual = beam_search(decoder, photos, beam_size=beam_size, max_length=15)
     assert [repetitive(captions) for captions in (found, rough)] == [0, 0] and repetitive(usual) > 0
 
 
@@ -102,18 +106,18 @@ def repetitive(found: list[list[Hypothesis]]) -> int:
 def test_few_words_and_a_window() -> None:
     """More paths than captions, and annotations that are means of windows."""
     few = small_decoder(vocabulary_size=3)
-    alike(*both(few, small_annotations(), beam=7, max_length=4))
+    alike(*both(few, small_annotations(), beam_size=7, max_length=4))
     only_end = small_decoder(vocabulary_size=2)
-    alike(*both(only_end, small_annotations(), beam=5, max_length=4))
+    alike(*both(only_end, small_annotations(), beam_size=5, max_length=4))
     window = talkative(annotation_window=3, attention="hard", gate=False)
-    alike(*both(window, small_annotations(batch=3, places=9), beam=5, max_length=6, look=Likeliest()))
+    alike(*both(window, small_annotations(batch=3, locations=9), beam_size=5, max_length=6, mode=ArgmaxAttention()))
 
 
-@pytest.mark.parametrize("beam", [1, 5, WIDE])
-def test_bfloat16_changes_log_p_by_little(beam: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 5, WIDE])
+def test_bfloat16_changes_log_p_by_little(beam_size: int) -> None:
     """The best captions are the same, and log p of captions that both find is nearly the same."""
     decoder, annotations = talkative(0.3), small_annotations(batch=5)
-    found, expected = both(decoder, annotations, FastBeamSearch(bf16=True), beam=beam, max_length=8)
+    found, expected = both(decoder, annotations, OptimizedBeamSearch(bf16=True), beam_size=beam_size, max_length=8)
     close = 0
     for one, other in zip(found, expected, strict=True):
         assert one[0].words == other[0].words
@@ -135,10 +139,10 @@ def test_finished_paths_and_equal_histories_are_not_computed(monkeypatch: pytest
         return energies(keys, query, weight)
 
     monkeypatch.setattr(fast, "energies", counted)
-    beam = 12
-    found = FastBeamSearch()(soon_over(), small_annotations(batch=7), beam=beam, max_length=20)
+    beam_size = 12
+    found = OptimizedBeamSearch()(soon_over(), small_annotations(batch=7), beam_size=beam_size, max_length=20)
     assert rows[0] == (7, 1)
-    assert max(histories for _, histories in rows) < beam
+    assert max(histories for _, histories in rows) < beam_size
     assert rows[-1][0] < 7
     assert len(rows) == max(len(h.words) + h.ended for hypotheses in found for h in hypotheses)
 
@@ -147,49 +151,49 @@ def test_other_looks_and_decoders_are_searched_by_the_plain_search() -> None:
     decoder, annotations = talkative(), small_annotations()
     seeds = [3, 5]
 
-    def sampled() -> Look:
-        return Sampled.for_photos(seeds, paths=4, steps=9, device=torch.device("cpu"))
+    def sampled() -> AttentionMode:
+        return SampleAttention.for_photos(seeds, paths=4, steps=9, device=torch.device("cpu"))
 
-    search = FastBeamSearch()
-    found = search(decoder, annotations, beam=4, max_length=9, look=sampled())
-    alike(found, beam_search(decoder, annotations, beam=4, max_length=9, look=sampled()))
+    search = OptimizedBeamSearch()
+    found = search(decoder, annotations, beam_size=4, max_length=9, mode=sampled())
+    alike(found, beam_search(decoder, annotations, beam_size=4, max_length=9, mode=sampled()))
     ensemble = Ensemble([decoder, talkative(gate=False)])
-    alike(*both(ensemble, annotations, search, beam=4, max_length=9))
-    alike(*both(small_comparator("nic"), annotations, search, beam=4, max_length=9))
-    alike(*both(Scripted(torch.randn(6, 5)), annotations, search, beam=4, max_length=9))
+    alike(*both(ensemble, annotations, search, beam_size=4, max_length=9))
+    alike(*both(small_comparator("nic"), annotations, search, beam_size=4, max_length=9))
+    alike(*both(Scripted(torch.randn(6, 5)), annotations, search, beam_size=4, max_length=9))
 
 
 def test_it_notices_another_decoder_and_changed_weights() -> None:
-    search, annotations = FastBeamSearch(), small_annotations()
+    search, annotations = OptimizedBeamSearch(), small_annotations()
     decoder: AttentionDecoder = talkative()
     for _ in range(2):
-        alike(*both(decoder, annotations, search, beam=3, max_length=6))
+        alike(*both(decoder, annotations, search, beam_size=3, max_length=6))
         with torch.no_grad():
             decoder.gates_from_word.weight.mul_(0.5)
             decoder.output_hidden.bias.add_(1)
-    alike(*both(talkative(gate=False), annotations, search, beam=3, max_length=6))
+    alike(*both(talkative(gate=False), annotations, search, beam_size=3, max_length=6))
 
 
 def test_a_decoder_made_in_inference_mode_is_searched() -> None:
     with torch.inference_mode():
         decoder = talkative()
-        found, expected = both(decoder, small_annotations(batch=2), beam=4, max_length=6)
+        found, expected = both(decoder, small_annotations(batch=2), beam_size=4, max_length=6)
     alike(found, expected)
 
 
 def test_it_refuses_what_the_plain_search_refuses() -> None:
     decoder = small_decoder()
     with pytest.raises(SatError, match="beam is 0 and the longest caption 5"):
-        FastBeamSearch()(decoder, small_annotations(), beam=0, max_length=5)
+        OptimizedBeamSearch()(decoder, small_annotations(), beam_size=0, max_length=5)
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
-        FastBeamSearch()(decoder, small_annotations(), beam=2)
+        OptimizedBeamSearch()(decoder, small_annotations(), beam_size=2)
 
 
 def test_the_end_token_is_never_the_first_word_of_a_greedy_search() -> None:
     decoder = small_decoder()
     with torch.no_grad():
         decoder.output_bias[Vocabulary.END] += 50
-    found, expected = both(decoder, small_annotations(), beam=1, max_length=6)
+    found, expected = both(decoder, small_annotations(), beam_size=1, max_length=6)
     alike(found, expected)
     assert all(len(hypotheses[0].words) == 1 for hypotheses in found)

@@ -22,10 +22,10 @@ from show_attend_tell.checkpoint.arctic.conversion import import_arctic, read_di
 from show_attend_tell.checkpoint.arctic.pickles import read_plain
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import AtPlaces, Likeliest
+from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, tell, word_log_probabilities
-from show_attend_tell.search import FastBeamSearch, beam_search
+from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
+from show_attend_tell.search import OptimizedBeamSearch, beam_search
 
 L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]
@@ -76,21 +76,24 @@ def annotations_of(size: int, photos: int = 2) -> ndarray:
 
 
 @torch.no_grad()
-def told_by(checkpoint: Checkpoint, annotations: ndarray, **look: Any) -> Told:
+def told_by(checkpoint: Checkpoint, annotations: ndarray, **attention_mode: Any) -> DecoderOutput:
     captions = torch.tensor([CAPTION] * len(annotations))
-    return tell(checkpoint.decoder, torch.from_numpy(annotations), captions, **look)
+    return teacher_forcing(checkpoint.decoder, torch.from_numpy(annotations), captions, **attention_mode)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_an_imported_model_computes_what_the_authors_program_computes(changes: dict[str, Any], tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, **changes)
     annotations = annotations_of(options["ctx_dim"])
-    places = torch.tensor([3, 12, 0, 7, 7, 1]).expand(2, 1, -1)
-    for look, given in (({}, None), ({"look": AtPlaces(places)}, places[0, 0].tolist())):
-        found = told_by(checkpoint, annotations, **look)
+    locations = torch.tensor([3, 12, 0, 7, 7, 1]).expand(2, 1, -1)
+    for attention_mode, given in (
+        ({}, None),
+        ({"attention_mode": GivenLocations(locations)}, locations[0, 0].tolist()),
+    ):
+        found = told_by(checkpoint, annotations, **attention_mode)
         log_p = torch.log_softmax(found.logits, dim=-1)
         for photo in range(2):
-            expected = arctic.tell(options, parameters, annotations[photo], CAPTION, places=given)
+            expected = arctic.tell(options, parameters, annotations[photo], CAPTION, locations=given)
             assert expected.alpha.max() > 0.15  # the model looks somewhere
             np.testing.assert_allclose(log_p[photo, 0], expected.log_p, rtol=0, atol=1e-5)
             np.testing.assert_allclose(found.alpha[photo, 0], expected.alpha, rtol=0, atol=1e-6)
@@ -112,11 +115,11 @@ def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
 def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does(tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
     assert checkpoint.decoder.config.attention == "hard"
-    decoding = checkpoint.decoding
-    assert decoding.look == "expectation" and decoding.beam == 5 and decoding.repetitions
+    generation = checkpoint.generation
+    assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
-    found = told_by(checkpoint, annotations, look=Likeliest())
-    expected = arctic.tell(options, parameters, annotations[0], CAPTION, places="likeliest")
+    found = told_by(checkpoint, annotations, attention_mode=ArgmaxAttention())
+    expected = arctic.tell(options, parameters, annotations[0], CAPTION, locations="argmax")
     np.testing.assert_allclose(torch.log_softmax(found.logits[0, 0], dim=-1), expected.log_p, rtol=0, atol=1e-5)
 
 
@@ -131,8 +134,8 @@ def test_dropout_is_folded_into_the_weights_and_trains_on(tmp_path: Path) -> Non
 def test_the_fast_search_knows_the_output_layers(tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, n_layers_out=3, n_layers_init=2)
     annotations = annotations_of(options["ctx_dim"])
-    found = FastBeamSearch()(checkpoint.decoder, torch.from_numpy(annotations), beam=4, max_length=6)
-    plain = beam_search(checkpoint.decoder, torch.from_numpy(annotations), beam=4, max_length=6)
+    found = OptimizedBeamSearch()(checkpoint.decoder, torch.from_numpy(annotations), beam_size=4, max_length=6)
+    plain = beam_search(checkpoint.decoder, torch.from_numpy(annotations), beam_size=4, max_length=6)
     for photo in range(2):
         assert [one.words for one in found[photo]] == [one.words for one in plain[photo]]
         best = found[photo][0]
@@ -160,7 +163,7 @@ def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> Non
     decoder = Checkpoint.load(tmp_path / "imported").decoder
     captions = torch.from_numpy(held["x"].T.copy())
     with torch.no_grad():
-        found = tell(decoder, torch.from_numpy(held["ctx"]), captions)
+        found = teacher_forcing(decoder, torch.from_numpy(held["ctx"]), captions)
     cost = -word_log_probabilities(found.logits, captions).sum((1, 2)).numpy()
     assert found.alpha is not None and found.beta is not None
     differences = {

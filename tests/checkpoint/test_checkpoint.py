@@ -22,7 +22,7 @@ from show_attend_tell.checkpoint import checkpoint as checkpoint_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import find_model, shipped_models
 from show_attend_tell.checkpoint.packing import pack, unpack
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank.doubt import Doubt
@@ -63,13 +63,13 @@ def captions_of(checkpoint: Checkpoint, encoder: Encoder) -> list[tuple[str, flo
 )
 def test_everything_comes_back_to_the_bit(decoder: dict[str, Any], encoder: Encoder, tmp_path: Path) -> None:
     before = small_checkpoint(encoder, **decoder)
-    before.scores = {"val": {"bleu_4": 20.5, "tokens": "split", "beam": 3, "look": "expectation"}}
+    before.scores = {"val": {"bleu_4": 20.5, "tokens": "split", "beam_size": 3, "attention_mode": "mean"}}
     before.save(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == FILES
     after = Checkpoint.load(tmp_path)
     assert same(before.decoder.state_dict(), after.decoder.state_dict())
     assert after.decoder.config == before.decoder.config and not after.decoder.training
-    for name in ("vocabulary", "encoder", "decoding", "training", "scores", "tuned_encoder"):
+    for name in ("vocabulary", "encoder", "generation", "training", "scores", "tuned_encoder"):
         assert getattr(after, name) == getattr(before, name), name
     assert captions_of(after, encoder) == captions_of(before, encoder)
 
@@ -244,12 +244,12 @@ def test_folders_of_older_formats_say_what_they_said(number: int, kind: str, enc
     folder = FORMATS / str(number)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert config["format"] == number and config["decoder"]["attention"] == kind
-    assert ("agreement" in config["decoding"]) == (number == 2)
+    assert ("rerank_score" in config["generation"]) == (number == 2)
     expected = json.loads((folder / "captions.json").read_text(encoding="utf-8"))
     model = Checkpoint.load(folder)
-    assert model.decoding.reranker_weight == config["decoding"].get("agreement", 0.0)
-    assert model.decoding.look == config["decoding"]["look"]
-    assert model.decoding.repetitions  # as these versions did
+    assert model.generation.rerank_weight == config["generation"].get("rerank_score", 0.0)
+    assert model.generation.attention_mode == config["generation"]["attention_mode"]
+    assert model.generation.repetitions  # as these versions did
     for checkpoint in (model, saved_again(model, tmp_path / "again")):
         for (said, log_probability), (words, expected_log_probability) in zip(
             captions_of(checkpoint, encoder), expected, strict=True
@@ -258,8 +258,8 @@ def test_folders_of_older_formats_say_what_they_said(number: int, kind: str, enc
             # a processor without bfloat16 encodes photos in float32
             assert log_probability == pytest.approx(expected_log_probability, abs=0.05)
     again = json.loads((tmp_path / "again" / "config.json").read_text(encoding="utf-8"))
-    assert again["format"] == 3 and "agreement" not in str(again)
-    assert again["scores"]["val"].get("reranker_weight") == config["scores"]["val"].get("agreement")
+    assert again["format"] == 3 and "rerank_score" not in str(again)
+    assert again["scores"]["val"].get("rerank_weight") == config["scores"]["val"].get("rerank_score")
 
 
 def saved_again(model: Checkpoint, folder: Path) -> Checkpoint:
@@ -323,18 +323,21 @@ def test_another_encoder_is_refused(
         ),
         (lambda config: config.update(training=[1]), "damaged"),
         (lambda config: config["training"].update(validation_bleu_4=None), "damaged"),
-        (lambda config: config["training"].update(without_reranker={"beam": 3}), "damaged"),
+        (lambda config: config["training"].update(without_reranker={"beam_size": 3}), "damaged"),
         (lambda config: config.update(scores={"test": {"bleu_1": "65"}}), "damaged"),
         (lambda config: config.update(scores={"test": {"bleu_1": float("nan")}}), "damaged.*NaN is no number"),
-        (lambda config: config.update(scores={"test": {"beam": 0}}), "beam is 0"),
-        (lambda config: config["decoding"].update(beam=10**7), "beam is 10000000: give a whole number from 1 to 1000"),
-        (lambda config: config["decoding"].update(max_length=10**12), "max_length is 1000000000000"),
+        (lambda config: config.update(scores={"test": {"beam_size": 0}}), "beam is 0"),
+        (
+            lambda config: config["generation"].update(beam_size=10**7),
+            "beam is 10000000: give a whole number from 1 to 1000",
+        ),
+        (lambda config: config["generation"].update(max_length=10**12), "max_length is 1000000000000"),
         (lambda config: config["decoder"].update(heads=8), "heads"),
         (lambda config: config["decoder"].update(hidden_size=0), "hidden_size"),
         (lambda config: config["decoder"].update(hidden_size="wide"), "damaged"),
         (lambda config: config["decoder"].update(attention="squishy"), "squishy"),
-        (lambda config: config["decoding"].update(beam=0), "beam"),
-        (lambda config: config["decoding"].update(width=3), "damaged"),
+        (lambda config: config["generation"].update(beam_size=0), "beam_size"),
+        (lambda config: config["generation"].update(width=3), "damaged"),
         (lambda config: config["encoder"]["preprocessing"].pop("mean"), "mean"),
     ],
 )
@@ -448,20 +451,20 @@ def test_tuned_weights_that_do_not_fit_are_named(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 0}, "beam is 0"),
+        ({"beam_size": 0}, "beam is 0"),
         ({"max_length": 0}, "max_length is 0: give a whole number from 1"),
-        ({"beam": 2.5}, r"beam is 2\.5: give a whole number from 1"),
-        ({"length_normalisation": -0.5}, r"length_normalisation is -0\.5: give a number from 0"),
-        ({"length_normalisation": float("nan")}, "length_normalisation is nan"),
-        ({"length_normalisation": 400.0}, r"length_normalisation is 400\.0: give a number from 0 to 10"),
-        ({"reranker_weight": -1.0}, r"reranker_weight is -1\.0: give a number from 0"),
-        ({"rarity": -1.0}, r"rarity is -1\.0: give a number from 0"),
-        ({"look": "away"}, "look is 'away': choose one of expectation, likeliest, sampled"),
+        ({"beam_size": 2.5}, r"beam is 2\.5: give a whole number from 1"),
+        ({"length_penalty": -0.5}, r"length_penalty is -0\.5: give a number from 0"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan"),
+        ({"length_penalty": 400.0}, r"length_penalty is 400\.0: give a number from 0 to 10"),
+        ({"rerank_weight": -1.0}, r"rerank_weight is -1\.0: give a number from 0"),
+        ({"rare_word_exponent": -1.0}, r"rarity is -1\.0: give a number from 0"),
+        ({"attention_mode": "away"}, "look is 'away': choose one of expectation, likeliest, sampled"),
     ],
 )
 def test_decoding_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SatError, match=message):
-        Decoding(**options)
+        GenerationConfig(**options)
 
 
 # Finding a model
@@ -575,14 +578,14 @@ def test_a_model_in_the_folder_one_is_in_has_that_folder_s_name(saved: Path, mon
 def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     model = small_checkpoint(encoder, attention="hard", gate=False)
     model.training["validation_bleu_4"] = {"beam 3, γ 0": 17.5}
-    first = {"bleu_4": 20.0, "tokens": "split", "beam": 3, "look": "expectation"}
-    model.scores = {"test": first, "val": {**first, "beam": 7, "length_normalisation": 0.5, "look": "likeliest"}}
+    first = {"bleu_4": 20.0, "tokens": "split", "beam_size": 3, "attention_mode": "mean"}
+    model.scores = {"test": first, "val": {**first, "beam_size": 7, "length_penalty": 0.5, "attention_mode": "argmax"}}
     card = " ".join(model.card("beach").split())
-    one = "beam 3, length normalisation 0; attention is read by expectation (weighted mean); split tokens."
-    assert f" - test: {one} - val: beam 7, length normalisation 0.5; attention is read by its likeliest place;" in card
+    one = "beam 3, length normalization 0; attention is read by expectation (weighted mean); split tokens."
+    assert f" - test: {one} - val: beam 7, length normalization 0.5; attention is read by its likeliest place;" in card
     model.scores["val"] = first
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
-    model.scores["val"] = {"bleu_4": 20.0, "beam": 3}  # of another program, which says less
+    model.scores["val"] = {"bleu_4": 20.0, "beam_size": 3}  # of another program, which says less
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
     assert (
         "- Best BLEU-4 on val of each beam (with brevity penalty, by the likeliest places): beam 3, γ 0: 17.5" in card
@@ -600,7 +603,14 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
         "val": {
             **{f"bleu_{n}": 60.0 - n for n in range(1, 5)},
             **{f"bleu_{n}_no_brevity": 70.0 - n for n in range(1, 5)},
-            **{"meteor": None, "rouge_l": 44.4, "cider": 55.5, "tokens": "split", "beam": 3, "look": "expectation"},
+            **{
+                "meteor": None,
+                "rouge_l": 44.4,
+                "cider": 55.5,
+                "tokens": "split",
+                "beam_size": 3,
+                "attention_mode": "mean",
+            },
         }
     }
     model.tuned_encoder = encoder.body.state_dict()

@@ -14,7 +14,7 @@ SMALL = ["--set", "decoder.embedding_size=17", "--set", "minimum_count=1", "--se
 def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap")
     for seed in (1, 2):
-        sat("train", data, "--comparator", "log_bilinear", "--seed", seed, "--output", tmp_path / f"lbl-{seed}", *SMALL)
+        sat("train", data, "--decoder", "log_bilinear", "--seed", seed, "--output", tmp_path / f"lbl-{seed}", *SMALL)
     trained = Checkpoint.load(tmp_path / "lbl-1")
     assert trained.decoder.config.kind == "log_bilinear" and trained.training["seed"] == 1
 
@@ -23,11 +23,11 @@ def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> Non
     assert told.startswith("lbl-1 + lbl-2 on shapes test: 4 captions")
     found = json.loads((tmp_path / "both.json").read_text())
     assert found["model"] == "lbl-1 + lbl-2" and len(found["results"]) == 4
-    line = refused("evaluate", *models, "--data", data, "--look", "sampled")
+    line = refused("evaluate", *models, "--data", data, "--attention-mode", "sample")
     assert "look is sampled, and lbl-1 + lbl-2 has no attention to choose places by: leave it out" in line
     assert "--card writes into the model's folder" in refused("evaluate", *models, "--data", data, "--card")
 
-    told = sat("analyse", "retrieval", data, "--json", tmp_path / "retrieval.json").stdout
+    told = sat("analyze", "retrieval", data, "--json", tmp_path / "retrieval.json").stdout
     assert told.startswith("retrieval on shapes test: 4 captions, each from ")
     borrowed = json.loads((tmp_path / "retrieval.json").read_text())
     assert [entry["photo"] for entry in borrowed["results"]] == [entry["photo"] for entry in found["results"]]
@@ -36,9 +36,9 @@ def test_train_evaluate_together_and_retrieve(data: Path, tmp_path: Path) -> Non
 
 def test_attention_or_a_comparator(tmp_path: Path) -> None:
     train = ("train", tmp_path, "--output", tmp_path / "model")
-    assert "only one of --attention (soft, hard or uniform) and --comparator" in refused(
-        *train, "--attention", "soft", "--comparator", "nic"
+    assert "only one of --attention (soft, hard or uniform) and --decoder" in refused(
+        *train, "--attention", "soft", "--decoder", "nic"
     )
-    assert "log_bilinear" in refused(*train, "--comparator", "nick")
-    assert "no preset 'paper' for 'nic': choose flickr8k" in refused(*train, "--comparator", "nic", "--preset", "paper")
-    assert "decoder.hidden_size" in refused(*train, "--comparator", "nic", "--set", "decoder.attention_size=3")
+    assert "log_bilinear" in refused(*train, "--decoder", "nick")
+    assert "no preset 'paper' for 'nic': choose flickr8k" in refused(*train, "--decoder", "nic", "--preset", "paper")
+    assert "decoder.hidden_size" in refused(*train, "--decoder", "nic", "--set", "decoder.attention_size=3")

@@ -1,4 +1,4 @@
-"""`sat data`: what it says before a training, and that it stops when it is told to."""
+"""`sat check`: what it says before a training, and that it stops when it is told to."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path
     for number in (10, 11, 12):  # all of val
         photo = folder / "images" / f"photo{number}.png"
         photo.write_bytes(photo.read_bytes()[:100])
-    for command in (("data", folder), ("train", folder, "--output", tmp_path / "model", "--start-from", "none")):
+    for command in (("data", folder), ("train", folder, "--output", tmp_path / "model", "--init-from", "none")):
         line = refused(*command)
         assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
         assert line.endswith("Replace these photos, or put others in val")

@@ -64,7 +64,7 @@ NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the small encoder's plac
 
 
 def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    """Every command that the help shows by its words, ("analyse", "scenes") for one, groups left out."""
+    """Every command that the help shows by its words, ("analyze", "scenes") for one, groups left out."""
     found: dict[tuple[str, ...], click.Command] = {}
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
@@ -77,12 +77,12 @@ def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tu
 each_command = pytest.mark.parametrize(("words", "command"), commands().items(), ids=str)
 
 
-@pytest.mark.parametrize("words", [(), ("analyse",), *commands()], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("analyze",), *commands()], ids=" ".join)
 def test_help_has_examples(words: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
         text = sat(*words, flag).stdout
         assert text.startswith("Usage: ")
-        shown = {(): "caption", ("analyse",): "analyse gaze"}.get(words)
+        shown = {(): "caption", ("analyze",): "analyze ablation"}.get(words)
         assert f"sat {shown or ' '.join(words)}" in text.split("Options:")[0 if shown else 1]
 
 
@@ -109,8 +109,8 @@ def test_examples_name_options_that_exist(words: tuple[str, ...], command: click
 
 def test_the_help_shows_all_commands() -> None:
     groups: list[tuple[tuple[str, ...], str]] = [
-        ((), "caption data train tune evaluate score compare report features models serve analyse import-arctic"),
-        (("analyse",), "gaze hard-attention pointing ranking retrieval scenes"),
+        ((), "caption data train tune evaluate score compare report features models serve analyze import-arctic"),
+        (("analyze",), "gaze hard-attention pointing ranking retrieval scenes"),
     ]
     for group, wanted in groups:
         lines = sat(*group, "--help").stdout.split("Commands:\n")[1].splitlines()
@@ -121,13 +121,13 @@ def test_the_help_shows_all_commands() -> None:
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        ("examine --model flickr8k-hard --data flickr8k/", "sat analyse hard-attention"),
-        ("pointing --help", "sat analyse pointing"),
-        ("rank --photos 3", "sat analyse ranking"),
-        ("retrieve flickr8k/ --geometry squash", "sat analyse retrieval"),
-        ("scenes", "sat analyse scenes"),
-        ("evaluate --gaze", "sat analyse gaze"),
-        ("evaluate --data flickr8k/ --gaze-photos 3", "sat analyse gaze"),
+        ("examine --model flickr8k-hard --data flickr8k/", "sat analyze hard-attention"),
+        ("pointing --help", "sat analyze pointing"),
+        ("rank --photos 3", "sat analyze ranking"),
+        ("retrieve flickr8k/ --resize squash", "sat analyze retrieval"),
+        ("scenes", "sat analyze scenes"),
+        ("evaluate --gaze", "sat analyze ablation"),
+        ("evaluate --data flickr8k/ --gaze-photos 3", "sat analyze ablation"),
     ],
 )
 def test_what_moved_says_where_it_is(before: str, now: str) -> None:
@@ -174,15 +174,15 @@ def test_caption_takes_files_folders_and_globs(photos: Path, model: Path) -> Non
 
 
 def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, tmp_path: Path) -> None:
-    options = ("--model", model, "--json", "-", "--picture", tmp_path / "pictures", "--look", "likeliest")
+    options = ("--model", model, "--json", "-", "--save-maps", tmp_path / "pictures", "--attention-mode", "argmax")
     result = sat("caption", photos, *options)
     found = json.loads(result.stdout)
     assert [Path(caption["source"]).name for caption in found] == ["photo0.png", "photo1.png", "photo2.png"]
     for caption in found:
         words = caption["words"]
-        assert caption["caption"] == " ".join(words) and caption["settings"]["look"] == "likeliest"
+        assert caption["caption"] == " ".join(words) and caption["settings"]["attention_mode"] == "argmax"
         assert np.shape(caption["attention"]) == (len(words), ROWS, COLUMNS)
-        assert np.shape(caption["places"]) == (len(words), 2) and np.shape(caption["gate"]) == (len(words),)
+        assert np.shape(caption["locations"]) == (len(words), 2) and np.shape(caption["gate"]) == (len(words),)
     assert "3 pictures" in result.stderr
 
 
@@ -191,21 +191,21 @@ def test_several_captions_of_a_photo_are_printed_and_kept(
     way: tuple[str, ...], photos: Path, model: Path, tmp_path: Path
 ) -> None:
     photo = photos / "photo0.png"
-    printed = sat("caption", photo, "--model", model, "--several", 3, *way, "--json", tmp_path / "all.json").stdout
+    printed = sat("caption", photo, "--model", model, "--num-captions", 3, *way, "--json", tmp_path / "all.json").stdout
     (entry,) = json.loads((tmp_path / "all.json").read_text())
     captions = [entry, *entry["alternatives"]]
     assert len({caption["caption"] for caption in captions}) == 3
     assert printed.splitlines() == [
         f"{photo}: {caption['caption']}  (log p {caption['log_probability']:.2f})" for caption in captions
     ]
-    assert entry["settings"].get("several") == (None if way else 3)
+    assert entry["settings"].get("num_captions") == (None if way else 3)
 
 
 def test_json_to_a_file_and_pictures_to_a_folder(photos: Path, model: Path, tmp_path: Path) -> None:
     (photos / "more").mkdir()
     Image.open(photos / "photo0.png").save(photos / "more" / "photo0.png")  # a second photo of that name
     file, pictures = tmp_path / "captions.json", tmp_path / "new" / "pictures"
-    result = sat("caption", photos, photos / "more", "--model", model, "--json", file, "--picture", pictures)
+    result = sat("caption", photos, photos / "more", "--model", model, "--json", file, "--save-maps", pictures)
     assert len(json.loads(file.read_text(encoding="utf-8"))) == 4
     lines = result.stdout.splitlines()
     assert len(lines) == 5 and str(pictures) in lines[-1] and lines[-1].startswith("4 pictures")
@@ -222,7 +222,18 @@ def test_pictures_replace_earlier_ones_and_no_other_file(
     form: str, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "looked"
-    command = ("caption", photos / "photo0.png", "--model", model, "--beam", 1, "--format", form, "--picture", folder)
+    command = (
+        "caption",
+        photos / "photo0.png",
+        "--model",
+        model,
+        "--beam-size",
+        1,
+        "--format",
+        form,
+        "--save-maps",
+        folder,
+    )
     sat(*command)
     first = (folder / f"photo0.{form}").read_bytes()
     assert "1 picture " in sat(*command, "--dark").stdout
@@ -246,33 +257,33 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
     folder, photo = tmp_path / "pictures", photos / "photo1.png"
-    options = ("--model", model, "--beside", hard, "--look", "likeliest", "--format", "svg", "--heat", "--dark")
-    result = sat("caption", photo, *options, "--picture", folder, "--json", tmp_path / "both.json")
+    options = ("--model", model, "--beside", hard, "--attention-mode", "argmax", "--format", "svg", "--heat", "--dark")
+    result = sat("caption", photo, *options, "--save-maps", folder, "--json", tmp_path / "both.json")
     first, second, last = result.stdout.splitlines()
     assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
     assert last.startswith("1 picture ") and "note:" not in result.stderr
     captions = json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))
-    told = [(caption["settings"]["model"], caption["settings"]["look"]) for caption in captions]
-    assert told == [("beach", "expectation"), ("hard", "likeliest")]  # soft attention keeps to the mean
+    told = [(caption["settings"]["model"], caption["settings"]["attention_mode"]) for caption in captions]
+    assert told == [("beach", "mean"), ("hard", "argmax")]  # soft attention keeps to the mean
     (picture,) = folder.iterdir()
     text = picture.read_text(encoding="utf-8")
     title = text.split("</title>")[0]
     assert picture.name == "photo1.svg" and all(caption["caption"] in title for caption in captions)
     assert "yellow: looked most" in text and 'fill="#121316"' in text
-    alone = sat("caption", photo, "--model", hard, "--look", "likeliest").stdout.splitlines()[0]
+    alone = sat("caption", photo, "--model", hard, "--attention-mode", "argmax").stdout.splitlines()[0]
     assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
 
 
 def test_the_search_is_set_as_for_evaluate(photos: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "captions.json"
-    options = ("--beam", 4, "--length-normalisation", 3, "--reranker-weight", 0)
+    options = ("--beam-size", 4, "--length-penalty", 3, "--rerank-weight", 0)
     sat("caption", photos, "--model", model, *options, "--json", file)
     found = json.loads(file.read_text(encoding="utf-8"))
     captioner = Captioner.from_pretrained(model)
-    wanted = captioner(sorted(photos.glob("*.png")), beam=4, length_normalisation=3.0)
+    wanted = captioner(sorted(photos.glob("*.png")), beam_size=4, length_penalty=3.0)
     assert [caption["caption"] for caption in found] == [str(caption) for caption in wanted]
-    assert all(caption["settings"]["length_normalisation"] == 3 for caption in found)
-    usual = captioner(sorted(photos.glob("*.png")), beam=4)
+    assert all(caption["settings"]["length_penalty"] == 3 for caption in found)
+    usual = captioner(sorted(photos.glob("*.png")), beam_size=4)
     assert [str(caption) for caption in wanted] != [str(caption) for caption in usual]
 
 
@@ -281,8 +292,8 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         return sat("caption", photos, "--model", model, *options).stdout
 
     assert drawn("--sample", "--seed", 7) == drawn("--sample", "--seed", 7) != drawn("--sample", "--seed", 8)
-    assert drawn("--sample", "--temperature", 0.001) == drawn("--sample", "--top-k", 1) == drawn("--beam", 1)
-    hard = ("--look", "sampled", "--beam", 1)
+    assert drawn("--sample", "--temperature", 0.001) == drawn("--sample", "--top-k", 1) == drawn("--beam-size", 1)
+    hard = ("--attention-mode", "sample", "--beam-size", 1)
     assert drawn(*hard, "--seed", 7) == drawn(*hard, "--seed", 7) != drawn(*hard, "--seed", 8)
 
 
@@ -296,17 +307,20 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         ([], "PHOTO"),
         (["PHOTOS", "--model", "beech"], "no model 'beech'"),
         (["PHOTOS", "--model", "EMPTY"], "no config.json"),
-        (["PHOTOS", "--beam", "0"], "--beam"),
-        (["PHOTOS", "--beam", "wide"], "--beam"),
-        (["PHOTOS", "--look", "away"], "'away' .*expectation"),
+        (["PHOTOS", "--beam-size", "0"], "--beam-size"),
+        (["PHOTOS", "--beam-size", "wide"], "--beam-size"),
+        (["PHOTOS", "--attention-mode", "away"], "'away' .*expectation"),
         (["PHOTOS", "--seed", "-1"], "--seed"),
         (["PHOTOS", "--seed", "one"], "--seed"),
-        (["PHOTOS", "--sample", "--beam", "3"], "leave out one or the other"),
-        (["PHOTOS", "--several", "0"], "--several"),
-        (["PHOTOS", "--several", "3", "--beam", "2"], "several is 3, and a beam of 2 finds 2: give a wider beam"),
-        (["PHOTOS", "--sample", "--reranker-weight", "0"], "leave out one or the other"),
-        (["PHOTOS", "--reranker-weight", "5"], "reranker_weight is 5, and beach has no reranker: give 0"),
-        (["PHOTOS", "--length-normalisation", "-1"], "--length-normalisation"),
+        (["PHOTOS", "--sample", "--beam-size", "3"], "leave out one or the other"),
+        (["PHOTOS", "--num-captions", "0"], "--num-captions"),
+        (
+            ["PHOTOS", "--num-captions", "3", "--beam-size", "2"],
+            "several is 3, and a beam of 2 finds 2: give a wider beam",
+        ),
+        (["PHOTOS", "--sample", "--rerank-weight", "0"], "leave out one or the other"),
+        (["PHOTOS", "--rerank-weight", "5"], "rerank_weight is 5, and beach has no reranker: give 0"),
+        (["PHOTOS", "--length-penalty", "-1"], "--length-penalty"),
         (["PHOTOS", "--temperature", "0.5"], "add --sample"),
         (["PHOTOS", "--top-k", "3"], "add --sample"),
         (["PHOTOS", "--sample", "--temperature", "0"], "temperature is 0"),
@@ -318,11 +332,11 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--json", "both", "--html", "./both"], "both is named for two outputs"),
         (["PHOTOS", "--sample", "--temperature", "nan"], "temperature is nan"),
         (["PHOTOS", "--sample", "--temperature", "inf"], "temperature is inf"),
-        (["PHOTOS", "--picture", "PHOTOS/notes.txt"], "--picture"),
-        (["PHOTOS", "--picture", "PHOTOS"], r"photo0\.png would overwrite a photo"),
-        (["PHOTOS", "--dark"], "add --picture FOLDER"),
-        (["PHOTOS", "--format", "gif"], "add --picture FOLDER"),
-        (["PHOTOS", "--picture", "pictures", "--format", "bmp"], "'bmp' .*svg"),
+        (["PHOTOS", "--save-maps", "PHOTOS/notes.txt"], "--save-maps"),
+        (["PHOTOS", "--save-maps", "PHOTOS"], r"photo0\.png would overwrite a photo"),
+        (["PHOTOS", "--dark"], "add --save-maps FOLDER"),
+        (["PHOTOS", "--format", "gif"], "add --save-maps FOLDER"),
+        (["PHOTOS", "--save-maps", "pictures", "--format", "bmp"], "'bmp' .*svg"),
         (["PHOTOS", "--beside", "beech"], "no model 'beech'"),
         (["PHOTOS", "--device", "gpu"], "device 'gpu'"),
         (["PHOTOS", "--device", "cuda"], "device 'cuda'"),
@@ -351,7 +365,7 @@ def test_mistakes_with_caption(
     [
         (["photos", "--json", ""], "--json"),
         (["photos", "--html="], "--html"),
-        (["photos", "--picture", ""], "--picture"),
+        (["photos", "--save-maps", ""], "--save-maps"),
         (["photos", "--output", ""], "--output"),
         (["photos", "--beside", "beach", "--beside", ""], "--beside"),
         ([""], "PHOTO..."),
@@ -376,7 +390,7 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
     for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
         assert json.loads(text)[0]["source"] == str(odd)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
-    told = sat("caption", photos / "photo1.png", "--model", model, "--picture", folder).stdout
+    told = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
     assert f"1 picture of where each word looked: {tmp_path}/f\\udcff/" in told
 
 
@@ -418,7 +432,7 @@ def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) 
         return CliRunner().invoke(main, [*map(str, ("caption", "-", "--model", model, *options))], input=content)
 
     (line,) = sat("caption", photos / "photo0.png", "--model", model).stdout.splitlines()
-    result = piped((photos / "photo0.png").read_bytes(), "--json", tmp_path / "c.json", "--picture", tmp_path / "p")
+    result = piped((photos / "photo0.png").read_bytes(), "--json", tmp_path / "c.json", "--save-maps", tmp_path / "p")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] == line.replace(str(photos / "photo0.png"), "-")
     assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
@@ -502,7 +516,7 @@ def test_ctrl_c_keeps_what_was_made(photos: Path, model: Path, tmp_path: Path, m
         saved = 0
         target = name if name == "-" else str(tmp_path / name)
         page, pictures = tmp_path / f"{name}.html", tmp_path / f"{name}-pictures"
-        options = ["--json", target, "--html", str(page), "--picture", str(pictures)]
+        options = ["--json", target, "--html", str(page), "--save-maps", str(pictures)]
         result = CliRunner().invoke(main, ["caption", str(photos), "--model", str(model), *options])
         assert result.exit_code == 130 and "Traceback" not in result.output
         last = result.stderr.splitlines()[-1]
@@ -569,10 +583,10 @@ def test_what_cannot_be_written_is_named_before_the_work(
     for command in (
         ("caption", photos, "--json", f"{long}.json"),
         ("caption", photos, "--html", f"{long}.html"),
-        ("caption", photos, "--picture", long),
-        ("caption", photos, "--picture", "captions.csv/pictures"),
+        ("caption", photos, "--save-maps", long),
+        ("caption", photos, "--save-maps", "captions.csv/pictures"),
         ("evaluate", "--data", data, "--json", f"{long}.json"),
-        ("analyse", "gaze", "--data", data, "--json", f"{long}.json"),
+        ("analyze", "ablation", "--data", data, "--json", f"{long}.json"),
     ):
         (tmp_path / "captions.csv").touch()
         line = refused(*command, code=1)
@@ -584,12 +598,12 @@ def test_what_the_system_refuses_is_told_with_a_remedy(
     photos: Path, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     below = data / "captions.csv" / "below"  # no folder can be made there
-    train = ("train", data, "--output", tmp_path / "trained", "--start-from", "none")
+    train = ("train", data, "--output", tmp_path / "trained", "--init-from", "none")
     for command in (("evaluate", "--model", model, "--data", data), train):
         line = refused(*command, "--cache", below, code=1)
         assert "below" in line and "the folder cannot be made (Not a directory)" in line
         assert "--cache or $SAT_CACHE" in line and "Errno" not in line
-    line = refused("analyse", "scenes", below, code=1)
+    line = refused("analyze", "scenes", below, code=1)
     assert "the folder cannot be made (Not a directory): name another folder" in line
     if Path("/dev/full").exists():
         line = refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", code=1)
@@ -648,18 +662,18 @@ def test_unknown_commands_are_one_line_too() -> None:
     assert "--wide" in refused("--wide")
 
 
-# sat features, sat train, sat evaluate
+# sat encode, sat train, sat evaluate
 
 
 def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: Path) -> None:
     output = tmp_path / "model"
-    train = ("train", data, "--attention", "soft", "--output", output, "--geometry", "squash", "--epochs", 2, *SMALL)
+    train = ("train", data, "--attention", "soft", "--output", output, "--resize", "squash", "--epochs", 2, *SMALL)
     told = sat(*train).stdout
     assert told.startswith("train: 10 photos, 10 captions") and "epoch 2: val BLEU-4" in told
     assert f"sat evaluate --model {output} --data {data} --split test" in told.splitlines()[-1]
     trained = Checkpoint.load(output)
     assert trained.training["preset"] == "flickr8k" and trained.training["settings"]["batch_size"] == 4
-    assert trained.encoder.preprocessing.geometry == "squash"
+    assert trained.encoder.preprocessing.resize == "squash"
     assert "holds a model already" in refused(*train)
     resumed = sat(*train, "--resume").stdout  # finished, so there is nothing left to do
     assert "resumed after 2 epochs" in resumed and "epoch 3" not in resumed
@@ -668,7 +682,7 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     assert len(sat("caption", photos, "--model", output).stdout.splitlines()) == 3
 
     pytest.importorskip("pycocoevalcap")
-    evaluate = ("evaluate", "--model", output, "--data", data, "--beam", 1)
+    evaluate = ("evaluate", "--model", output, "--data", data, "--beam-size", 1)
     lines = sat(*evaluate, "--json", tmp_path / "scores.json").stdout.splitlines()
     assert lines[0] == "model on shapes test: 4 captions, beam 1, look by expectation, split tokens"
     assert "BLEU with brevity penalty" in lines[1] and "without" in lines[2] and "CIDEr" in lines[3]
@@ -676,8 +690,8 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     printed = sat(*evaluate, "--json", "-")
     assert json.loads(printed.stdout) == written and len(written["results"]) == 4
-    assert written["beam"] == 1 and written["split"] == "test"
-    assert json.loads(sat(*evaluate, "--reranker-weight", 0, "--json", "-").stdout)["reranker_weight"] == 0
+    assert written["beam_size"] == 1 and written["split"] == "test"
+    assert json.loads(sat(*evaluate, "--rerank-weight", 0, "--json", "-").stdout)["rerank_weight"] == 0
     sat(*evaluate, "--json", tmp_path / "scores.json", "--attention")
     lines = (tmp_path / "scores.json").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith('  {"photo": ') for line in lines) == 4  # a caption a line, however long
@@ -721,7 +735,7 @@ def test_an_interrupted_encoding_is_gone_on_with_by_the_same_command(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "model"
-    train = ("train", data, "--attention", "soft", "--output", output, "--geometry", "squash", "--epochs", 1, *SMALL)
+    train = ("train", data, "--attention", "soft", "--output", output, "--resize", "squash", "--epochs", 1, *SMALL)
 
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -741,7 +755,7 @@ def test_what_training_suggests_exists(tmp_path: Path) -> None:
 
 def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
-    train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--geometry", "squash", *SMALL)
+    train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--resize", "squash", *SMALL)
     told = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
     assert told.startswith("train: 12 photos, 12 captions") and "others: train: 4 photos, 4 captions" in told
     assert "shapes: left out: 2 photos whose exact copy is in another split" in told  # train here, and val there
@@ -752,18 +766,18 @@ def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> 
 
 
 def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
-    train = ("train", data, "--epochs", 1, "--geometry", "squash", *SMALL)
-    sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--fine-tune-encoder", 0.001)
+    train = ("train", data, "--epochs", 1, "--resize", "squash", *SMALL)
+    sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--encoder-lr", 0.001)
     assert (tmp_path / "soft" / "encoder.safetensors").exists()
     assert len(sat("caption", data / "images" / "photo1.png", "--model", tmp_path / "soft").stdout.splitlines()) == 1
-    hard = (*train, "--attention", "hard", *NO_WINDOW, "--start-from")
+    hard = (*train, "--attention", "hard", *NO_WINDOW, "--init-from")
     sat(*hard, tmp_path / "soft", "--output", tmp_path / "tuned")  # with the encoder that its decoder learnt with
     assert Checkpoint.load(tmp_path / "tuned").encoder == Checkpoint.load(tmp_path / "soft").encoder
     assert (tmp_path / "tuned" / "encoder.safetensors").exists()
     sat(*train, "--attention", "soft", "--output", tmp_path / "frozen")
     sat(*hard, tmp_path / "frozen", "--output", tmp_path / "hard")
     found = Checkpoint.load(tmp_path / "hard")
-    assert found.decoder.config.attention == "hard" and found.training["started_from"] == str(tmp_path / "frozen")
+    assert found.decoder.config.attention == "hard" and found.training["init_from"] == str(tmp_path / "frozen")
     assert not (tmp_path / "hard" / "encoder.safetensors").exists()
 
 
@@ -804,7 +818,7 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, monkeypatch: 
     (data / "captions.csv").rename(data / "Captions.CSV")
     before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
     for target in (data / "Captions.CSV", data / "images" / "photo1.png"):
-        for command in ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze"):
+        for command in ("evaluate", "analyze hard-attention", "analyze ranking", "analyze ablation"):
             line = refused(*command.split(), "--model", model, "--data", data, "--json", target)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
     assert {file: file.read_bytes() for file in data.rglob("*") if file.is_file()} == before
@@ -814,7 +828,7 @@ def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(b"weights")
     before = {file: file.read_bytes() for file in model.rglob("*") if file.is_file()}
-    commands = ("evaluate", "analyse hard-attention", "analyse ranking", "analyse gaze", "analyse pointing")
+    commands = ("evaluate", "analyze hard-attention", "analyze ranking", "analyze ablation", "analyze pointing")
     for target in (model / "config.json", model / "vocabulary.json", model / "model.safetensors", weights):
         reading = ("--encoder-weights", weights, "--json", target)
         for command in commands:
@@ -822,12 +836,12 @@ def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model
             line = refused(*command.split(), "--model", model, data_of, data, *reading)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
         assert "is read by" in refused("caption", data / "images" / "photo0.png", "--beside", model, *reading)
-    assert "is read by" in refused("analyse", "retrieval", data, "--encoder-weights", weights, "--json", weights)
+    assert "is read by" in refused("analyze", "retrieval", data, "--encoder-weights", weights, "--json", weights)
     assert {file: file.read_bytes() for file in model.rglob("*") if file.is_file()} == before
 
 
 def test_a_model_is_not_examined_beside_itself(data: Path, model: Path) -> None:
-    examine = ("analyse", "hard-attention", "--data", data, "--model", model, "--model", model / ".." / model.name)
+    examine = ("analyze", "hard-attention", "--data", data, "--model", model, "--model", model / ".." / model.name)
     assert "this model is given twice, so leave it out" in refused(*examine)
 
 
@@ -845,7 +859,7 @@ def test_a_model_is_not_examined_beside_itself(data: Path, model: Path) -> None:
         (["DATA", "--set", "decoder.gate=maybe"], "gate is 'maybe': give true or false"),
         (["DATA", "--set", "decoder.hidden_size=0"], "hidden_size is '0': give a whole number from 1"),
         (["DATA", "--set", "decoder.attention_depth=3"], "attention_depth is '3': choose one of 1, 2"),
-        (["DATA", "--set", "optimiser=sgd"], "optimiser is 'sgd': choose one of adam, rmsprop"),
+        (["DATA", "--set", "optimizer=sgd"], "optimizer is 'sgd': choose one of adam, rmsprop"),
         (["DATA", "--set", "schedule=linear"], "schedule is 'linear': choose one of constant, cosine"),
         (["DATA", "--set", "learning_rate=-1"], "learning_rate is '-1': give a number above 0"),
         (["DATA", "--set", "scheduled_sampling_end=often"], "is 'often': give a number from 0 to 1 or none"),
@@ -864,11 +878,11 @@ def test_a_model_is_not_examined_beside_itself(data: Path, model: Path) -> None:
         (["DATA", "--seed", "-2"], "--seed"),
         (["DATA", "--attention", "harder"], "--attention"),
         (["DATA", "--bits", "5"], "--bits"),
-        (["DATA", "--fine-tune-encoder", "0"], "--fine-tune-encoder"),
-        (["DATA", "--fine-tune-encoder", "nan"], "--fine-tune-encoder nan: give a learning rate"),
-        (["DATA", "--encoder", "small"], "--encoder small has random weights .*--fine-tune-encoder"),
+        (["DATA", "--encoder-lr", "0"], "--encoder-lr"),
+        (["DATA", "--encoder-lr", "nan"], "--encoder-lr nan: give a learning rate"),
+        (["DATA", "--encoder", "small"], "--encoder small has random weights .*--encoder-lr"),
         (["DATA", "--output", "MINE"], r"MINE is not a model, and its README\.md would be overwritten"),
-        (["DATA", "--start-from", "beech"], "no model 'beech'"),
+        (["DATA", "--init-from", "beech"], "no model 'beech'"),
         (["DATA", "--output", "DATA/captions.csv"], "--output"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -897,8 +911,8 @@ def test_a_mistake_with_features_or_evaluate_is_one_line(data: Path, model: Path
     assert "holds no captions" in refused("features", tmp_path / "empty")
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
-    assert "has random weights until it is trained" in refused("analyse", "retrieval", data, "--encoder", "small")
-    line = refused("analyse", "pointing", "--model", model, "--data", data, "--mosaics", 7)
+    assert "has random weights until it is trained" in refused("analyze", "retrieval", data, "--encoder", "small")
+    line = refused("analyze", "pointing", "--model", model, "--data", data, "--mosaics", 7)
     assert line == "sat: --mosaics: no mosaics are made of scenes: leave it out"
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
     (data / "images" / "photo15.png").write_bytes(b"no photo")
@@ -916,7 +930,14 @@ def test_models_lists_what_is_shipped(tmp_path: Path, monkeypatch: pytest.Monkey
     model.scores = {
         "test": {
             **{f"bleu_{n}{kind}": 70.0 - n for n in range(1, 5) for kind in ("", "_no_brevity")},
-            **{"meteor": 20.0, "rouge_l": 44.4, "cider": 55.5, "tokens": "split", "beam": 3, "look": "expectation"},
+            **{
+                "meteor": 20.0,
+                "rouge_l": 44.4,
+                "cider": 55.5,
+                "tokens": "split",
+                "beam_size": 3,
+                "attention_mode": "mean",
+            },
         }
     }
     model.save(tmp_path / "shipped" / "alps")
@@ -974,7 +995,7 @@ def in_a_process(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
     """With the shipped VGG-19 and a decoder of random weights."""
-    encoder = load_encoder(geometry="squash")
+    encoder = load_encoder(resize="squash")
     small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")
     done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--json", "-")
     assert done.returncode == 0 and done.stderr == ""
@@ -1059,7 +1080,7 @@ def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path)
     checkpoint.save(tmp_path / "evil")
     photo = (photos / "photo0.png").rename(photos / "\x1b]0;evil\x07.png")
     (photos / "bad\x1b[2J.png").write_text("no photo", encoding="utf-8")
-    said = sat("caption", photo, "--model", tmp_path / "evil", "--several", 2)
+    said = sat("caption", photo, "--model", tmp_path / "evil", "--num-captions", 2)
     assert "\\x1b[2J\\x07\\u202eword" in said.stdout and "\\x1b]0;evil\\x07.png" in said.stdout
     told = refused("caption", photos / "bad\x1b[2J.png", "--model", tmp_path / "evil")
     assert "bad\\x1b[2J.png" in told

@@ -24,7 +24,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model in the place of the shipped soft model: of the small encoder and the shapes' words."""
     folder = shape_folder(tmp_path / "first")
     output = tmp_path / "start"
-    sat("train", folder, "--output", output, "--geometry", "squash", "--epochs", 1, "--start-from", "none", *SMALL)
+    sat("train", folder, "--output", output, "--resize", "squash", "--epochs", 1, "--init-from", "none", *SMALL)
     monkeypatch.setattr(own, "START", str(output))
     return output
 
@@ -35,12 +35,12 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     captions.write_text(captions.read_text(encoding="utf-8").replace("circle", "mug"), encoding="utf-8")
     said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
     assert said.startswith("train: 10 photos, 20 captions")
-    assert f"the training starts from {start} and sees photos as it does (--geometry squash)" in said
+    assert f"the training starts from {start} and sees photos as it does (--resize squash)" in said
     assert "1 new word seen once or more: mug; they are appended" in said
     assert "the best epoch is the one with the fewest nats a word" in said and " nats a word (best)" in said
     model = Checkpoint.load(tmp_path / "model")
-    assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.geometry == "squash"
-    assert model.training["started_from"] == str(start) and model.vocabulary.words[-1] == "mug"
+    assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
+    assert model.training["init_from"] == str(start) and model.vocabulary.words[-1] == "mug"
     plan = sat("data", data).stdout
     assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
 
@@ -63,7 +63,7 @@ def test_features_are_those_that_the_training_reads(
     sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
     assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
     assert store.stat().st_mtime_ns == before
-    assert "encoder small, geometry crop\n" in sat("features", data, "--geometry", "crop").stdout
+    assert "encoder small, geometry crop\n" in sat("features", data, "--resize", "crop").stdout
 
     captions = data / "captions.csv"
     text = captions.read_text(encoding="utf-8")
@@ -74,18 +74,16 @@ def test_features_are_those_that_the_training_reads(
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
     data = shape_folder(tmp_path / "mine")
     train = ("train", data, *SMALL, "--epochs", 1, "--output")
-    said = sat(*train, tmp_path / "afresh", "--start-from", "none").stdout
-    assert "starts from" not in said and "started_from" not in Checkpoint.load(tmp_path / "afresh").training
-    assert Checkpoint.load(tmp_path / "afresh").encoder.preprocessing.geometry == "crop"
-    said = sat(*train, tmp_path / "cropped", "--geometry", "crop").stdout
+    said = sat(*train, tmp_path / "afresh", "--init-from", "none").stdout
+    assert "starts from" not in said and "init_from" not in Checkpoint.load(tmp_path / "afresh").training
+    assert Checkpoint.load(tmp_path / "afresh").encoder.preprocessing.resize == "crop"
+    said = sat(*train, tmp_path / "cropped", "--resize", "crop").stdout
     assert "the training starts afresh" in said and "saw photos by squash" in said
     said = sat(*train, tmp_path / "other", "--set", "decoder.hidden_size=18").stdout
     assert "the training starts afresh" in said and "has another decoder" in said
     said = sat(*train, tmp_path / "preset", "--preset", "flickr8k", "--set", "minimum_count=1").stdout
     assert "starts" not in said and "nats a word" not in said  # the preset as it is
-    assert "Give only one of --attention" in refused(
-        *train, tmp_path / "x", "--attention", "soft", "--comparator", "nic"
-    )
+    assert "Give only one of --attention" in refused(*train, tmp_path / "x", "--attention", "soft", "--decoder", "nic")
 
 
 def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
@@ -102,7 +100,7 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
 def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "mine")
     (folder / "images" / "photo11.png").write_bytes(b"no photo")
-    train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--start-from", "none")
+    train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--init-from", "none")
     said = sat(*train).stdout
     assert "val: 2 photos, 2 captions\n" in said[said.index("left out: 1 of 13 photos") :]
     (line,) = (line.strip() for line in sat("data", folder).stdout.splitlines() if "val has 2 photos" in line)
@@ -113,7 +111,7 @@ def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run, "train", lambda *arguments, **options: None)
     shape_folder(tmp_path / "my data")
-    options = ("--encoder-weights", "weights 1", "--start-from", "none", *SMALL)
+    options = ("--encoder-weights", "weights 1", "--init-from", "none", *SMALL)
     said = sat("train", "my data", "--output", own.START, *options).stdout
     assert said.splitlines()[-1] == (
         f"Done. Score it with: sat evaluate --model ./{own.START} --data 'my data' --split test "
@@ -129,11 +127,11 @@ def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path
     """So the card cannot name a model that it does not come from."""
     other = copytree(start, tmp_path / "other")
     train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)
-    sat(*train, "--epochs", 1, "--start-from", other)
+    sat(*train, "--epochs", 1, "--init-from", other)
     line = refused(*train, "--resume", "--epochs", 2)
-    assert f"started from {other}, and this command starts from {start}: give --start-from {other}" in line
-    assert f"and this command starts from none: give --start-from {other}" in refused(
-        *train, "--resume", "--epochs", 2, "--start-from", "none"
+    assert f"started from {other}, and this command starts from {start}: give --init-from {other}" in line
+    assert f"and this command starts from none: give --init-from {other}" in refused(
+        *train, "--resume", "--epochs", 2, "--init-from", "none"
     )
-    sat(*train, "--resume", "--epochs", 2, "--start-from", other)
-    assert Checkpoint.load(tmp_path / "model").training["started_from"] == str(other)
+    sat(*train, "--resume", "--epochs", 2, "--init-from", other)
+    assert Checkpoint.load(tmp_path / "model").training["init_from"] == str(other)

@@ -38,14 +38,20 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     assert "model.npz, a model of the authors' program (arctic-captions)" in card
     assert small_encoder(seed=1).digest in card
 
-    for search in ((), ("--beam", "1"), ("--look", "likeliest"), ("--look", "sampled"), ("--sample",)):
+    for search in (
+        (),
+        ("--beam-size", "1"),
+        ("--attention-mode", "argmax"),
+        ("--attention-mode", "sample"),
+        ("--sample",),
+    ):
         sat("caption", photos, "--model", output, *WEIGHTS, *search, "--json", tmp_path / "made.json")
         made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
         assert len(made) == 3 and all(0 < b < 1 for caption in made for b in caption["gate"])
 
     captioner = Captioner.from_pretrained(output, encoder_weights="authors-1")
     photo = photos / "photo0.png"
-    told_caption = captioner.tell(photo, "word9 word5 unheard")
+    told_caption = captioner.explain(photo, "word9 word5 unheard")
     assert told_caption.attention is not None
     pixels = captioner.encoder.preprocessing(captioner(photo).photo)
     annotations = captioner.encoder.annotate(pixels[None])[0].numpy()
@@ -79,7 +85,7 @@ def test_without_its_encoder_it_says_what_photos_need(
     with pytest.raises(SatError, match="was imported without the encoder"):
         Captioner.from_pretrained(output)
     sat("caption", photos, "--model", output, *WEIGHTS)
-    start = ("train", data, "--attention", "soft", "--start-from", output, "--output", tmp_path / "more")
+    start = ("train", data, "--attention", "soft", "--init-from", output, "--output", tmp_path / "more")
     assert "import it again with --encoder-weights FILE" in refused(*start)
 
 

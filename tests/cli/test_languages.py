@@ -17,7 +17,7 @@ SMALL = [
     *("--set", "batch_size=4", "--set", "max_length=16", "--set", "visual_ngrams=false", "--set", "averaging=0"),
     *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
 ]
-TOKENISERS: dict[str, tuple[str, Tokens]] = {
+TOKENIZERS: dict[str, tuple[str, Tokens]] = {
     "german": ("unicode", "unicode"),
     "arabic": ("unicode", "unicode"),
     "chinese": ("unigram", "characters"),
@@ -25,47 +25,47 @@ TOKENISERS: dict[str, tuple[str, Tokens]] = {
 }
 
 
-@pytest.mark.parametrize("language", TOKENISERS)
+@pytest.mark.parametrize("language", TOKENIZERS)
 def test_all_the_way(language: str, tmp_path: Path) -> None:
-    tokeniser, tokens = TOKENISERS[language]
+    tokenizer, tokens = TOKENIZERS[language]
     data, model = caption_folder(tmp_path / "data", language), tmp_path / "model"
-    why = "learnt from the training captions, since East Asian script has no spaces" if tokeniser == "unigram" else ""
+    why = "learnt from the training captions, since East Asian script has no spaces" if tokenizer == "unigram" else ""
     looked = sat("data", data, "--json", tmp_path / "look.json").stdout
-    assert f"tokeniser {tokeniser}: " in looked and why in looked
-    assert ("pieces of words, half of them" in looked) == (tokeniser == "unigram")
-    assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokeniser"] == tokeniser
+    assert f"tokenizer {tokenizer}: " in looked and why in looked
+    assert ("pieces of words, half of them" in looked) == (tokenizer == "unigram")
+    assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokenizer"] == tokenizer
 
-    said = sat("train", data, "--output", model, "--epochs", 12, "--geometry", "squash", *SMALL).stdout
+    said = sat("train", data, "--output", model, "--epochs", 12, "--resize", "squash", *SMALL).stdout
     assert "the training starts afresh, not from everyday-soft: the captions are not English" in said
-    assert f"tokeniser {tokeniser}: " in said and why in said
+    assert f"tokenizer {tokenizer}: " in said and why in said
     learnt = Checkpoint.load(model)
-    assert learnt.vocabulary.tokeniser.name == learnt.training["tokeniser"] == tokeniser
+    assert learnt.vocabulary.tokenizer.name == learnt.training["tokenizer"] == tokenizer
 
     photo = data / "images" / "photo0.png"
     told = sat("caption", photo, "--model", model, "--json", tmp_path / "told.json").stdout
     (caption,) = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
-    between = "" if tokeniser == "unigram" else " "
+    between = "" if tokenizer == "unigram" else " "
     assert caption["caption"] == between.join(caption["words"]).strip() and caption["caption"] in told
     assert len(caption["attention"]) == len(caption["words"]) > 1  # α is per token
-    assert caption["settings"]["tokeniser"] == tokeniser and "<unk>" not in told
+    assert caption["settings"]["tokenizer"] == tokenizer and "<unk>" not in told
     true = in_form(CAPTIONS[language][0], tokens)
     captioner = Captioner.from_pretrained(model)
-    assert str(captioner.tell(photo, CAPTIONS[language][0])) == true
+    assert str(captioner.explain(photo, CAPTIONS[language][0])) == true
     assert captioner.log_probability(photo, true) > captioner.log_probability(photo, true[::-1])
 
     scores = tmp_path / "scores.json"
     evaluate = ("evaluate", "--model", model, "--data", data, "--split", "train", "--attention", "--json", scores)
     line = sat(*evaluate).stdout
-    assert ("scores count characters" if tokeniser == "unigram" else "unicode tokens") in line
-    assert f"tokeniser {tokeniser}" in line and "METEOR – (it knows English only)" in line
+    assert ("scores count characters" if tokenizer == "unigram" else "unicode tokens") in line
+    assert f"tokenizer {tokenizer}" in line and "METEOR – (it knows English only)" in line
     result = json.loads(scores.read_text(encoding="utf-8"))
-    assert (result["tokens"], result["tokeniser"]) == (tokens, tokeniser)
+    assert (result["tokens"], result["tokenizer"]) == (tokens, tokenizer)
     assert result["results"][0]["references"] == [true]
     assert result["bleu_1"] > 60  # it learnt something
     sat("report", scores, "--output", tmp_path / "report.html")
     assert json.dumps(true).strip('"') in (tmp_path / "report.html").read_text(encoding="utf-8")
 
-    sat("caption", photo, "--model", model, "--picture", tmp_path / "pictures", "--html", tmp_path / "page.html")
+    sat("caption", photo, "--model", model, "--save-maps", tmp_path / "pictures", "--html", tmp_path / "page.html")
     assert (tmp_path / "pictures" / "photo0.png").stat().st_size > 1000
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'dir: "auto"' in page and json.dumps(caption["caption"]).strip('"') in page
@@ -73,14 +73,14 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
 
 def test_a_model_of_other_words_is_not_started_from(tmp_path: Path) -> None:
     english = caption_folder(tmp_path / "english", "english")
-    sat("train", english, "--output", tmp_path / "start", "--epochs", 1, "--start-from", "none", *SMALL)
+    sat("train", english, "--output", tmp_path / "start", "--epochs", 1, "--init-from", "none", *SMALL)
     train = ("train", caption_folder(tmp_path / "chinese", "chinese"), "--output", tmp_path / "model", *SMALL)
-    assert "cuts captions at their spaces (tokeniser english), and these have none" in refused(
-        *train, "--start-from", tmp_path / "start"
+    assert "cuts captions at their spaces (tokenizer english), and these have none" in refused(
+        *train, "--init-from", tmp_path / "start"
     )
     sat(*train, "--epochs", 1)
-    more = ("train", tmp_path / "chinese", "--output", tmp_path / "more", "--start-from", tmp_path / "model", *SMALL)
-    assert "tokeniser unigram: as in the model to start from" in sat(*more, "--epochs", 1).stdout
+    more = ("train", tmp_path / "chinese", "--output", tmp_path / "more", "--init-from", tmp_path / "model", *SMALL)
+    assert "tokenizer unigram: as in the model to start from" in sat(*more, "--epochs", 1).stdout
     assert Checkpoint.load(tmp_path / "more").vocabulary == Checkpoint.load(tmp_path / "model").vocabulary
 
 
@@ -122,11 +122,11 @@ def test_an_evaluation_is_scored_again_by_its_own_tokens(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("language", ["german", "chinese"])
 def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path) -> None:
-    tokeniser, tokens = TOKENISERS[language]
+    tokenizer, tokens = TOKENIZERS[language]
     data, scores = caption_folder(tmp_path / "data", language), tmp_path / "scores.json"
-    retrieval = ("analyse", "retrieval", data)
+    retrieval = ("analyze", "retrieval", data)
     said = sat(*retrieval).stdout
-    assert f"tokeniser {tokeniser}" in said and "METEOR – (it knows English only)" in said
+    assert f"tokenizer {tokenizer}" in said and "METEOR – (it knows English only)" in said
     sat(*retrieval, "--json", scores)
     result = json.loads(scores.read_text(encoding="utf-8"))
     assert result["tokens"] == tokens
@@ -139,5 +139,5 @@ def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path
 def test_captions_without_photos_are_cut_as_those_of_photos(language: str, tmp_path: Path) -> None:
     data, texts = caption_folder(tmp_path / "data", language), tmp_path / "texts.txt"
     texts.write_text("\n".join(CAPTIONS[language]), encoding="utf-8")
-    said = sat("train", data, "--output", tmp_path / "model", "--epochs", 1, "--texts", texts, *SMALL).stdout
+    said = sat("train", data, "--output", tmp_path / "model", "--epochs", 1, "--text-corpus", texts, *SMALL).stdout
     assert f"{len(CAPTIONS[language])} captions without photos, and 0 left out" in said

@@ -1,4 +1,4 @@
-"""`sat caption` and `sat features` with ``--output``: the same captions and annotations, in shards."""
+"""`sat caption` and `sat encode` with ``--output``: the same captions and annotations, in shards."""
 
 import base64
 import dataclasses
@@ -23,7 +23,7 @@ def lines_of(output: Path) -> list[dict[str, object]]:
 
 
 def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path, model: Path) -> None:
-    search = ("--model", model, "--beam", 2, "--device", "cpu")
+    search = ("--model", model, "--beam-size", 2, "--device", "cpu")
     made = tmp_path / "captions.json"
     sat("caption", photos, *search, "--json", made)
     expected = json.loads(made.read_text())
@@ -51,7 +51,7 @@ def test_captions_are_those_that_the_command_prints(tmp_path: Path, photos: Path
         f"{output} has 2 of 2 shards already",
         f"{output} is complete: there is nothing left to do",
     ]
-    other = ("--model", model, "--beam", 3)
+    other = ("--model", model, "--beam-size", 3)
     assert "begun with other settings" in refused("caption", photos, *other, "--output", output, "--shard-size", 3)
 
 
@@ -68,7 +68,7 @@ def test_captions_of_another_encoder_are_another_output_also_of_an_imported_mode
 
 def test_features_are_those_that_the_encoder_gives(tmp_path: Path, photos: Path) -> None:
     output = tmp_path / "features.jsonl"
-    sat("features", photos, "--geometry", "squash", "--output", output, "--device", "cpu")
+    sat("features", photos, "--resize", "squash", "--output", output, "--device", "cpu")
     encoder = small_encoder()
     pixels = [encoder.preprocessing(open_photo(photos / f"photo{number}.png")) for number in range(3)]
     expected = encoder.annotate(torch.stack(pixels)).half().numpy()
@@ -82,7 +82,7 @@ def test_features_are_those_that_the_encoder_gives(tmp_path: Path, photos: Path)
     ("arguments", "why"),
     [
         (("caption", "--workers", 2), "--workers is for a stream of photos: add --output"),
-        (("caption", "--output", "x.jsonl", "--several", 2), "leave out --json, --html"),
+        (("caption", "--output", "x.jsonl", "--num-captions", 2), "leave out --json, --html"),
         (("caption", "--output", "x.txt"), "ends in .parquet or .jsonl"),
         (("features", "--output", "x.jsonl", "--flipped"), "leave out --flipped"),
         (("features", "--recursive"), "add --output"),

@@ -70,7 +70,7 @@ def test_a_study_goes_on_and_its_settings_train_a_model(
     assert rate.startswith("learning_rate=") and size in ("batch_size=2", "batch_size=4")
     assert "has 3 trials already" in sat(*tune(data, folder, "--trials", 3)).output
     assert "is a study with other set" in refused(*tune(data, folder, "--set", "seed=5"))
-    assert "is a study with other preprocessing:" in refused(*tune(data, folder, "--geometry", "squash"))
+    assert "is a study with other preprocessing:" in refused(*tune(data, folder, "--resize", "squash"))
     other = shape_folder(tmp_path / "x2" / data.name, captions=2)
     assert "is a study with other captions:" in refused(*tune(other, folder))
     monkeypatch.setattr(Encoder, "digest", property(lambda encoder: "0" * 64))
@@ -93,7 +93,7 @@ def test_poor_trials_are_pruned_and_broken_ones_do_not_end_the_study(
     monkeypatch.setattr(studies, "WARM", 1)
     numbers = iter(range(99))
 
-    class Told(Trainer):
+    class DecoderOutput(Trainer):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self.number = next(numbers)
@@ -106,7 +106,7 @@ def test_poor_trials_are_pruned_and_broken_ones_do_not_end_the_study(
         def validate(self, **options: Any) -> dict[str, float]:
             return {"nats": 1.0 + self.number}
 
-    monkeypatch.setattr(run, "Trainer", Told)
+    monkeypatch.setattr(run, "Trainer", DecoderOutput)
     said = sat(*tune(data, tmp_path / "tuned", "--trials", 4, "--set", "epochs=4")).output
     first, second, third, fourth = trials_of(tmp_path / "tuned")
     assert (first.value, len(first.intermediate_values)) == (-1.0, 4)
@@ -191,7 +191,7 @@ def test_a_damaged_study_is_named(tmp_path: Path, data: Path) -> None:
 def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts from the default model, and its settings train as its trials did."""
     start = tmp_path / "start"
-    sat("train", data, "--output", start, "--geometry", "squash", "--start-from", "none", *SIZES)
+    sat("train", data, "--output", start, "--resize", "squash", "--init-from", "none", *SIZES)
     monkeypatch.setattr(own, "START", str(start))
     folder = tmp_path / "tuned"
     tuned = ("tune", data, "--output", folder, "--device", "cpu", *SIZES, "--trials", 1, "--search", "batch_size=2,4")
@@ -201,14 +201,14 @@ def test_own_data_has_the_rules_of_a_training(tmp_path: Path, data: Path, monkey
     assert {"minimum_count=1", "selected_by=nats", "learning_rate=0.0005", "scheduled_sampling=0.3"} < set(found)
     model = tmp_path / "model"
     train = said.splitlines()[-1].removeprefix("Train with it: ").replace("MODEL", str(model)).split()
-    assert train[-4:-2] == ["--start-from", str(start)]
+    assert train[-4:-2] == ["--init-from", str(start)]
     sat(*train[1:])
     trained = Checkpoint.load(model)
-    assert trained.encoder.preprocessing.geometry == "squash" and trained.training["started_from"] == str(start)
+    assert trained.encoder.preprocessing.resize == "squash" and trained.training["init_from"] == str(start)
     assert trained.training["settings"]["learning_rate"] == 0.0005
-    afresh = sat(*tuned[:3], tmp_path / "afresh", *tuned[4:], "--start-from", "none", "--geometry", "squash").output
-    assert "starts from" not in afresh and "--start-from" not in afresh.splitlines()[-1]
-    assert "--geometry squash --output MODEL" in afresh
+    afresh = sat(*tuned[:3], tmp_path / "afresh", *tuned[4:], "--init-from", "none", "--resize", "squash").output
+    assert "starts from" not in afresh and "--init-from" not in afresh.splitlines()[-1]
+    assert "--resize squash --output MODEL" in afresh
     plain = sat(*tuned[:3], tmp_path / "plain", *tuned[4:], "--preset", "flickr8k", "--set", "minimum_count=1").output
     assert "starts from" not in plain and "nats" not in plain  # the preset as it is
 

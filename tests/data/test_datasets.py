@@ -16,7 +16,7 @@ from show_attend_tell.errors import SatError
 
 
 def draw(*photos: Path) -> None:
-    """Photos of one colour each, which their names choose."""
+    """Photos of one color each, which their names choose."""
     for photo in photos:
         photo.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (3, 5), tuple(hashlib.sha256(photo.name.encode()).digest()[:3])).save(photo, "PNG")
@@ -73,8 +73,8 @@ def test_karpathy(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["images", "."])
-def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, place: str) -> None:
-    draw(tmp_path / place / "train2014" / "a.jpg", *(tmp_path / place / "val2014" / f"{n}.jpg" for n in "bcd"))
+def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, location: str) -> None:
+    draw(tmp_path / location / "train2014" / "a.jpg", *(tmp_path / location / "val2014" / f"{n}.jpg" for n in "bcd"))
     karpathy(
         tmp_path,
         image("a.jpg", "train", "A dog", filepath="train2014"),
@@ -87,7 +87,7 @@ def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, place: str) -
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val", "d.jpg": "test"}
     assert dataset.report.other_splits == {"restval": 1}
     assert "left out: 1 photo of the split 'restval'" in dataset.report.lines()
-    assert dataset.split("test")[0].photo == tmp_path / place / "val2014" / "d.jpg"
+    assert dataset.split("test")[0].photo == tmp_path / location / "val2014" / "d.jpg"
 
     dataset = read_dataset(tmp_path, restval=True)
     assert splits(dataset)["c.jpg"] == "train" and not dataset.report.notes
@@ -99,8 +99,8 @@ def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, place: str) -
 @pytest.mark.parametrize(
     ("token_file", "prefix"), [("Flickr8k.token.txt", "Flickr_8k"), ("results_20130124.token", "Flickr_30k")]
 )
-def test_the_authors_flickr_files(folder: Path, place: str, token_file: str, prefix: str) -> None:
-    text = folder / place
+def test_the_authors_flickr_files(folder: Path, location: str, token_file: str, prefix: str) -> None:
+    text = folder / location
     text.mkdir(exist_ok=True)
     lines = [
         "a.jpg#0\tA dark-haired dog runs .",
@@ -130,9 +130,9 @@ def test_flickr_captions_without_split_lists_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".", "annotations"])
-def test_coco_captions(tmp_path: Path, place: str) -> None:
+def test_coco_captions(tmp_path: Path, location: str) -> None:
     draw(tmp_path / "train2014" / "a.jpg", tmp_path / "images" / "val2014" / "b.jpg")
-    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / location).mkdir(exist_ok=True)
     for split, photo in (("train", "a.jpg"), ("val", "b.jpg")):
         content = {
             "images": [{"id": 7, "file_name": photo}],
@@ -141,7 +141,7 @@ def test_coco_captions(tmp_path: Path, place: str) -> None:
                 {"id": 2, "image_id": 11, "caption": "Of no photo"},
             ],
         }
-        (tmp_path / place / f"captions_{split}2014.json").write_text(json.dumps(content), encoding="utf-8")
+        (tmp_path / location / f"captions_{split}2014.json").write_text(json.dumps(content), encoding="utf-8")
     dataset = read_dataset(tmp_path)
     assert dataset.name == "coco"
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val"}
@@ -151,7 +151,7 @@ def test_coco_captions(tmp_path: Path, place: str) -> None:
     with pytest.raises(SatError, match=r"no split 'test'; it has train, val"):
         dataset.split("test")
 
-    (tmp_path / place / "captions_train2014.json").unlink()
+    (tmp_path / location / "captions_train2014.json").unlink()
     assert splits(read_dataset(tmp_path)) == {"b.jpg": "val"}
 
 
@@ -171,10 +171,10 @@ def test_own_pictures(folder: Path) -> None:
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val", "holiday/d.jpg": "test"}
     assert dataset.split("train")[0].captions == (("a", "dog", "running"), ("a", "brown", "dog"))
     assert dataset.split("test")[0].photo == folder / "images" / "holiday" / "d.jpg"
-    assert not dataset.report.dealt
+    assert not dataset.report.split_at_random
 
 
-def dealt(folder: Path, names: list[str]) -> Dataset:
+def split_at_random(folder: Path, names: list[str]) -> Dataset:
     """A data set of photos, two captions each, without splits."""
     for name in names:
         (folder / name).write_text(name)  # photos are found, not opened
@@ -185,7 +185,7 @@ def dealt(folder: Path, names: list[str]) -> Dataset:
 
 def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(1511)]
-    dataset = dealt(tmp_path, names)
+    dataset = split_at_random(tmp_path, names)
     photos = dataset.report.photos
     assert sum(photos.values()) == 1511
     assert 0.87 < photos["train"] / 1511 < 0.93
@@ -194,7 +194,7 @@ def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
         "name no splits: photos are dealt to train, val, test by name, 90/5/5" in line
         for line in dataset.report.lines()
     )
-    fewer = splits(dealt(tmp_path, names[::3]))
+    fewer = splits(split_at_random(tmp_path, names[::3]))
     assert fewer == {name: splits(dataset)[name] for name in names[::3]}  # a photo stays in its split
 
 
@@ -213,7 +213,7 @@ def test_few_photos_are_dealt_to_every_split(photos: int, expected: tuple[int, i
 
 def test_copies_of_a_photo_are_dealt_to_one_split(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(60)]
-    dealt(tmp_path, names)
+    split_at_random(tmp_path, names)
     for number in range(30):  # the same bytes by another name, or by a link
         if number % 2:
             (tmp_path / names[30 + number]).write_text((tmp_path / names[number]).read_text())
@@ -246,7 +246,7 @@ def test_val_is_dealt_where_only_train_is_named(folder: Path, named: list[str]) 
     dataset = read_dataset(folder)
     assert sum(dataset.report.photos.values()) == 20 and min(dataset.report.photos.values()) >= 1
     if "test" in named:
-        assert dataset.report.photos["test"] == 10 and dataset.report.dealt == ("val",)
+        assert dataset.report.photos["test"] == 10 and dataset.report.split_at_random == ("val",)
         assert {name for name, split in splits(dataset).items() if split == "test"} == {
             f"{number}.jpg" for number in range(1, 20, 2)
         }
@@ -345,7 +345,7 @@ def test_coco_captions_of_own_data(folder: Path) -> None:
     }
     (folder / "captions_products.json").write_text(json.dumps(content), encoding="utf-8")
     dataset = read_dataset(folder)
-    assert (dataset.name, dataset.own, dataset.report.dealt) == (folder.name, True, ("train", "val", "test"))
+    assert (dataset.name, dataset.own, dataset.report.split_at_random) == (folder.name, True, ("train", "val", "test"))
     assert {len(example.captions) for example in dataset.examples} == {8}
     (folder / "captions_products.json").rename(folder / "captions_training.json")
     for split in ("validation", "test"):
@@ -360,10 +360,10 @@ def test_coco_captions_of_own_data(folder: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 @pytest.mark.parametrize("place", ["", "data"])
-def test_imagefolder_with_a_file_in_each_split(tmp_path: Path, suffix: str, place: str) -> None:
+def test_imagefolder_with_a_file_in_each_split(tmp_path: Path, suffix: str, location: str) -> None:
     """The same file name in two splits is not one photo."""
     for number, split in enumerate(("train", "validation", "test")):
-        root = tmp_path / place / split
+        root = tmp_path / location / split
         draw(root / f"{number}.png", root / "more" / f"{number + 3}.png")
         (root / f"{number}.png").rename(root / "0.png")
         rows = [("0.png", "A dog, running."), (f"more/{number + 3}.png", "A cat")]
@@ -373,14 +373,14 @@ def test_imagefolder_with_a_file_in_each_split(tmp_path: Path, suffix: str, plac
             text = "\n".join(json.dumps({"file_name": name, "text": caption}) for name, caption in rows)
         (root / f"metadata.{suffix}").write_text(text, encoding="utf-8")
     dataset = read_dataset(tmp_path)
-    at = f"{place}/" if place else ""
+    at = f"{location}/" if location else ""
     assert splits(dataset) == {
         **{f"{at}test/0.png": "test", f"{at}test/more/5.png": "test"},
         **{f"{at}train/0.png": "train", f"{at}train/more/3.png": "train"},
         **{f"{at}validation/0.png": "val", f"{at}validation/more/4.png": "val"},
     }
     (example, _) = dataset.split("val")
-    assert example.photo == tmp_path / place / "validation" / "0.png"
+    assert example.photo == tmp_path / location / "validation" / "0.png"
     assert example.captions == (("a", "dog", "running"),)
 
 
@@ -390,7 +390,7 @@ def test_imagefolder_with_one_file(folder: Path) -> None:
         (folder / "metadata.jsonl").write_text("\n".join(rows), encoding="utf-8")
 
     write("images/a.jpg", "images/b.jpg", "images/c.jpg")
-    assert read_dataset(folder).report.dealt == ("train", "val", "test")
+    assert read_dataset(folder).report.split_at_random == ("train", "val", "test")
     for name, split in (("a", "train"), ("b", "valid"), ("c", "test")):
         (folder / split).mkdir()
         (folder / "images" / f"{name}.jpg").rename(folder / split / f"{name}.jpg")

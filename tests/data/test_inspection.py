@@ -8,7 +8,7 @@ from PIL import Image
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.inspection import english_share, inspect, main_script, script, without_captions
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = set("a dog runs through the grass two cats sit on red sofa and".split())
@@ -18,7 +18,7 @@ GERMAN = "Ein Hund läuft durch das Gras"
 def dataset(*captions: tuple[str, str], folder: Path = Path()) -> Dataset:
     """One photo a caption: its split and its text."""
     examples = [
-        Example(f"{number}.jpg", folder / f"{number}.jpg", split, (tuple(tokenise(raw)),), (raw,))
+        Example(f"{number}.jpg", folder / f"{number}.jpg", split, (tuple(tokenize(raw)),), (raw,))
         for number, (split, raw) in enumerate(captions)
     ]
     return Dataset("some", folder, tuple(examples), DataReport(photos={}, captions={}))

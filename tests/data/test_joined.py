@@ -19,7 +19,7 @@ from show_attend_tell.vision.sources import cached, each_cached
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
     """Two folders of the same name, with photos of the same names."""
     home = tmp_path_factory.mktemp("data")
-    folders = [shape_folder(home / place / "shapes", train=6, val=3, test=2) for place in ("here", "there")]
+    folders = [shape_folder(home / location / "shapes", train=6, val=3, test=2) for location in ("here", "there")]
     for file in (folders[1] / "images").iterdir():
         Image.open(file).transpose(Image.Transpose.FLIP_TOP_BOTTOM).save(file)
     return [read_dataset(folder) for folder in folders]

@@ -35,13 +35,13 @@ def array(photo: Image.Image) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"])
 def test_every_mode_becomes_rgb(scene: Image.Image, mode: str) -> None:
-    if mode == "LAB":  # Pillow converts to it only through a colour profile
+    if mode == "LAB":  # Pillow converts to it only through a color profile
         photo = Image.merge("LAB", scene.split())
         assert open_photo(photo).mode == "RGB"
         return
     photo = scene.convert("L").convert("PA") if mode == "PA" else scene.convert(mode)
-    grey = mode in ("1", "L", "LA", "PA")
-    expected = scene.convert("1" if mode == "1" else "L").convert("RGB") if grey else scene
+    gray = mode in ("1", "L", "LA", "PA")
+    expected = scene.convert("1" if mode == "1" else "L").convert("RGB") if gray else scene
     tolerance = 60 if mode == "P" else 12
     assert np.abs(array(open_photo(photo)) - array(expected)).max() <= tolerance
 
@@ -71,9 +71,9 @@ def test_transparency_is_laid_on_white(scene: Image.Image, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("suffix", ["png", "tiff", "pgm"])
 def test_16_bit_files_keep_their_brightness(tmp_path: Path, suffix: str) -> None:
-    grey = np.linspace(0, 65535, WIDTH * HEIGHT).reshape(HEIGHT, WIDTH).astype(np.uint16)
-    Image.fromarray(grey).save(tmp_path / f"deep.{suffix}")
-    assert np.abs(array(open_photo(tmp_path / f"deep.{suffix}"))[:, :, 0] - grey / 257).max() <= 1
+    gray = np.linspace(0, 65535, WIDTH * HEIGHT).reshape(HEIGHT, WIDTH).astype(np.uint16)
+    Image.fromarray(gray).save(tmp_path / f"deep.{suffix}")
+    assert np.abs(array(open_photo(tmp_path / f"deep.{suffix}"))[:, :, 0] - gray / 257).max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_damaged_exif_is_no_reason_to_refuse(scene: Image.Image, tmp_path: Path)
 
 @pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tiff"])
 def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None:
-    frames = [Image.new("RGB", (5, 3), colour) for colour in ("red", "lime", "blue")]
+    frames = [Image.new("RGB", (5, 3), color) for color in ("red", "lime", "blue")]
     path = tmp_path / f"moving.{suffix}"
     frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
     assert open_photo(path).getpixel((2, 1)) == (255, 0, 0)
@@ -192,12 +192,12 @@ def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> 
 def test_tensors_are_photos(change: Callable[[torch.Tensor], torch.Tensor], scene: Image.Image) -> None:
     tensor = torch.from_numpy(np.asarray(scene).copy()).permute(2, 0, 1)
     assert np.array_equal(array(open_photo(change(tensor))), array(scene))
-    grey = array(scene.convert("L").convert("RGB"))
+    gray = array(scene.convert("L").convert("RGB"))
     for one in (change(tensor)[:1], change(tensor)[0]):
         assert open_photo(one).size == (WIDTH, HEIGHT)
     levels = torch.from_numpy(np.asarray(scene.convert("L")).copy())
-    assert np.array_equal(array(open_photo(levels)), grey)
-    assert np.abs(array(open_photo(levels.bfloat16() / 255)) - grey).max() <= 1
+    assert np.array_equal(array(open_photo(levels)), gray)
+    assert np.abs(array(open_photo(levels.bfloat16() / 255)) - gray).max() <= 1
 
 
 def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ def test_subfolders_are_read_if_asked(folder: Path) -> None:
 
 def test_squash_of_the_right_size_changes_no_pixel(scene: Image.Image) -> None:
     noise = np.random.default_rng(3).integers(0, 256, (31, 31, 3)).astype(np.uint8)
-    preprocessing = Preprocessing(size=31, geometry="squash", mean=(0.1, 0.2, 0.3), std=(1, 2, 4))
+    preprocessing = Preprocessing(size=31, resize="squash", mean=(0.1, 0.2, 0.3), std=(1, 2, 4))
     pixels = preprocessing(Image.fromarray(noise))
     assert pixels.shape == (3, 31, 31) and pixels.dtype == torch.float32
     expected = (noise / 255 - (0.1, 0.2, 0.3)) / (1, 2, 4)
@@ -383,9 +383,9 @@ def test_seen_is_the_rectangle_of_the_original() -> None:
             assert box[0] >= 0 and box[1] >= 0 and box[2] <= side and box[3] <= other
 
 
-@pytest.mark.parametrize("geometry", ["squash", "crop"])
-def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
-    square = Preprocessing(size=64, geometry=geometry, mean=(0, 0, 0), std=(1, 1, 1))
+@pytest.mark.parametrize("resize", ["squash", "crop"])
+def test_a_crop_is_a_window_of_what_is_seen(resize: Any) -> None:
+    square = Preprocessing(size=64, resize=resize, mean=(0, 0, 0), std=(1, 1, 1))
     columns, rows = np.meshgrid(np.arange(300), np.arange(200))
     grid = np.stack([columns / 299, rows / 199, 0 * rows], axis=2)  # red tells the column, green the row
     photo = open_photo(grid)
@@ -407,11 +407,11 @@ def test_a_crop_is_a_window_of_what_is_seen(geometry: Any) -> None:
 
 
 def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> None:
-    square = Preprocessing(size=13, geometry="squash")
+    square = Preprocessing(size=13, resize="squash")
     half = replace(square, size=6)(scene)
     four = square(scene, "tiled-2x2")
     assert torch.equal(four[:, :12, :12], half.tile(1, 2, 2))
-    assert not four[:, 12].any() and not four[:, :, 12].any()  # the mean colour
+    assert not four[:, 12].any() and not four[:, :, 12].any()  # the mean color
     two = square(scene, "tiled-1x2")
     assert torch.equal(two[:, :, :6], two[:, :, 6:12]) and not two[:, :, 12].any()
     whole = square(scene)
@@ -426,7 +426,7 @@ def test_a_very_long_photo_is_no_trouble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("geometry", "view", "means"),
+    ("resize", "view", "means"),
     [
         ("squash", "original", (-1.082, 1.196, -0.991, 1.369)),
         ("crop", "flipped", (0.819, -0.705, -0.831, 1.206)),
@@ -435,23 +435,23 @@ def test_a_very_long_photo_is_no_trouble() -> None:
         ("squash", "tiled-2x2", (0.057, 0.057, 0.188, 0.188)),
     ],
 )
-def test_pixels_change_only_with_the_version(scene: Image.Image, geometry: Any, view: str, means: Any) -> None:
+def test_pixels_change_only_with_the_version(scene: Image.Image, resize: Any, view: str, means: Any) -> None:
     """If this fails since the pixels are changed on purpose: add 1 to `PREPROCESSING_VERSION`, which feature caches are
     known by, and write the new figures here."""
     assert PREPROCESSING_VERSION == 1
-    pixels = Preprocessing(size=12, geometry=geometry)(scene, view, "photo.png")
+    pixels = Preprocessing(size=12, resize=resize)(scene, view, "photo.png")
     found = [pixels[0, :, :6].mean(), pixels[0, :, 6:].mean(), pixels[1, :6].mean(), pixels[1, 6:].mean()]
     assert [float(value) for value in found] == pytest.approx(means, abs=0.02)
 
 
 def test_preprocessing_survives_json_and_refuses_nonsense() -> None:
-    preprocessing = Preprocessing(size=37, geometry="squash", mean=(0.5, 0.25, 0.1), std=(1, 2, 3))
+    preprocessing = Preprocessing(size=37, resize="squash", mean=(0.5, 0.25, 0.1), std=(1, 2, 3))
     assert Preprocessing.from_dict(json.loads(json.dumps(preprocessing.to_dict()))) == preprocessing
     with pytest.raises(SatError, match=r"expected .*, found"):
         Preprocessing.from_dict({"size": 3})
     for wrong, message in (
         ({"size": 0}, "size 0"),
-        ({"geometry": "stretch"}, "'stretch'"),
+        ({"resize": "stretch"}, "'stretch'"),
         ({"mean": (0.5,)}, "mean"),
         ({"std": (1, 0, 1)}, "above zero"),
     ):

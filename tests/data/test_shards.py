@@ -97,7 +97,7 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 
 def run(found: list[Path | str], output: Path, work: Any = None, **how: Any) -> engines.Result:
     said: list[str] = []
-    return engines.run([str(each) for each in found], output, work or Shade(), say=said.append, show=False, **how)
+    return engines.run([str(each) for each in found], output, work or Shade(), log=said.append, show=False, **how)
 
 
 # Sources
@@ -136,20 +136,20 @@ def test_sources_that_have_the_same_photos_are_refused(tmp_path: Path) -> None:
     inner = folder_of(folder / "inner", 2)
     folder_of(tmp_path / "photos-2", 1)
 
-    def dealt(*given: object, recursive: bool = False) -> list[Shard]:
+    def split_at_random(*given: object, recursive: bool = False) -> list[Shard]:
         return list(shards_of([str(each) for each in given], size=9, recursive=recursive))
 
     for pair in ([folder, f"{folder}/"], [folder, folder / "001.png"], [f"{folder}/*.png", folder / "001.png"]):
         for one, other in (pair, pair[::-1]):
             with pytest.raises(SatError, match="have photos in common: leave one of them out") as refusal:
-                dealt(one, other)
+                split_at_random(one, other)
             assert f"{other} and {one} " in str(refusal.value)
     for one, other in ((folder, inner), (inner, folder), (inner / "000.png", folder)):
         with pytest.raises(SatError, match="in common"):
-            dealt(one, other, recursive=True)
-        assert len(dealt(one, other)) == 2  # subfolders are not read
-    assert len(dealt(folder, tmp_path / "photos-2", recursive=True)) == 3
-    assert len(dealt(folder / "000.png", f"{folder}/*1.png")) == 2
+            split_at_random(one, other, recursive=True)
+        assert len(split_at_random(one, other)) == 2  # subfolders are not read
+    assert len(split_at_random(folder, tmp_path / "photos-2", recursive=True)) == 3
+    assert len(split_at_random(folder / "000.png", f"{folder}/*1.png")) == 2
 
 
 def test_a_source_without_photos_is_refused(tmp_path: Path) -> None:

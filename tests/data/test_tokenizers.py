@@ -8,7 +8,7 @@ import pytest
 from languages import CAPTIONS, caption_folder
 
 from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.data.inspection import choose_tokeniser
+from show_attend_tell.data.inspection import choose_tokenizer
 from show_attend_tell.data.tokenizers import (
     ENGLISH,
     UNICODE,
@@ -16,7 +16,7 @@ from show_attend_tell.data.tokenizers import (
     characters,
     compared,
     in_form,
-    tokenise,
+    tokenize,
     unicode_words,
 )
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -46,7 +46,7 @@ def test_words_by_the_rules_of_unicode(text: str, words: str) -> None:
 
 def test_english_is_the_split_files_words() -> None:
     text = "A man's t-shirt ( # 2 ) , l'herbe"
-    assert ENGLISH.words(text) == tokenise(text) == "a mans t shirt ( # 2 ) lherbe".split()
+    assert ENGLISH.words(text) == tokenize(text) == "a mans t shirt ( # 2 ) lherbe".split()
 
 
 def test_pieces_are_the_text_and_the_same_each_time() -> None:
@@ -62,11 +62,11 @@ def test_pieces_are_the_text_and_the_same_each_time() -> None:
 
 
 def test_the_likeliest_pieces_by_hand() -> None:
-    tokeniser = Unigram({"a": -1.0, "b": -2.0, "ab": -2.5, "abb": -6.0, " a": -1.5, "c": -9.0})
-    assert tokeniser.words("ab") == ["ab"]  # −2.5, above −1 − 2
-    assert tokeniser.words("abb") == ["ab", "b"]  # −4.5, above −6 and −5
-    assert tokeniser.words("b ab") == ["b", " a", "b"]  # a piece with the space alone can begin there
-    assert tokeniser.words("axb") == ["a", "x", "b"] and tokeniser.words(".") == []
+    tokenizer = Unigram({"a": -1.0, "b": -2.0, "ab": -2.5, "abb": -6.0, " a": -1.5, "c": -9.0})
+    assert tokenizer.words("ab") == ["ab"]  # −2.5, above −1 − 2
+    assert tokenizer.words("abb") == ["ab", "b"]  # −4.5, above −6 and −5
+    assert tokenizer.words("b ab") == ["b", " a", "b"]  # a piece with the space alone can begin there
+    assert tokenizer.words("axb") == ["a", "x", "b"] and tokenizer.words(".") == []
 
 
 def test_few_and_rare_signs() -> None:
@@ -91,31 +91,31 @@ def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("language", CAPTIONS)
-def test_the_tokeniser_is_stored_with_the_words(language: str, tmp_path: Path) -> None:
+def test_the_tokenizer_is_stored_with_the_words(language: str, tmp_path: Path) -> None:
     dataset = read_dataset(caption_folder(tmp_path / "data", language))
-    tokeniser, why = choose_tokeniser(dataset, english=english_words(), minimum_count=1, size=500)
+    tokenizer, why = choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)
     expected = {"english": "English", "chinese": "pieces", "japanese": "pieces", "thai": "pieces"}
     assert expected.get(language, "rules of Unicode") in why
-    cut = dataset.cut(tokeniser)
+    cut = dataset.cut(tokenizer)
     train = [words for example in cut.split("train") for words in example.captions]
-    vocabulary = Vocabulary.build(train, size=500, tokeniser=tokeniser)
+    vocabulary = Vocabulary.build(train, size=500, tokenizer=tokenizer)
     vocabulary.save(tmp_path / "vocabulary.json")
     loaded = Vocabulary.load(tmp_path / "vocabulary.json")
-    assert loaded == vocabulary and loaded.tokeniser == tokeniser
+    assert loaded == vocabulary and loaded.tokenizer == tokenizer
     for words, raw in zip(train, cut.split("train")[0].raw, strict=False):
-        ids = loaded.encode(loaded.tokeniser.words(raw))
-        assert Vocabulary.UNKNOWN not in ids and loaded.text(ids) == in_form(raw, tokeniser.tokens)
+        ids = loaded.encode(loaded.tokenizer.words(raw))
+        assert Vocabulary.UNKNOWN not in ids and loaded.text(ids) == in_form(raw, tokenizer.tokens)
         assert loaded.decode(loaded.encode(words)) == list(words)
-    if tokeniser.name != "english":
-        other = Vocabulary.build(train, size=500, tokeniser=UNICODE if tokeniser != UNICODE else ENGLISH)
+    if tokenizer.name != "english":
+        other = Vocabulary.build(train, size=500, tokenizer=UNICODE if tokenizer != UNICODE else ENGLISH)
         assert other != vocabulary
     assert vocabulary.extended([["xyzzy"]]).words[len(vocabulary) :] == (() if "pieces" in why else ("xyzzy",))
 
 
 def test_words_that_are_parted_by_spaces_stay(tmp_path: Path) -> None:
     folder = caption_folder(tmp_path / "data", "chinese", between=" ")
-    tokeniser, why = choose_tokeniser(read_dataset(folder), english=english_words(), minimum_count=1, size=500)
-    assert tokeniser == UNICODE and "these captions have them" in why
+    tokenizer, why = choose_tokenizer(read_dataset(folder), english=english_words(), minimum_count=1, size=500)
+    assert tokenizer == UNICODE and "these captions have them" in why
 
 
 def test_karpathys_tokens_of_a_text_without_spaces_do_not_make_it_one_word(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_karpathys_tokens_of_a_text_without_spaces_do_not_make_it_one_word(tmp_p
     ]
     (folder / "dataset.json").write_text(json.dumps({"dataset": "own", "images": images}), encoding="utf-8")
     dataset = read_dataset(folder)
-    tokeniser, _ = choose_tokeniser(dataset, english=english_words(), minimum_count=1, size=500)
-    assert isinstance(tokeniser, Unigram) and all(
-        len(words) > 2 for e in dataset.cut(tokeniser).examples for words in e.captions
+    tokenizer, _ = choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)
+    assert isinstance(tokenizer, Unigram) and all(
+        len(words) > 2 for e in dataset.cut(tokenizer).examples for words in e.captions
     )
 
 
@@ -143,20 +143,20 @@ def test_captions_that_are_empty_in_other_words_are_counted(tmp_path: Path) -> N
         cut.report.empty_captions == 1
         and sum(cut.report.captions.values()) == sum(dataset.report.captions.values()) - 1
     )
-    assert cut.cut(UNICODE) is cut and cut.tokeniser == UNICODE
+    assert cut.cut(UNICODE) is cut and cut.tokenizer == UNICODE
 
 
 HOSTILE = {
-    "no scores": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"]},
-    "a score too few": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a", "b"], "scores": [-1.0]},
-    "a score that is a text": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": ["-1"]},
-    "an infinite score": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [float("-inf")]},
-    "a huge score": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [10**400]},
-    "a long piece": {"tokeniser": "unigram", "words": ["<end>", "<unk>", "a" * 65], "scores": [-1.0]},
-    "an unknown tokeniser": {"tokeniser": "os.system", "words": ["<end>", "<unk>", "a"]},
-    "a tokeniser that is a list": {"tokeniser": ["unigram"], "words": ["<end>", "<unk>", "a"], "scores": [-1.0]},
-    "no words": {"tokeniser": "unicode"},
-    "a word twice": {"tokeniser": "unicode", "words": ["<end>", "<unk>", "a", "a"]},
+    "no scores": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"]},
+    "a score too few": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a", "b"], "scores": [-1.0]},
+    "a score that is a text": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": ["-1"]},
+    "an infinite score": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [float("-inf")]},
+    "a huge score": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [10**400]},
+    "a long piece": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a" * 65], "scores": [-1.0]},
+    "an unknown tokenizer": {"tokenizer": "os.system", "words": ["<end>", "<unk>", "a"]},
+    "a tokenizer that is a list": {"tokenizer": ["unigram"], "words": ["<end>", "<unk>", "a"], "scores": [-1.0]},
+    "no words": {"tokenizer": "unicode"},
+    "a word twice": {"tokenizer": "unicode", "words": ["<end>", "<unk>", "a", "a"]},
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
@@ -25,8 +25,8 @@ CAPTIONS = [["a", "dog", "runs"], ["a", "cat", "runs"], ["a", "bird"]]
         (" . \n", ""),
     ],
 )
-def test_tokenise(raw: str, words: str) -> None:
-    assert tokenise(raw) == words.split()
+def test_tokenize(raw: str, words: str) -> None:
+    assert tokenize(raw) == words.split()
 
 
 def test_words_by_falling_frequency_ties_alphabetical() -> None:

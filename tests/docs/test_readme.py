@@ -27,7 +27,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         split = "train" if number < 3 else "val" if number == 3 else "test"
         pixels = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
         Image.fromarray(pixels).resize((224, 224)).save(folder / "products" / "images" / f"{number}.jpg")
-        rows += [f"{number}.jpg,a noisy square with many colours,{split}", f"{number}.jpg,many coloured noise,{split}"]
+        rows += [f"{number}.jpg,a noisy square with many colors,{split}", f"{number}.jpg,many colored noise,{split}"]
     (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (folder / "captions.txt").write_text("a cat on a sofa\na dog runs\n", encoding="utf-8")
     (folder / "references.txt").write_text("a cat sleeps on a sofa\na dog runs fast\n", encoding="utf-8")

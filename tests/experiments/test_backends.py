@@ -21,7 +21,7 @@ PHOTOS = sorted((Path(__file__).parents[2] / "examples").glob("*.jpg"))[:2]
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
     """Two small models with one encoder, on both back ends."""
     folder = tmp_path_factory.mktemp("models")
-    encoder = load_encoder("vgg19", geometry="squash")
+    encoder = load_encoder("vgg19", resize="squash")
     for seed in (1, 2):
         small_checkpoint(encoder, seed=seed, annotation_size=512).save(folder / str(seed))
     return [Pair.of_backends(str(folder / str(seed))) for seed in (1, 2)]
@@ -40,8 +40,8 @@ def test_an_interrupted_comparison_goes_on(pairs: list[Pair], tmp_path: Path, mo
     again = backends.compare(pairs, PHOTOS, file)
     assert encoded == [PHOTOS[1]] and again[:3] == lines[:3] and again[3]["captions"] == lines[3]["captions"]
     assert [json.loads(line) for line in file.read_text().splitlines()] == again
-    wider = backends.compare([replace(pair, beam=2) for pair in pairs], PHOTOS[:1], file)  # another comparison
-    assert encoded == [PHOTOS[1], PHOTOS[0]] and [line["beam"] for line in wider] == [2, 2]
+    wider = backends.compare([replace(pair, beam_size=2) for pair in pairs], PHOTOS[:1], file)  # another comparison
+    assert encoded == [PHOTOS[1], PHOTOS[0]] and [line["beam_size"] for line in wider] == [2, 2]
     text = backends.summary(again[::2], ("PyTorch", "ONNX Runtime"), {photo.name: ["word1 word2"] for photo in PHOTOS})
     assert text.startswith(f"{pairs[0].name}: 2 of 2 captions are equal\n") and "bleu_4" in text
 
@@ -61,7 +61,7 @@ def test_captions_that_differ_have_both_scores_by_both_ways(pairs: list[Pair], m
 
 
 def test_models_with_different_encoders_are_refused(pairs: list[Pair], tmp_path: Path) -> None:
-    encoder = load_encoder("vgg19", geometry="crop")
+    encoder = load_encoder("vgg19", resize="crop")
     small_checkpoint(encoder, annotation_size=512).save(tmp_path / "cropping")
     with pytest.raises(SatError, match="have different encoders"):
         backends.compare([pairs[0], Pair.of_backends(str(tmp_path / "cropping"))], PHOTOS, tmp_path / "lines.jsonl")
@@ -75,8 +75,8 @@ def test_precisions_are_compared_too(tmp_path: Path) -> None:
 
 
 def test_the_paths_of_the_search_are_compared_too(pairs: list[Pair]) -> None:
-    pair = replace(Pair.of_paths(pairs[0].name), beam=4)
+    pair = replace(Pair.of_paths(pairs[0].name), beam_size=4)
     line = pair.compared(PHOTOS[0], pair.encoded(PHOTOS[0]))
-    assert pair.decoding.beam == 4 != pairs[0].decoding.beam
+    assert pair.generation.beam_size == 4 != pairs[0].generation.beam_size
     assert line["captions"][0] == line["captions"][1] and line["alpha"] < 1e-4
     assert line["scores"][0] == pytest.approx(line["scores"][1], abs=1e-4)

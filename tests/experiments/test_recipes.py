@@ -65,8 +65,8 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
         ours = {"flipped": False, "crops": 0, "mosaics": 0.0, "mosaics_end": None, "visual_ngrams": False}
         ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
         ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0, "attention_rate": 1.0}
-        ours |= {"maximise": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
-        papers = {"optimiser": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
+        ours |= {"maximize": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
+        papers = {"optimizer": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
         assert told.items() >= {**ours, **papers}.items()
 
 
@@ -91,14 +91,14 @@ def test_captions_with_a_reranker_are_scored_by_attention_alone_too(
     for name in (tmp_path / "efficientnet-plain-1", model):
         name.mkdir()
         (name / "config.json").write_text(
-            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam": 5, "length_normalisation": 0.5}}}'
+            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam": 5, "length_penalty": 0.5}}}'
         )
     asked: list[str] = []
     monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
     stages.run(recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1]))
     usual = f"evaluate --model {model} --data DATA --split test"
     assert asked == [
-        f"{usual} --reranker-weight 0 --beam 5 --length-normalisation 0.5 --json {model}-test.json",
+        f"{usual} --rerank-weight 0 --beam-size 5 --length-penalty 0.5 --json {model}-test.json",
         f"{usual} --json {model}-test-reranked.json",
     ]
 
@@ -131,7 +131,7 @@ def test_each_training_is_made_once_and_after_those_it_starts_from(
     monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
     stages.run(recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1]))
     assert asked == [
-        "train DATA --preset paper --attention hard --epochs 10 --seed 1 --geometry squash "
+        "train DATA --preset paper --attention hard --epochs 10 --seed 1 --resize squash "
         f"--output {tmp_path}/paper-hard-1",
         f"evaluate --model {tmp_path}/paper-hard-1 --data DATA --split test --json {tmp_path}/paper-hard-1-test.json",
     ]

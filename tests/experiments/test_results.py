@@ -36,8 +36,8 @@ def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> N
 
 
 def test_hard_attention_ships_hard() -> None:
-    decoding = Checkpoint.load(SHIPPED / "flickr8k-hard").decoding
-    assert decoding.look == "likeliest"
+    generation = Checkpoint.load(SHIPPED / "flickr8k-hard").generation
+    assert generation.mode == "argmax"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -80,16 +80,23 @@ def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> No
 
 def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path: Path) -> None:
     entry = {"photo": "a.jpg", "file": "/home/me/a.jpg", "caption": "a dog", "references": ["a cat"], "cider": 1.23456}
-    figures = {"agreement": 96.0, "model": "m", "data": "d", "split": "val", "beam": 3, "look": "sampled"}
-    figures |= {"length_normalisation": 0.5, "meteor": None, "meteor_missing": "no Java", "cider": 1.23456}
+    figures = {
+        "rerank_score": 96.0,
+        "model": "m",
+        "data": "d",
+        "split": "val",
+        "beam_size": 3,
+        "attention_mode": "sample",
+    }
+    figures |= {"length_penalty": 0.5, "meteor": None, "meteor_missing": "no Java", "cider": 1.23456}
     for name in ("one", "two"):
         results.keep({**figures, "results": [entry]}, name, tmp_path)
     found = results.read("one", tmp_path)
-    assert found["reranker_weight"] == 96.0 and found["cider"] == 1.23456 and "meteor_missing" not in found
+    assert found["rerank_weight"] == 96.0 and found["cider"] == 1.23456 and "meteor_missing" not in found
     assert found["results"] == [{"photo": "a.jpg", "caption": "a dog", "cider": 1.23}]
     assert found["command"] == (
-        "sat evaluate --model m --data d/ --split val --beam 3 --look sampled --length-normalisation 0.5 "
-        "--reranker-weight 96"
+        "sat evaluate --model m --data d/ --split val --beam-size 3 --attention-mode sampled --length-penalty 0.5 "
+        "--rerank-weight 96"
     )
     one, two = (tmp_path / f"{name}.json.gz" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()  # whenever it was written
@@ -98,7 +105,7 @@ def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path:
 def test_a_gaze_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
     kept = results.read("flickr8k-soft", results.GAZE)
     results.keep_gaze({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
-    assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyse gaze --model ")
+    assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyze ablation --model ")
     noun = kept["at_word"]["noun"]["uniform"]
-    rows = {line.split(" | ")[0]: line for line in tables.gaze("again", tmp_path).splitlines()}
+    rows = {line.split(" | ")[0]: line for line in tables.ablation("again", tmp_path).splitlines()}
     assert f"| {noun['mean']:.2f} [{noun['low']:.2f}, {noun['high']:.2f}] |" in rows["| α replaced by uniform α"]

@@ -92,7 +92,7 @@ def test_models_are_made_from_data_to_files(
         assert [f"stage_{n}" in model.training for n in (1, 2, 3)] == [True, True, kind == "hard"]
         for split in ("val", "test"):
             evaluated = read(output / f"{name}-{split}.json")
-            assert model.scores[split]["bleu_4"] == evaluated["bleu_4"] and evaluated["reranker_weight"] == 0
+            assert model.scores[split]["bleu_4"] == evaluated["bleu_4"] and evaluated["rerank_weight"] == 0
             assert {f"{name}-{split}", f"{kind}-1-{split}", f"{kind}-2-{split}"} <= kept
     assert "flickr8k-hard-test-expectation" in kept and len(kept) == 13
     assert str(tmp_path) not in "".join(json.dumps(results.read(name, output / "results")) for name in kept)  # no paths
@@ -134,7 +134,7 @@ NEW = {
     "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
     "sharpening": 1.0,
-    "maximise": "likelihood",
+    "maximize": "likelihood",
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none
     "text_weight": 1.0,  # where there were no texts

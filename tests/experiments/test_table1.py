@@ -34,22 +34,22 @@ def test_missing_runs_are_made_cheap_first(tmp_path: Path, asked: list[str]) -> 
     for name in table1.RUN_ORDER:
         stages.run(table1.stages_of(name, Path("DATA"), tmp_path, shipped.SEEDS))
     assert set(table1.RUN_ORDER) == set(table1.SYSTEMS)
-    assert asked[0] == f"analyse retrieval DATA --geometry squash --json {tmp_path}/retrieval-test.json"
+    assert asked[0] == f"analyze retrieval DATA --resize squash --json {tmp_path}/retrieval-test.json"
     second = "--epochs 3 --set learning_rate=5e-4 --set scheduled_sampling=0.3 --set scheduled_sampling_end=0.3"
     assert asked[1:4] == [
-        f"train DATA --comparator brnn --seed 1 --geometry squash --output {tmp_path}/brnn-plain-1",
-        f"train DATA --comparator brnn {second} --start-from {tmp_path}/brnn-plain-1 --seed 1 --geometry squash "
+        f"train DATA --decoder brnn --seed 1 --resize squash --output {tmp_path}/brnn-plain-1",
+        f"train DATA --decoder brnn {second} --init-from {tmp_path}/brnn-plain-1 --seed 1 --resize squash "
         f"--output {tmp_path}/brnn-1",
         f"evaluate --model {tmp_path}/brnn-1 --data DATA --split test --json {tmp_path}/brnn-1-test.json",
     ]
-    uniform = [line.split(" --geometry")[0] for line in asked if "--attention uniform" in line and "--seed 2" in line]
-    soft = [line.split(" --geometry")[0] for line in asked if "--attention soft" in line and "--seed 2" in line]
+    uniform = [line.split(" --resize")[0] for line in asked if "--attention uniform" in line and "--seed 2" in line]
+    soft = [line.split(" --resize")[0] for line in asked if "--attention soft" in line and "--seed 2" in line]
     alike = [line.replace("uniform", "soft").replace("soft-plain", "plain") for line in uniform]
     assert [line.replace("--set visual_ngrams=false ", "") for line in alike] == [
         line.replace("--set visual_ngrams=false ", "") for line in soft
     ]  # the control differs in its attention alone
     hard = next(line for line in asked if "--attention hard" in line and "--seed 3" in line)
-    assert f"--start-from {tmp_path}/soft-3 " in hard and f"--output {tmp_path}/hard-3" in hard
+    assert f"--init-from {tmp_path}/soft-3 " in hard and f"--output {tmp_path}/hard-3" in hard
     members = " ".join(f"--model {tmp_path}/nic-{seed}" for seed in (1, 2, 3))
     assert asked[-1] == f"evaluate {members} --data DATA --split test --json {tmp_path}/nic-ensemble-test.json"
 
@@ -106,7 +106,7 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
     assert "| 21.0 ± 1.4 |" in rows["Google NIC, single"] and rows["Google NIC, single"].endswith("| 2 |")
     assert "| all places | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
     assert rows["soft-1"].startswith("| soft-1 | `--attention soft --epochs 3 --set visual_ngrams=false ")
-    assert "--start-from runs/plain-1 " in rows["soft-1"]
+    assert "--init-from runs/plain-1 " in rows["soft-1"]
     assert rows["soft-1"].endswith("--seed 1` | 5 | 0.5 | flickr8k-soft-test |") and "soft-2" not in rows
     assert rows["nic-2"].endswith("| 5 | 0.5 | nic-2-test |")
     assert "| COCO | CMU/MS Research a |" in text and "| COCO | MS Research †a |" in text

@@ -38,7 +38,7 @@ OPTIONS: dict[str, Any] = {
 WORDS = {f"word{number}": number for number in range(2, OPTIONS["n_words"])}
 
 
-class Told(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What the program computes of a caption."""
 
     log_p: ndarray  # (C, K)
@@ -75,14 +75,14 @@ def random_parameters(options: Mapping[str, Any], seed: int = 0) -> dict[str, nd
     return {name: np.asarray(random.normal(0, 0.9, shape), np.float32) for name, shape in shapes.items()}
 
 
-def tell(
+def teacher_forcing(
     options: Mapping[str, Any],
     parameters: Mapping[str, ndarray],
     annotations: ndarray,
     words: Sequence[int],
     *,
-    places: Sequence[int] | str | None = None,
-) -> Told:
+    locations: Sequence[int] | str | None = None,
+) -> DecoderOutput:
     """A caption told with the noise off, as the program evaluates it.
 
     It looks by expectation, at the given places, or at the likeliest place for "likeliest".
@@ -113,8 +113,8 @@ def tell(
         if options["attn_type"] == "stochastic":
             energy = options["temperature"] * energy
         alpha = np.exp(energy) / np.exp(energy).sum()
-        place = alpha.argmax() if places == "likeliest" else None if places is None else places[t]
-        context = alpha @ a if place is None else a[place]
+        location = alpha.argmax() if locations == "argmax" else None if locations is None else locations[t]
+        context = alpha @ a if location is None else a[location]
         beta = 1.0
         if options["selector"]:
             beta = 1 / (1 + np.exp(-(h @ p["decoder_W_sel"] + p["decoder_b_sel"])[0]))
@@ -141,7 +141,7 @@ def tell(
         log_p.append(logit - np.log(np.exp(logit).sum()))
         alphas.append(alpha)
         betas.append(beta)
-    return Told(np.array(log_p), np.array(alphas), np.array(betas))
+    return DecoderOutput(np.array(log_p), np.array(alphas), np.array(betas))
 
 
 def python2_pickle(values: Mapping[str, Any]) -> bytes:

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
-from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
@@ -26,11 +26,11 @@ ROWS, COLUMNS = 3, 5  # co-prime, so that rows cannot be taken for columns
 D = 11  # annotation size
 SIZES = {"embedding_size": 17, "hidden_size": 19, "attention_size": 13}
 
-COLOURS = ("red", "blue", "green", "black", "white")
+COLORS = ("red", "blue", "green", "black", "white")
 SHAPES = ("circle", "square")
 
 
-def small_encoder(*, seed: int = 0, geometry: Geometry = "squash", name: str = "small") -> Encoder:
+def small_encoder(*, seed: int = 0, resize: Resize = "squash", name: str = "small") -> Encoder:
     """A frozen random encoder of 3 × 5 places, with a batch norm and a dropout that must keep still."""
     generator = torch.Generator().manual_seed(seed)
     # without bias before the batch norm, each place is seen by itself
@@ -39,36 +39,36 @@ def small_encoder(*, seed: int = 0, geometry: Geometry = "squash", name: str = "
         for parameter in convolution.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
     body = nn.Sequential(convolution, nn.BatchNorm2d(D), nn.ReLU(), nn.Dropout(0.5))
-    preprocessing = Preprocessing(size=30, geometry=geometry)
+    preprocessing = Preprocessing(size=30, resize=resize)
     return Encoder(body, name=name, annotation_size=D, grid=(ROWS, COLUMNS), preprocessing=preprocessing)
 
 
-def small_load_encoder(name: str = "small", *, weights: Any = None, geometry: Geometry = "crop") -> Encoder:
+def small_load_encoder(name: str = "small", *, weights: Any = None, resize: Resize = "crop") -> Encoder:
     """Stands in for `encoder.load_encoder`; a path ending in a number gives other random weights."""
-    return small_encoder(seed=0 if weights is None else int(str(weights)[-1]), geometry=geometry)
+    return small_encoder(seed=0 if weights is None else int(str(weights)[-1]), resize=resize)
 
 
-def shape_photo(colour: str, shape: str, left: bool) -> Image.Image:
-    """A coloured shape on the left or right half of a photo whose noise makes every place of it another."""
+def shape_photo(color: str, shape: str, left: bool) -> Image.Image:
+    """A colored shape on the left or right half of a photo whose noise makes every place of it another."""
     noise = np.random.default_rng(3).integers(90, 160, (30, 50, 3))
     image = Image.fromarray(noise.astype(np.uint8))
     box = (4, 6, 22, 24) if left else (28, 6, 46, 24)
     draw = ImageDraw.Draw(image)
-    (draw.ellipse if shape == "circle" else draw.rectangle)(box, fill=colour)
+    (draw.ellipse if shape == "circle" else draw.rectangle)(box, fill=color)
     return image
 
 
-def shape_caption(colour: str, shape: str, left: bool) -> str:
+def shape_caption(color: str, shape: str, left: bool) -> str:
     """Of 6, 7 or 8 words, so that there is more than one length."""
     side = "left" if left else "right"
     if shape == "circle":
-        return f"a {colour} circle on the {side}"
-    return f"there is a {colour} square on the {side}"
+        return f"a {color} circle on the {side}"
+    return f"there is a {color} square on the {side}"
 
 
 def shape_scenes(photos: int) -> list[tuple[str, str, bool]]:
     """That many different scenes (at most 20)."""
-    scenes = [(colour, shape, left) for colour in COLOURS for shape in SHAPES for left in (True, False)]
+    scenes = [(color, shape, left) for color in COLORS for shape in SHAPES for left in (True, False)]
     random.Random(4).shuffle(scenes)
     return scenes[:photos]
 
@@ -90,7 +90,7 @@ def shape_folder(folder: Path, *, train: int = 10, val: int = 3, test: int = 4, 
 def small_config(**changes: Any) -> TrainingConfig:
     """Settings for a training of seconds; ``decoder`` adds to the small decoder's own."""
     decoder = DecoderConfig(**{**SIZES, "dropout": 0.0, **changes.pop("decoder", {})})
-    settings = {"epochs": 3, "batch_size": 4, "optimiser": "adam", "learning_rate": 1e-2, "max_length": 12}
+    settings = {"epochs": 3, "batch_size": 4, "optimizer": "adam", "learning_rate": 1e-2, "max_length": 12}
     return TrainingConfig(decoder=decoder, **{**settings, **changes})
 
 
@@ -161,6 +161,6 @@ def small_checkpoint(encoder: Encoder, *, seed: int = 5, spread: float = 0.7, **
         decoder=network,
         vocabulary=vocabulary,
         encoder=EncoderRecord.of(encoder),
-        decoding=Decoding(beam=3, max_length=11),
+        generation=GenerationConfig(beam_size=3, max_length=11),
         training={"data": "shapes", "seed": seed, "settings": {"epochs": 3}},
     )

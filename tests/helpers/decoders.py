@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Looked, look_at
+from show_attend_tell.model.attention import Attended, attend_at
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, State, Step
@@ -37,9 +37,11 @@ def small_decoder(*, seed: int = 1, spread: float = 0.5, **options: object) -> A
     return decoder
 
 
-def small_annotations(batch: int = B, places: int = L, size: int = SIZES["annotation_size"], seed: int = 2) -> Tensor:
+def small_annotations(
+    batch: int = B, locations: int = L, size: int = SIZES["annotation_size"], seed: int = 2
+) -> Tensor:
     """Annotations as a ReLU leaves them (B, L, D)."""
-    return torch.randn(batch, places, size, generator=torch.Generator().manual_seed(seed)).relu()
+    return torch.randn(batch, locations, size, generator=torch.Generator().manual_seed(seed)).relu()
 
 
 def small_captions(batch: int = B, steps: int = C, vocabulary: int = SIZES["vocabulary_size"], seed: int = 3) -> Tensor:
@@ -52,13 +54,13 @@ def small_captions(batch: int = B, steps: int = C, vocabulary: int = SIZES["voca
 class LookAt:
     """Looks at the places that it is told, (B, P, C)."""
 
-    def __init__(self, places: Tensor) -> None:
-        self.places = places
+    def __init__(self, locations: Tensor) -> None:
+        self.locations = locations
         self.time = 0
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         self.time += 1
-        return look_at(self.places[:, :, self.time - 1], annotations)
+        return attend_at(self.locations[:, :, self.time - 1], annotations)
 
 
 class Line(NamedTuple):
@@ -87,7 +89,7 @@ class Scripted(Decoder):
     def embed(self, words: Tensor) -> Tensor:
         return words
 
-    def step(self, embedded: Tensor, state: State, look: object = None) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: object = None) -> Step:
         return Step(Line(state.memory[0], embedded), state)
 
     def read_out(self, output: Line) -> Tensor:

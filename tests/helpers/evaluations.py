@@ -23,6 +23,13 @@ def keep(dataset: Dataset, folder: Path, name: str, wrong: int, bleu: float = 50
         for number, example in enumerate(dataset.split("test"))
     ]
     found: dict[str, Any] = dict.fromkeys(("bleu_4", "cider", *(f"bleu_{n}_no_brevity" for n in range(1, 5))), bleu)
-    found |= {"model": name, "data": dataset.name, "split": "test", "beam": 5, "look": "expectation", "meteor": None}
-    found |= {"length_normalisation": 0.5, "reranker_weight": 0.0, "tokens": "split", "results": rows}
+    found |= {
+        "model": name,
+        "data": dataset.name,
+        "split": "test",
+        "beam_size": 5,
+        "attention_mode": "mean",
+        "meteor": None,
+    }
+    found |= {"length_penalty": 0.5, "rerank_weight": 0.0, "tokens": "split", "results": rows}
     results.keep(json.loads(json.dumps(found)), name, folder)

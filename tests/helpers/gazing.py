@@ -11,11 +11,11 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step
-from show_attend_tell.settings import LookName
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step
+from show_attend_tell.settings import AttentionModeName
 
 GRID = (ROWS, COLUMNS)
 L = ROWS * COLUMNS
@@ -31,7 +31,7 @@ class Named(NamedTuple):
 
 
 class Pointer(Decoder):
-    """Attends to two neighbouring places, others at each step, and names what is there; or only says that it attends.
+    """Attends to two neighboring places, others at each step, and names what is there; or only says that it attends.
 
     A decoder that is not coupled has the same α, but names the mean of all places. α depends on nothing but the step.
     """
@@ -51,12 +51,12 @@ class Pointer(Decoder):
     def embed(self, words: Tensor) -> Tensor:
         return words[..., None].float()
 
-    def step(self, embedded: Tensor, state: State, look: Any = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: Any = MEAN_ATTENTION) -> Step:
         (annotations,), (time,) = state
         alpha = torch.full((*time.shape[:2], L), 0.1 / (L - 2))
         first = (7 * time.long() + 1) % L
         alpha.scatter_(-1, torch.cat([first, (first + 1) % L], dim=-1), 0.45)
-        context = look(alpha, annotations).context
+        context = mode(alpha, annotations).context
         if not self.coupled:
             context = annotations.mean(1, keepdim=True).expand_as(context)
         beta = (0.9 - 0.1 * time[..., 0]) if self.gate else None
@@ -82,11 +82,11 @@ def noise_data(folder: Path, number: int = 24) -> Dataset:
     )
 
 
-def captioner_of(decoder: Decoder, look: LookName = "expectation") -> Captioner:
+def captioner_of(decoder: Decoder, mode: AttentionModeName = "mean") -> Captioner:
     """A captioner on the small encoder that decodes greedily, and may say a word twice."""
     encoder = small_encoder()
-    decoding = Decoding(beam=1, look=look, max_length=9, repetitions=True)
-    checkpoint = replace(small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), decoding=decoding)
+    generation = GenerationConfig(beam_size=1, mode=mode, max_length=9, repetitions=True)
+    checkpoint = replace(small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), generation=generation)
     captioner = Captioner(checkpoint, encoder, name="pointer")
     captioner.decoder = decoder  # type: ignore[assignment]
     return captioner

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from builders import shape_photo, shape_scenes
 
-# A caption's parts, in the order in which they are said: {side} {colour} {shape}.
+# A caption's parts, in the order in which they are said: {side} {color} {shape}.
 SAY = {
-    "english": ("a {colour} {shape} is on the {side}", " "),
-    "german": ("Auf der {side} Seite ist „ein {colour} {shape}“.", " "),
-    "arabic": ("{shape} {colour}، على {side}.", " "),
-    "chinese": ("{side}|有|一个|{colour}|的|{shape}|。", ""),
-    "japanese": ("{side}|に|{colour}|{shape}|が|あります|。", ""),
-    "thai": ("มี|{shape}|{colour}|อยู่|ทาง|{side}", ""),
+    "english": ("a {color} {shape} is on the {side}", " "),
+    "german": ("Auf der {side} Seite ist „ein {color} {shape}“.", " "),
+    "arabic": ("{shape} {color}، على {side}.", " "),
+    "chinese": ("{side}|有|一个|{color}|的|{shape}|。", ""),
+    "japanese": ("{side}|に|{color}|{shape}|が|あります|。", ""),
+    "thai": ("มี|{shape}|{color}|อยู่|ทาง|{side}", ""),
 }
 WORDS = {
     "english": {},
@@ -42,10 +42,10 @@ WORDS = {
 def caption(language: str, scene: tuple[str, str, bool], between: str | None = None) -> str:
     """A caption of a scene of `builders.shape_photo`; ``between`` parts the words of a script without spaces."""
     form, own = SAY[language]
-    colour, shape, left = scene
-    say = WORDS[language]
+    color, shape, left = scene
+    log = WORDS[language]
     side = "left" if left else "right"
-    text = form.format(colour=say.get(colour, colour), shape=say.get(shape, shape), side=say.get(side, side))
+    text = form.format(color=log.get(color, color), shape=log.get(shape, shape), side=log.get(side, side))
     return text.replace("|", own if between is None else between)
 
 

@@ -4,7 +4,7 @@ Written from the paper in its own notation, loops and all, and never from the to
 Weights come as a dictionary under the paper's names; an absent name is an absent part of the model:
 
     E              word embeddings (K, m); E·y_0 is zero
-    scale          the number that multiplies annotations; absent: each place's annotation is normalised instead
+    scale          the number that multiplies annotations; absent: each place's annotation is normalized instead
     W_d, b_d       the extra tanh layer on annotations (D, D), (D,)
     W_a, b_a, W_h  the attention MLP's hidden layer (A, D), (A,), (A, n), and w its output (A,)
     W_b, b_b       f_β (n,), ()
@@ -22,13 +22,13 @@ import numpy as np
 from numpy import ndarray
 
 
-class Told(NamedTuple):
+class DecoderOutput(NamedTuple):
     """A caption's C steps."""
 
     log_p: ndarray  # log p(· | history), (C, K)
     alpha: ndarray  # (C, L)
     beta: ndarray  # (C,), ones without a gate
-    places: ndarray  # the place looked at (C,), or −1 for the expectation
+    locations: ndarray  # the place looked at (C,), or −1 for the expectation
 
 
 def sigmoid(x: ndarray) -> ndarray:
@@ -49,18 +49,18 @@ def multinoulli(alpha: ndarray, uniform: float) -> int:
     return len(alpha) - 1
 
 
-def tell(
+def teacher_forcing(
     w: Mapping[str, ndarray],
     annotations: ndarray,
     words: Sequence[int],
     *,
-    look: str | Sequence[int] | Sequence[float] = "expectation",
+    mode: str | Sequence[int] | Sequence[float] = "mean",
     tanh_output: bool = True,
     word_output: bool = True,
-) -> Told:
+) -> DecoderOutput:
     """A caption's words y_1 … y_C (the end token last), each given the true ones before it.
 
-    ``look`` is "expectation", "likeliest", the C places to look at (integers), or the C uniform numbers to draw
+    ``mode`` is "expectation", "likeliest", the C places to look at (integers), or the C uniform numbers to draw
     them with (floats).
     """
     places_count = len(annotations)  # L
@@ -75,7 +75,7 @@ def tell(
     c = np.tanh(w["W_c0"] @ shared + w["b_c0"])
     n = len(h)
 
-    log_p, alphas, betas, places = [], [], [], []
+    log_p, alphas, betas, locations = [], [], [], []
     for t in range(len(words)):
         Ey = np.zeros_like(w["E"][0]) if t == 0 else w["E"][words[t - 1]]
 
@@ -85,17 +85,17 @@ def tell(
             e[i] = w["w"] @ np.tanh(w["W_a"] @ seen + w["b_a"] + w["W_h"] @ h)
         alpha = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
 
-        if look == "expectation":
-            place = -1
+        if mode == "mean":
+            location = -1
             z = sum(alpha[i] * a[i] for i in range(places_count))
         else:
-            if look == "likeliest":
-                place = int(alpha.argmax())
-            elif isinstance(look[t], float):
-                place = multinoulli(alpha, look[t])
+            if mode == "argmax":
+                location = int(alpha.argmax())
+            elif isinstance(mode[t], float):
+                location = multinoulli(alpha, mode[t])
             else:
-                place = int(look[t])
-            z = a[place]
+                location = int(mode[t])
+            z = a[location]
         beta = sigmoid(w["W_b"] @ h + w["b_b"]) if "W_b" in w else 1.0
         z = beta * z
 
@@ -118,8 +118,8 @@ def tell(
         log_p.append(log_softmax(w["L_o"] @ total + w["b_o"]))
         alphas.append(alpha)
         betas.append(beta)
-        places.append(place)
-    return Told(np.array(log_p), np.array(alphas), np.array(betas), np.array(places))
+        locations.append(location)
+    return DecoderOutput(np.array(log_p), np.array(alphas), np.array(betas), np.array(locations))
 
 
 def doubly_stochastic(alpha: ndarray) -> float:

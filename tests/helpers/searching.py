@@ -22,7 +22,7 @@ def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float =
     for one, other in zip(found, expected, strict=True):
         assert one.ended == other.ended
         assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)
-        for a, b in ((one.alpha, other.alpha), (one.beta, other.beta), (one.places, other.places)):
+        for a, b in ((one.alpha, other.alpha), (one.beta, other.beta), (one.locations, other.locations)):
             assert (a is None) == (b is None)
             if a is not None:
                 torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(b), rtol=0, atol=tolerance)

@@ -72,9 +72,9 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return file.getvalue()
 
 
-def photo_bytes(colour: str = "red", shape: str = "circle", left: bool = True) -> bytes:
+def photo_bytes(color: str = "red", shape: str = "circle", left: bool = True) -> bytes:
     """A photo of a shape, as a PNG."""
-    return encoded(shape_photo(colour, shape, left))
+    return encoded(shape_photo(color, shape, left))
 
 
 PHOTOS = [photo_bytes(*scene) for scene in SCENES]

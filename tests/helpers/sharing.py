@@ -31,9 +31,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "mosaics": {"batch_size": 7, "mosaics": 0.7, "mosaic_pairs": 0.5, "soft": SoftObjective(mosaic_weight=0.3)},
     "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
     "one toss": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="batch", reward="to_go")},
-    "cider": {"maximise": "cider", "batch_size": 3, "self_critical": SelfCritical(samples=3, likelihood_weight=0.2)},
-    "hard cider": {"maximise": "cider", "decoder": {"attention": "hard"}, "batch_size": 4},
-    "nats": {"selected_by": "nats", "optimiser": "rmsprop", "schedule": "cosine", "warmup": 3},
+    "cider": {"maximize": "cider", "batch_size": 3, "self_critical": SelfCritical(samples=3, likelihood_weight=0.2)},
+    "hard cider": {"maximize": "cider", "decoder": {"attention": "hard"}, "batch_size": 4},
+    "nats": {"selected_by": "nats", "optimizer": "rmsprop", "schedule": "cosine", "warmup": 3},
     "encoder": {"batch_size": 6, "clip": 1.0},
     "dropout": {"decoder": {"dropout": 0.5}, "scheduled_sampling": 0.3, "batch_size": 6},
 }
@@ -53,10 +53,10 @@ class Tuned:
 def data_of(scenario: str) -> TrainingData:
     """Random data, of two views; for mosaics, on a square grid."""
     if scenario == "mosaics":
-        data, places = random_data(photos=9), ROWS * ROWS
+        data, locations = random_data(photos=9), ROWS * ROWS
         generator = torch.Generator().manual_seed(7)
         views = [
-            Held({name: torch.randn(places, D, generator=generator) for name, _ in data.captions}) for _ in range(3)
+            Held({name: torch.randn(locations, D, generator=generator) for name, _ in data.captions}) for _ in range(3)
         ]
         data.views, data.tiled = views[:1], {2: views[1], 1: views[2]}
         return data

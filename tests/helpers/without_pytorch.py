@@ -10,15 +10,15 @@ from typing import Any
 from show_attend_tell import Captioner, Sampling
 
 WAYS: dict[str, list[dict[str, Any]]] = {
-    "everyday-soft": [{}, {"beam": 100}, {"beam": 3, "reranker_weight": 0.0}],  # with doubt and the reranker
-    "everyday-hard": [{"beam": 3}, {"beam": 2, "reranker_weight": 0.0}],  # in 8 bits
+    "everyday-soft": [{}, {"beam_size": 100}, {"beam_size": 3, "rerank_weight": 0.0}],  # with doubt and the reranker
+    "everyday-hard": [{"beam_size": 3}, {"beam_size": 2, "rerank_weight": 0.0}],  # in 8 bits
     "flickr8k-soft": [
         {},
         {"sampling": Sampling(captions=3, temperature=0.8, top_p=0.9), "seed": 4},
     ],
     "flickr8k-hard": [
-        {"beam": 9, "several": 3},
-        {"beam": 2, "look": "sampled", "seed": 3},
+        {"beam_size": 9, "several": 3},
+        {"beam_size": 2, "attention_mode": "sample", "seed": 3},
     ],
 }
 SENTENCE = "two dogs run through the grass"
@@ -27,7 +27,7 @@ SENTENCE = "two dogs run through the grass"
 def told(captioner: Captioner, photo: str) -> list[dict[str, Any]]:
     """What a model says of a photo in every way, and where it looks when it is told a sentence."""
     captions = [captioner(photo, **way) for way in WAYS[captioner.name]]
-    captions.append(captioner.tell(photo, SENTENCE))
+    captions.append(captioner.explain(photo, SENTENCE))
     return [caption.to_dict() for caption in captions]
 
 

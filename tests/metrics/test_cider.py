@@ -105,8 +105,8 @@ def test_any_number_of_words() -> None:
     captions = [drawn(source, 9, words=9) for _ in range(7)]  # 7 and 8 are in no reference
     high = [(1 << 31) - 1 - 3**word for word in range(9)]
 
-    def moved(several: list[list[int]]) -> list[list[int]]:
-        return [[high[word] for word in words] for words in several]
+    def moved(num_captions: list[list[int]]) -> list[list[int]]:
+        return [[high[word] for word in words] for words in num_captions]
 
     small = CiderD(references)(padded(captions)[:, None], [padded(choices) for choices in references])
     large = CiderD([moved(choices) for choices in references])(

@@ -31,7 +31,7 @@ REFERENCES = {
     ],
     "surf.jpg": ["a man surfs a wave", "a surfer rides a big wave"],
 }
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokeniser run on Java")
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokenizer run on Java")
 
 
 def no_meteor(captions: object, references: object, *, show: bool = False) -> None:
@@ -146,7 +146,7 @@ def test_a_caption_that_breaks_off_is_told() -> None:
     captions = {"1": "a big dog", "2": "a dog on a", "3": "a big", "4": ""}
     assert variety(captions, training)["broken_off"] == 25
     assert variety(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
-    assert variety(captions, training[:99])["broken_off"] == 0  # too few to tell
+    assert variety(captions, training[:99])["broken_off"] == 0  # too few to teacher_forcing
 
 
 def test_a_caption_that_was_not_told_to_its_end_is_broken_off() -> None:
@@ -302,12 +302,12 @@ def test_ptb_convention(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     result = score(raw, choices, tokens="ptb").corpus
     assert capfd.readouterr().out == ""
     assert result["tokens"] == "ptb"
-    # Tokenised, two captions are their references; the third is empty and costs length only.
+    # Tokenized, two captions are their references; the third is empty and costs length only.
     assert result["bleu_4_no_brevity"] == pytest.approx(100, abs=1e-5)
     assert result["brevity_penalty"] == pytest.approx(math.exp(1 - 14 / 12), abs=1e-6)
     assert result["rouge_l"] == pytest.approx(100 * 2 / 3)
-    untokenised = bleu([t.split() for t in raw.values()], [[t.split() for t in c] for c in choices.values()])
-    assert untokenised[0] < 70
+    untokenized = bleu([t.split() for t in raw.values()], [[t.split() for t in c] for c in choices.values()])
+    assert untokenized[0] < 70
 
 
 def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
@@ -340,7 +340,7 @@ def test_without_a_sound_java_the_other_metrics_remain(
     assert result["bleu_1"] > 0
     assert result["cider"] > 0
     assert result["spice"] is None and result["spice_missing"]
-    with pytest.raises(SatError, match=r"'ptb' need its tokeniser|returned"):
+    with pytest.raises(SatError, match=r"'ptb' need its tokenizer|returned"):
         score(CAPTIONS, REFERENCES, tokens="ptb")
 
 

@@ -5,12 +5,20 @@ import torch
 from decoders import B, C, L, P, small_annotations, small_captions, small_decoder
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import LOOKS, Attention, Expectation, Likeliest, Sampled, look_at, look_by_name
-from show_attend_tell.model.interface import tell
+from show_attend_tell.model.attention import (
+    ATTENTION_MODES,
+    ArgmaxAttention,
+    Attention,
+    MeanAttention,
+    SampleAttention,
+    attend_at,
+    attention_mode_by_name,
+)
+from show_attend_tell.model.interface import teacher_forcing
 
 
 def test_alpha_sums_to_one() -> None:
-    told = tell(small_decoder(spread=2.0), small_annotations(), small_captions(), paths=P)
+    told = teacher_forcing(small_decoder(spread=2.0), small_annotations(), small_captions(), paths=P)
     assert (told.alpha >= 0).all()
     torch.testing.assert_close(told.alpha.sum(-1), torch.ones(B, P, C), rtol=0, atol=1e-6)
 
@@ -32,7 +40,7 @@ def test_alpha_moves_from_step_to_step_and_with_the_words() -> None:
     other = captions.clone()
     other[:, 0] = 3 + (captions[:, 0] == 3)
     with torch.no_grad():
-        alpha, after_other = (tell(decoder, annotations, words).alpha for words in (captions, other))
+        alpha, after_other = (teacher_forcing(decoder, annotations, words).alpha for words in (captions, other))
     # y_1 is said by h_1, fed to h_2, and so first moves α_3
     for t in range(C - 1):
         assert (0.5 * (alpha[:, :, t] - alpha[:, :, t + 1]).abs().sum(-1) > 0.01).all()
@@ -55,17 +63,17 @@ def test_seeing_every_place_twice_leaves_the_context() -> None:
     """Fault: the context divided by L. It is an average already, whatever the number of places."""
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     with torch.no_grad():
-        once, twice = (tell(decoder, x, captions) for x in (annotations, annotations.repeat(1, 2, 1)))
+        once, twice = (teacher_forcing(decoder, x, captions) for x in (annotations, annotations.repeat(1, 2, 1)))
     torch.testing.assert_close(once.logits, twice.logits, rtol=0, atol=1e-5)
     constant = torch.full((B, L, 11), 3.0)
-    torch.testing.assert_close(Expectation()(once.alpha[:, :, 0], constant).context, torch.full((B, 1, 11), 3.0))
+    torch.testing.assert_close(MeanAttention()(once.alpha[:, :, 0], constant).context, torch.full((B, 1, 11), 3.0))
 
 
 def test_the_order_of_places_matters_to_nothing() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     order = torch.tensor([4, 2, 0, 3, 1])
     with torch.no_grad():
-        straight, moved = (tell(decoder, x, captions) for x in (annotations, annotations[:, order]))
+        straight, moved = (teacher_forcing(decoder, x, captions) for x in (annotations, annotations[:, order]))
     torch.testing.assert_close(straight.logits, moved.logits, rtol=0, atol=1e-5)
     torch.testing.assert_close(straight.alpha[..., order], moved.alpha, rtol=0, atol=1e-6)
 
@@ -73,22 +81,26 @@ def test_the_order_of_places_matters_to_nothing() -> None:
 def test_looks_at_one_place() -> None:
     annotations = small_annotations()
     alpha = torch.softmax(torch.randn(B, P, L, generator=torch.Generator().manual_seed(1)), dim=-1)
-    likeliest = Likeliest()(alpha, annotations)
+    likeliest = ArgmaxAttention()(alpha, annotations)
     uniforms = torch.rand(B, P, 1, generator=torch.Generator().manual_seed(2))
-    for looked in (likeliest, Sampled(uniforms)(alpha, annotations), look_at(torch.randint(L, (B, P)), annotations)):
+    for looked in (
+        likeliest,
+        SampleAttention(uniforms)(alpha, annotations),
+        attend_at(torch.randint(L, (B, P)), annotations),
+    ):
         for b in range(B):
             for p in range(P):
-                assert torch.equal(looked.context[b, p], annotations[b, looked.places[b, p]])
-    assert torch.equal(likeliest.places, alpha.argmax(-1))
+                assert torch.equal(looked.context[b, p], annotations[b, looked.locations[b, p]])
+    assert torch.equal(likeliest.locations, alpha.argmax(-1))
 
 
 def test_places_are_drawn_by_alpha() -> None:
     """The frequencies of Multinoulli(α), by Pearson's χ²; and never a place that α excludes."""
     alpha = torch.tensor([0.0, 0.5, 0.1, 0.0, 0.38, 0.02, 0.0])
     draws = 20_011
-    look = Sampled.for_photos([17], paths=draws, steps=1, device=torch.device("cpu"))
-    places = look(alpha.expand(1, draws, -1), torch.zeros(1, 7, 2)).places
-    seen = torch.bincount(places.flatten(), minlength=7)
+    mode = SampleAttention.for_photos([17], paths=draws, steps=1, device=torch.device("cpu"))
+    locations = mode(alpha.expand(1, draws, -1), torch.zeros(1, 7, 2)).locations
+    seen = torch.bincount(locations.flatten(), minlength=7)
     assert (seen[alpha == 0] == 0).all()
     expected = alpha[alpha > 0] * draws
     chi_square = ((seen[alpha > 0] - expected).square() / expected).sum()
@@ -97,27 +109,27 @@ def test_places_are_drawn_by_alpha() -> None:
 
 def test_edges_of_the_draw() -> None:
     alpha = torch.tensor([[[0.25, 0.25, 0.5]]])
-    for uniform, place in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
-        assert Sampled(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).places.item() == place
+    for uniform, location in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
+        assert SampleAttention(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).locations.item() == location
     short = alpha * 0.9  # rounding may leave the sum below the draw: the last place, not one past it
-    assert Sampled(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).places.item() == 2
+    assert SampleAttention(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).locations.item() == 2
 
 
 def test_draws_are_a_photos_own() -> None:
     cpu = torch.device("cpu")
-    together = Sampled.for_photos([3, 5, 7], paths=P, steps=C, device=cpu).uniforms
+    together = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C, device=cpu).uniforms
     assert together.shape == (3, P, C)
     for b, seed in enumerate((3, 5, 7)):
-        assert torch.equal(Sampled.for_photos([seed], paths=P, steps=C, device=cpu).uniforms[0], together[b])
-    longer = Sampled.for_photos([3, 5, 7], paths=P, steps=C + 4, device=cpu).uniforms
+        assert torch.equal(SampleAttention.for_photos([seed], paths=P, steps=C, device=cpu).uniforms[0], together[b])
+    longer = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C + 4, device=cpu).uniforms
     assert torch.equal(longer[..., :C], together)
     assert len(together.unique()) == together.numel()
 
 
 def test_looks_by_name() -> None:
-    for name in LOOKS:
-        look = look_by_name(name, seeds=[1, 2], paths=P, steps=1)
+    for name in ATTENTION_MODES:
+        mode = attention_mode_by_name(name, seeds=[1, 2], paths=P, steps=1)
         alpha = torch.softmax(torch.randn(B, P, L), dim=-1)
-        assert look(alpha, small_annotations()).context.shape == (B, P, 11)
+        assert mode(alpha, small_annotations()).context.shape == (B, P, 11)
     with pytest.raises(SatError, match="look is 'askance': choose one of expectation, likeliest, sampled"):
-        look_by_name("askance")
+        attention_mode_by_name("askance")

@@ -23,19 +23,19 @@ from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import read_config
-from show_attend_tell.model.interface import tell, word_log_probabilities
-from show_attend_tell.model.registry import COMPARATORS, KINDS, build, classes
+from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.registry import BASELINES, KINDS, build, classes
 from show_attend_tell.search import beam_search, sample
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import SoftObjective
-from show_attend_tell.training.presets import comparator_preset
+from show_attend_tell.training.presets import baseline_preset
 from show_attend_tell.training.run import check_start, train
 from show_attend_tell.vision.sources import MeanAnnotations
 
 Array = NDArray[np.float64]
-every_kind = pytest.mark.parametrize("kind", COMPARATORS)
-averaging = pytest.mark.parametrize("kind", [kind for kind in COMPARATORS if kind != "msr"])  # they read ā alone
+every_kind = pytest.mark.parametrize("kind", BASELINES)
+averaging = pytest.mark.parametrize("kind", [kind for kind in BASELINES if kind != "msr"])  # they read ā alone
 
 
 # The equations, once more, in NumPy and for one caption: v the mean annotation, x the embeddings of the words before
@@ -127,8 +127,8 @@ EQUATIONS = {"nic": nic, "lrcn": lrcn, "log_bilinear": log_bilinear, "m_rnn": m_
 @averaging
 def test_logits_are_the_papers(kind: str, float64: None) -> None:
     decoder, annotations, captions = small_comparator(kind), small_annotations(), small_captions()
-    told = tell(decoder, annotations, captions, paths=P)
-    assert told.alpha is None and told.beta is None and told.places is None
+    told = teacher_forcing(decoder, annotations, captions, paths=P)
+    assert told.alpha is None and told.beta is None and told.locations is None
     weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
         mean = annotations[photo].numpy().mean(0)
@@ -145,7 +145,7 @@ def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -
         small_annotations(),
         small_captions(),
     )
-    told = tell(decoder, annotations, captions, paths=P)
+    told = teacher_forcing(decoder, annotations, captions, paths=P)
     weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
         mean = annotations[photo].numpy().mean(0)
@@ -161,7 +161,7 @@ def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -
 
 
 def test_nic_forgets_little_at_first() -> None:
-    config = replace(comparator_preset("flickr8k", "nic").decoder, hidden_size=13)  # type: ignore[call-arg]
+    config = replace(baseline_preset("flickr8k", "nic").decoder, hidden_size=13)  # type: ignore[call-arg]
     decoder = build(config)
     assert decoder.gates_from_input.bias.tolist() == [*[0] * 13, *[1] * 13, *[0] * 26]
 
@@ -172,10 +172,12 @@ def test_nic_forgets_little_at_first() -> None:
 @averaging
 def test_only_the_mean_annotation_counts(kind: str) -> None:
     decoder, annotations, captions = small_comparator(kind), small_annotations(), small_captions()
-    whole = tell(decoder, annotations, captions).logits
-    assert torch.allclose(tell(decoder, annotations.flip(1), captions).logits, whole, atol=1e-4)
-    assert torch.allclose(tell(decoder, annotations.mean(1, keepdim=True), captions).logits, whole, atol=1e-4)
-    other = tell(decoder, small_annotations(seed=9), captions).logits
+    whole = teacher_forcing(decoder, annotations, captions).logits
+    assert torch.allclose(teacher_forcing(decoder, annotations.flip(1), captions).logits, whole, atol=1e-4)
+    assert torch.allclose(
+        teacher_forcing(decoder, annotations.mean(1, keepdim=True), captions).logits, whole, atol=1e-4
+    )
+    other = teacher_forcing(decoder, small_annotations(seed=9), captions).logits
     assert ((other - whole).abs().amax(-1) > 1e-3).all()  # the photo is heard at every step
 
 
@@ -186,22 +188,22 @@ def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
     decoder = small_comparator(kind, **{**none, name: 0.5})
     annotations, captions = torch.rand(3, 5, COMPARATOR_SIZES["annotation_size"]), torch.tensor([[4, 9, 2, 0]] * 3)
     with torch.no_grad():
-        assert torch.equal(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        assert torch.equal(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
         decoder.train()
-        assert not torch.allclose(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        assert not torch.allclose(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
 
 
 @every_kind
 def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: str) -> None:
     decoder, annotations = small_comparator(kind), small_annotations()
-    found = beam_search(decoder, annotations, beam=P, max_length=C)
+    found = beam_search(decoder, annotations, beam_size=P, max_length=C)
     found += sample(decoder, annotations, seeds=[1, 2], captions=P, max_length=C)
     for photo, hypotheses in zip((0, 1, 0, 1), found, strict=True):
         assert len(hypotheses) == P
         for hypothesis in hypotheses:
-            assert hypothesis.alpha is None and hypothesis.beta is None and hypothesis.places is None
+            assert hypothesis.alpha is None and hypothesis.beta is None and hypothesis.locations is None
             words = torch.tensor([[*hypothesis.words, *([Vocabulary.END] if hypothesis.ended else [])]])
-            logits = tell(decoder, annotations[photo : photo + 1], words).logits
+            logits = teacher_forcing(decoder, annotations[photo : photo + 1], words).logits
             expected = word_log_probabilities(logits, words).sum().item()
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-3)
 
@@ -265,31 +267,31 @@ def test_a_training_reads_averaged_photos_and_its_model_is_whole(
     monkeypatch.setattr(checkpoint_module, "load_encoder", lambda name, **options: encoder)
     from show_attend_tell.data.datasets import read_dataset
 
-    config = comparator_preset("flickr8k", "lrcn")
+    config = baseline_preset("flickr8k", "lrcn")
     decoder = replace(config.decoder, embedding_size=7, hidden_size=9)
     config = replace(config, decoder=decoder, epochs=1, minimum_count=1, batch_size=4)
     dataset = read_dataset(shape_folder(tmp_path / "shapes"))
     device = torch.device("cpu")
-    options: dict[str, Any] = {"cache": tmp_path, "device": device, "say": lambda line: None, "show": False}
+    options: dict[str, Any] = {"cache": tmp_path, "device": device, "log": lambda line: None, "show": False}
     train(dataset, config, encoder, tmp_path / "lrcn", **options)
     assert all(view[["photo0.png"]].shape == (1, 1, SMALL_D) for view in seen[0].views) and len(seen[0].views) == 2
 
     captioner = Captioner.from_pretrained(tmp_path / "lrcn", device="cpu")
     assert captioner.checkpoint.training["settings"]["decoder.kind"] == "lrcn"
     photo = shape_photo("red", "circle", True)
-    caption = captioner(photo, beam=2)
-    assert caption.attention is None and caption.gate is None and caption.places is None
+    caption = captioner(photo, beam_size=2)
+    assert caption.attention is None and caption.gate is None and caption.locations is None
     assert caption.to_dict()["attention"] is None
     with pytest.raises(SatError, match="no attention"):
         caption.picture()
     assert captioner.log_probability(photo, "a red circle") < 0
 
-    nic = comparator_preset("flickr8k", "nic")
+    nic = baseline_preset("flickr8k", "nic")
     with pytest.raises(SatError, match=r"of the kind lrcn, and this training of nic"):
-        train(dataset, nic, encoder, tmp_path / "nic", start_from=captioner.checkpoint, **options)
+        train(dataset, nic, encoder, tmp_path / "nic", init_from=captioner.checkpoint, **options)
     with pytest.raises(SatError, match=r"give --set decoder\.embedding_size=7 --set decoder\.hidden_size=9"):
         start = captioner.checkpoint
-        train(dataset, comparator_preset("flickr8k", "lrcn"), encoder, tmp_path / "b", start_from=start, **options)
+        train(dataset, baseline_preset("flickr8k", "lrcn"), encoder, tmp_path / "b", init_from=start, **options)
     check_start(start, replace(decoder, embedding_dropout=0.1), encoder)  # a dropout may differ
 
 
@@ -308,10 +310,12 @@ def test_a_checkpoint_comes_back_as_its_kind(kind: str, tmp_path: Path) -> None:
     decoder, found = small_comparator(kind), Checkpoint.load(saved(kind, tmp_path)).decoder
     assert found.config == decoder.config and type(found) is type(decoder)
     annotations, captions = small_annotations(), small_captions()
-    assert torch.equal(tell(found, annotations, captions).logits, tell(decoder, annotations, captions).logits)
+    assert torch.equal(
+        teacher_forcing(found, annotations, captions).logits, teacher_forcing(decoder, annotations, captions).logits
+    )
     card = " ".join((tmp_path / "README.md").read_text(encoding="utf-8").split())  # without line breaks
     assert decoder.config.title in card and "the mean of the annotations" in card and "embedding size 17" in card
-    assert "Look at the attention" not in card
+    assert "AttentionMode at the attention" not in card
 
 
 def test_an_unknown_kind_lists_the_known(tmp_path: Path) -> None:
@@ -323,7 +327,7 @@ def test_an_unknown_kind_lists_the_known(tmp_path: Path) -> None:
 
 def test_what_has_no_kind_is_the_papers_decoder() -> None:
     assert read_config({"hidden_size": 13}).kind == "attention"
-    assert list(KINDS) == ["attention", *COMPARATORS]
+    assert list(KINDS) == ["attention", *BASELINES]
 
 
 @every_kind
@@ -340,8 +344,8 @@ def test_nonsense_is_refused(kind: str) -> None:
 
 @every_kind
 def test_every_kind_has_settings(kind: str) -> None:
-    assert comparator_preset("flickr8k", kind).decoder.kind == kind
+    assert baseline_preset("flickr8k", kind).decoder.kind == kind
     with pytest.raises(SatError, match="no preset 'paper'"):
-        comparator_preset("paper", kind)
+        baseline_preset("paper", kind)
     with pytest.raises(SatError, match="one of nic, lrcn"):
-        comparator_preset("flickr8k", "soft")
+        baseline_preset("flickr8k", "soft")

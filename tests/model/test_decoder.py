@@ -13,10 +13,16 @@ from torch import Tensor, nn
 
 from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, Mixed, Sampled
+from show_attend_tell.model.attention import (
+    ArgmaxAttention,
+    AttentionMode,
+    MeanAttention,
+    MixedAttention,
+    SampleAttention,
+)
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
-from show_attend_tell.model.interface import State, tell, word_log_probabilities
+from show_attend_tell.model.interface import State, teacher_forcing, word_log_probabilities
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 OPTIONS = [
@@ -42,27 +48,27 @@ OPTIONS = [
 ]
 
 
-def looks() -> dict[str, tuple[Look, Tensor | None]]:
+def looks() -> dict[str, tuple[AttentionMode, Tensor | None]]:
     """Ways of looking, each with what tells the reference where a path looked (B, P, C), or None: by its name."""
     generator = torch.Generator().manual_seed(11)
-    places = torch.randint(0, L, (B, P, C), generator=generator)
+    locations = torch.randint(0, L, (B, P, C), generator=generator)
     uniforms = torch.rand(B, P, C, generator=generator)
     return {
-        "expectation": (Expectation(), None),
-        "likeliest": (Likeliest(), None),
-        "places": (LookAt(places), places),
-        "sampled": (Sampled(uniforms), uniforms),
+        "mean": (MeanAttention(), None),
+        "argmax": (ArgmaxAttention(), None),
+        "locations": (LookAt(locations), locations),
+        "sample": (SampleAttention(uniforms), uniforms),
     }
 
 
-@pytest.mark.parametrize("way", ["expectation", "likeliest", "places", "sampled"])
+@pytest.mark.parametrize("way", ["mean", "argmax", "locations", "sample"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "default")
 def test_equals_numpy_transcription(options: dict[str, object], way: str, float64: None) -> None:
     decoder = small_decoder(**options)
     annotations, captions = small_annotations(), small_captions()
-    look, given = looks()[way]
+    mode, given = looks()[way]
     with torch.no_grad():
-        told = tell(decoder, annotations, captions, paths=P, look=look)
+        told = teacher_forcing(decoder, annotations, captions, paths=P, mode=mode)
     log_p = torch.log_softmax(told.logits, dim=-1)
     assert log_p.shape == (B, P, C, SIZES["vocabulary_size"]) and told.alpha.shape == (B, P, C, L)
     weights = paper_weights(decoder)
@@ -72,7 +78,7 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
                 weights,
                 annotations[b].numpy(),
                 captions[b].tolist(),
-                look=way if given is None else given[b, p].tolist(),
+                mode=way if given is None else given[b, p].tolist(),
                 tanh_output=decoder.config.output_tanh,
                 word_output=decoder.config.output_word,
             )
@@ -82,10 +88,10 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
                 np.testing.assert_allclose(told.beta[b, p].numpy(), expected.beta, rtol=0, atol=1e-10)
             else:
                 assert told.beta is None
-            if way == "expectation":
-                assert told.places is None
+            if way == "mean":
+                assert told.locations is None
             else:
-                assert told.places[b, p].tolist() == expected.places.tolist()
+                assert told.locations[b, p].tolist() == expected.locations.tolist()
 
 
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
@@ -99,7 +105,7 @@ def test_every_option_of_the_function_is_held_against_the_reference() -> None:
 def test_float32_is_the_same_to_its_own_precision() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     with torch.no_grad():
-        log_p = torch.log_softmax(tell(decoder, annotations, captions).logits, dim=-1)
+        log_p = torch.log_softmax(teacher_forcing(decoder, annotations, captions).logits, dim=-1)
     weights = {name: value.astype(np.float64) for name, value in paper_weights(decoder).items()}
     for b in range(B):
         expected = reference.tell(weights, annotations[b].double().numpy(), captions[b].tolist())
@@ -116,7 +122,7 @@ class LossOf(nn.Module):
     def forward(self, annotations: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(13)
         draws = self.objective.draw(*self.captions.shape, generator)
-        told = tell(self.decoder, annotations, self.captions, paths=self.objective.paths, look=draws.look)
+        told = teacher_forcing(self.decoder, annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
         return self.objective(told, self.captions, draws).total
 
 
@@ -129,7 +135,7 @@ class LossOf(nn.Module):
         Estimator(samples=2, reward_weight=0, entropy_weight=0.3, doubly_stochastic=0.7),
         HardObjective(samples=2, coin="both", reward_weight=0, entropy_weight=0.3, label_smoothing=0.1),
     ],
-    ids=["soft", "sampled", "both"],
+    ids=["soft", "sample", "both"],
 )
 def test_gradients_check(objective: SoftObjective | HardObjective, options: dict[str, object], float64: None) -> None:
     sizes = {
@@ -143,7 +149,7 @@ def test_gradients_check(objective: SoftObjective | HardObjective, options: dict
     module = LossOf(decoder, objective, small_captions(steps=3, vocabulary=5))
     names = [name for name, _ in module.named_parameters()]
     values = [value.detach().clone().requires_grad_() for value in module.parameters()]
-    annotations = small_annotations(places=3, size=3).requires_grad_()
+    annotations = small_annotations(locations=3, size=3).requires_grad_()
 
     def loss(annotations: Tensor, *values: Tensor) -> Tensor:
         return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (annotations,))
@@ -160,12 +166,12 @@ def test_gradients_check(objective: SoftObjective | HardObjective, options: dict
 def test_zero_first_word_stays_zero() -> None:
     for tied in (False, True):
         decoder = small_decoder(tied_embeddings=tied)
-        tell(decoder, small_annotations(), small_captions()).logits.square().sum().backward()
+        teacher_forcing(decoder, small_annotations(), small_captions()).logits.square().sum().backward()
         assert (decoder.embedding.weight.grad[-1] == 0).all()
         assert (decoder.embedding.weight.grad[:-1] != 0).any()
 
 
-def test_initialisation() -> None:
+def test_initialization() -> None:
     """Products uniform in ±1/√(inputs), words Gaussian, biases zero: and no parameter left as memory happened to be."""
     torch.manual_seed(0)
     decoder = AttentionDecoder(DecoderConfig(**SIZES, attention_depth=2))
@@ -205,13 +211,17 @@ def test_batch_order_and_company_change_nothing() -> None:
     """Fault: padding trained on. A batch has one length, so a caption's log p is its own in any batch."""
     decoder, annotations, captions = small_decoder(), small_annotations(batch=5), small_captions(batch=5)
     with torch.no_grad():
-        together = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+        together = word_log_probabilities(teacher_forcing(decoder, annotations, captions).logits, captions)
         order = torch.tensor([3, 0, 4, 1, 2])
-        shuffled = word_log_probabilities(tell(decoder, annotations[order], captions[order]).logits, captions[order])
+        shuffled = word_log_probabilities(
+            teacher_forcing(decoder, annotations[order], captions[order]).logits, captions[order]
+        )
         torch.testing.assert_close(shuffled, together[order], rtol=0, atol=1e-5)
         for b in range(5):
             one = slice(b, b + 1)
-            alone = word_log_probabilities(tell(decoder, annotations[one], captions[one]).logits, captions[one])
+            alone = word_log_probabilities(
+                teacher_forcing(decoder, annotations[one], captions[one]).logits, captions[one]
+            )
             torch.testing.assert_close(alone, together[one], rtol=0, atol=1e-5)
 
 
@@ -220,7 +230,7 @@ def test_words_to_come_change_nothing_that_was_said() -> None:
     other = captions.clone()
     other[:, 4:] = 2
     with torch.no_grad():
-        first, second = (tell(decoder, annotations, words).logits for words in (captions, other))
+        first, second = (teacher_forcing(decoder, annotations, words).logits for words in (captions, other))
     assert torch.equal(first[:, :, :5], second[:, :, :5])
     assert not torch.allclose(first[:, :, 5:], second[:, :, 5:])
 
@@ -228,9 +238,9 @@ def test_words_to_come_change_nothing_that_was_said() -> None:
 def test_dropout_only_while_training() -> None:
     decoder, annotations, captions = small_decoder(annotation_dropout=0.3), small_annotations(), small_captions()
     with torch.no_grad():
-        assert torch.equal(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        assert torch.equal(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
         decoder.train()
-        assert not torch.allclose(*(tell(decoder, annotations, captions).logits for _ in range(2)))
+        assert not torch.allclose(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
 
 
 def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +253,7 @@ def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest
     monkeypatch.setattr(Dropout, "forward", forward)
     decoder, captions = small_decoder(dropout=0.25).train(), small_captions()
     n, m = decoder.config.hidden_size, decoder.config.embedding_size
-    tell(decoder, small_annotations(), captions)
+    teacher_forcing(decoder, small_annotations(), captions)
     batch, steps = captions.shape
     assert dropped == [(0.25, batch, n), (0.25, batch, 1, steps, n), (0.25, batch, 1, steps, m)]
 
@@ -255,7 +265,7 @@ def test_uniform_attention_is_the_soft_decoder_that_cannot_tell_places_apart(nor
     with torch.no_grad():
         soft.attention.energy.zero_()  # e is 0 at every place
     annotations, captions = small_annotations(), small_captions()
-    even, told = tell(soft, annotations, captions), tell(uniform, annotations, captions)
+    even, told = teacher_forcing(soft, annotations, captions), teacher_forcing(uniform, annotations, captions)
     assert even.alpha is not None and torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
     torch.testing.assert_close(told.logits, even.logits)
     torch.testing.assert_close(told.beta, even.beta)
@@ -282,7 +292,7 @@ def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:
     assert values.unique().tolist() == [0.0, pytest.approx(1 / (1 - share))]
     assert values.mean() == pytest.approx(1, abs=0.01)
     kept = (values > 0).float()
-    together = (kept[:, 1:] * kept[:, :-1]).mean()  # neighbours come from one random word
+    together = (kept[:, 1:] * kept[:, :-1]).mean()  # neighbors come from one random word
     assert together == pytest.approx((1 - share) ** 2, abs=0.01)
     assert dropout.eval()(values) is values
     assert Dropout(0.999).train()(torch.ones(400, 1000)).unique().tolist() == [0, 256]  # 255/256 are dropped
@@ -314,16 +324,16 @@ def test_alpha_and_memory_are_float32_under_autocast() -> None:
 def test_bf16_stays_near_float32() -> None:
     decoder, annotations, captions = small_decoder(spread=0.2), small_annotations(), small_captions()
     with torch.no_grad():
-        exact = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+        exact = word_log_probabilities(teacher_forcing(decoder, annotations, captions).logits, captions)
         with torch.autocast("cpu", torch.bfloat16):
-            rough = word_log_probabilities(tell(decoder, annotations, captions).logits, captions)
+            rough = word_log_probabilities(teacher_forcing(decoder, annotations, captions).logits, captions)
     torch.testing.assert_close(rough, exact, rtol=0, atol=0.03)
 
 
 def test_half_precision_annotations_are_read() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations().half(), small_captions()
     with torch.no_grad():
-        half, full = (tell(decoder, x, captions).logits for x in (annotations, annotations.float()))
+        half, full = (teacher_forcing(decoder, x, captions).logits for x in (annotations, annotations.float()))
     assert torch.equal(half, full)
 
 
@@ -378,9 +388,9 @@ def test_mixed_path_is_one_or_the_other(float64: None) -> None:
     expect = torch.tensor([[True, False, True], [False, False, True]])
     uniforms = torch.rand(B, P, C, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        mixed = tell(decoder, annotations, captions, paths=P, look=Mixed(expect, uniforms)).logits
-        expected = tell(decoder, annotations, captions, paths=P).logits
-        sampled = tell(decoder, annotations, captions, paths=P, look=Sampled(uniforms)).logits
+        mixed = teacher_forcing(decoder, annotations, captions, paths=P, mode=MixedAttention(expect, uniforms)).logits
+        expected = teacher_forcing(decoder, annotations, captions, paths=P).logits
+        sampled = teacher_forcing(decoder, annotations, captions, paths=P, mode=SampleAttention(uniforms)).logits
     torch.testing.assert_close(mixed, torch.where(expect[..., None, None], expected, sampled), rtol=0, atol=1e-12)
 
 
@@ -389,11 +399,11 @@ def test_another_history_changes_what_follows_and_nothing_before() -> None:
     captions = small_captions(2, 5, decoder.vocabulary_size)
     other = captions.clone()
     other[:, 2] = (captions[:, 2] + 1) % decoder.vocabulary_size
-    plain = tell(decoder, annotations, captions).logits
-    told = tell(decoder, annotations, captions, history=other).logits
+    plain = teacher_forcing(decoder, annotations, captions).logits
+    told = teacher_forcing(decoder, annotations, captions, history=other).logits
     assert torch.equal(told[:, :, :3], plain[:, :, :3])  # up to the word that is remembered otherwise
     assert not torch.allclose(told[:, :, 3], plain[:, :, 3])
-    assert torch.equal(tell(decoder, annotations, captions, history=captions).logits, plain)
+    assert torch.equal(teacher_forcing(decoder, annotations, captions, history=captions).logits, plain)
 
 
 def test_a_gate_taken_out_leaves_its_mean() -> None:
@@ -405,13 +415,13 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     plain = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
     plain.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
     annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
-    before, after = (tell(one, annotations, captions) for one in (decoder, plain))
+    before, after = (teacher_forcing(one, annotations, captions) for one in (decoder, plain))
     assert torch.allclose(before.logits, after.logits, atol=1e-6)
     assert after.beta is None
 
 
 def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
-    annotations = small_annotations(2, places=16)
+    annotations = small_annotations(2, locations=16)
     found = windowed(annotations, 3).view(2, 4, 4, -1)
     grid = annotations.view(2, 4, 4, -1)
     for row, column in np.ndindex(4, 4):
@@ -421,7 +431,7 @@ def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
 
 def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
     """h_0 and c_0 come of the whole photo; keys and contexts of the windows."""
-    annotations = small_annotations(2, places=16)
+    annotations = small_annotations(2, locations=16)
     plain, wide = (small_decoder(annotation_window=window).start(annotations) for window in (1, 3))
     assert all(torch.equal(*parts) for parts in zip(plain.memory, wide.memory, strict=True))
     torch.testing.assert_close(wide.source[0], windowed(plain.source[0], 3))
@@ -429,7 +439,7 @@ def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
 
 def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:
     with pytest.raises(SatError, match="15 places are not a square grid"):
-        small_decoder(annotation_window=3).start(small_annotations(2, places=15))
+        small_decoder(annotation_window=3).start(small_annotations(2, locations=15))
     with pytest.raises(SatError, match="annotation_window is 4: give an odd number"):
         DecoderConfig(annotation_window=4)
 
@@ -446,7 +456,7 @@ def test_a_decoder_grows_by_words(tied: bool) -> None:
     new.load_state_dict(grown(old.state_dict(), counts, torch.Generator().manual_seed(3)))
     torch.testing.assert_close(new.output_bias[200:], 0.5 * counts[200:].log() - 2, atol=1e-4, rtol=0)
     annotations, words = torch.randn(2, 4, 3), torch.randint(200, (2, 6))
-    before, after = tell(old, annotations, words).logits, tell(new, annotations, words).logits
+    before, after = teacher_forcing(old, annotations, words).logits, teacher_forcing(new, annotations, words).logits
     torch.testing.assert_close(after[..., :200], before)
     assert float(new.embedding.weight[200:203].std()) == pytest.approx(float(old.embedding.weight.std()), rel=0.5)
     assert float(new.word_weights[200:].std()) == pytest.approx(float(old.word_weights[2:].std()), rel=0.5)

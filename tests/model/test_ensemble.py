@@ -14,9 +14,9 @@ import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.search import beam_search
 from show_attend_tell.vision.encoder import Encoder
 
@@ -24,8 +24,8 @@ from show_attend_tell.vision.encoder import Encoder
 def test_probabilities_alpha_and_beta_are_means() -> None:
     members = [small_decoder(seed=1), small_decoder(seed=2), small_decoder(seed=3, attention="hard")]
     annotations, captions = small_annotations(), small_captions()
-    together = tell(Ensemble(members), annotations, captions, paths=P)
-    apart = [tell(member, annotations, captions, paths=P) for member in members]
+    together = teacher_forcing(Ensemble(members), annotations, captions, paths=P)
+    apart = [teacher_forcing(member, annotations, captions, paths=P) for member in members]
     wanted = torch.stack([told.logits.softmax(-1) for told in apart]).mean(0)
     assert torch.allclose(together.logits.exp(), wanted, atol=1e-6)  # they are log-probabilities already
     for name in ("alpha", "beta"):
@@ -35,9 +35,9 @@ def test_probabilities_alpha_and_beta_are_means() -> None:
 
 def test_what_a_member_lacks_is_none() -> None:
     annotations, captions = small_annotations(), small_captions()
-    told = tell(Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions)
+    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions)
     assert told.alpha is not None and told.beta is None
-    told = tell(Ensemble([small_decoder(seed=1), small_comparator("nic")]), annotations, captions)
+    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_comparator("nic")]), annotations, captions)
     assert told.alpha is None and told.beta is None and told.logits.shape == (B, 1, C, 23)
 
 
@@ -54,10 +54,10 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
 def test_a_search_gives_the_probability_that_telling_gives() -> None:
     ensemble = Ensemble([small_decoder(seed=1), small_comparator("log_bilinear"), small_comparator("brnn")])
     annotations = small_annotations()
-    for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam=P, max_length=C)):
+    for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam_size=P, max_length=C)):
         for hypothesis in hypotheses:
             words = torch.tensor([[*hypothesis.words, *([Vocabulary.END] if hypothesis.ended else [])]])
-            logits = tell(ensemble, annotations[photo : photo + 1], words).logits
+            logits = teacher_forcing(ensemble, annotations[photo : photo + 1], words).logits
             wanted = word_log_probabilities(logits, words).sum().item()
             assert hypothesis.log_probability == pytest.approx(wanted, abs=1e-3)
 
@@ -66,19 +66,19 @@ def test_sampled_places_are_drawn_once_a_step() -> None:
     """By every member's own α: an ensemble of a decoder with itself is that decoder."""
     annotations, captions = small_annotations(), small_captions()
 
-    def look() -> object:
-        return look_by_name("sampled", seeds=[3, 4], paths=P, steps=C)
+    def mode() -> object:
+        return attention_mode_by_name("sample", seeds=[3, 4], paths=P, steps=C)
 
-    alone = tell(small_decoder(), annotations, captions, paths=P, look=look())  # type: ignore[arg-type]
-    together = tell(
+    alone = teacher_forcing(small_decoder(), annotations, captions, paths=P, mode=mode())  # type: ignore[arg-type]
+    together = teacher_forcing(
         Ensemble([small_decoder(), small_decoder()]),
         annotations,
         captions,
         paths=P,
-        look=look(),  # type: ignore[arg-type]
+        mode=mode(),  # type: ignore[arg-type]
     )
     assert torch.allclose(together.logits, alone.logits.log_softmax(-1), atol=1e-5)
-    assert alone.places is not None and together.places is None
+    assert alone.locations is not None and together.locations is None
 
 
 def test_members_must_belong_together() -> None:
@@ -100,7 +100,7 @@ def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> N
     for seed in (5, 6):
         small_checkpoint(encoder, seed=seed).save(tmp_path / f"model{seed}")
     captioner = Captioner.from_pretrained(tmp_path / "model5", tmp_path / "model6", device="cpu")
-    assert captioner.name == "model5 + model6" and captioner.checkpoint.decoding.beam == 3  # the first's
+    assert captioner.name == "model5 + model6" and captioner.checkpoint.generation.beam_size == 3  # the first's
     photo = shape_photo("red", "circle", True)
     caption = captioner(photo)
     rows, columns = captioner.checkpoint.encoder.grid

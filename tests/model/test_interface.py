@@ -8,8 +8,15 @@ from decoders import B, C, P, small_annotations, small_captions, small_comparato
 from torch import Tensor
 
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words, tell, word_log_probabilities
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import (
+    Decoder,
+    at_step,
+    map_parts,
+    previous_words,
+    teacher_forcing,
+    word_log_probabilities,
+)
+from show_attend_tell.model.precision import promote
 
 
 class Pair(NamedTuple):
@@ -46,7 +53,7 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
     assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
     together = decoder.embed(before)
     with torch.no_grad():
-        told = tell(decoder, annotations, captions, paths=P)
+        told = teacher_forcing(decoder, annotations, captions, paths=P)
         for time in range(C):
             embedded = decoder.embed(before[:, time : time + 1].expand(-1, P))
             map_parts(torch.testing.assert_close, at_step(together, time, P), embedded)
@@ -66,12 +73,12 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
 )
 def test_half_precision_is_widened_and_nothing_is_narrowed(given: torch.dtype, kept: torch.dtype) -> None:
     values = torch.tensor([0.1, 2.0], dtype=given)
-    assert wide(values).dtype == kept and torch.equal(wide(values), values.to(kept))
+    assert promote(values).dtype == kept and torch.equal(promote(values), values.to(kept))
 
 
 @pytest.mark.parametrize("decoder", decoders(), ids=lambda decoder: type(decoder).__name__)
 def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
-    told = tell(decoder.double(), small_annotations(), small_captions())
+    told = teacher_forcing(decoder.double(), small_annotations(), small_captions())
     assert told.logits.dtype == torch.float64 and (told.alpha is None or told.alpha.dtype == torch.float64)
 
 
@@ -80,9 +87,9 @@ def test_a_caption_for_each_path_is_told_as_if_alone() -> None:
     decoder, annotations = small_decoder(), small_annotations()
     captions = small_captions(batch=B * P).view(B, P, C)
     padded = torch.cat([captions, torch.ones(B, P, 3, dtype=torch.long)], dim=-1)
-    told = tell(decoder, annotations, padded, paths=P)
+    told = teacher_forcing(decoder, annotations, padded, paths=P)
     log_p = word_log_probabilities(told.logits, padded)
     for path in range(P):
-        alone = tell(decoder, annotations, captions[:, path])
+        alone = teacher_forcing(decoder, annotations, captions[:, path])
         torch.testing.assert_close(told.logits[:, [path], :C], alone.logits)
         torch.testing.assert_close(log_p[:, [path], :C], word_log_probabilities(alone.logits, captions[:, path]))

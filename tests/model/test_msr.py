@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.baselines.msr import PRIMES, SPREAD, Msr, MsrConfig
-from show_attend_tell.model.interface import tell
+from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search import beam_search
 from show_attend_tell.training.loop import Trainer
 
@@ -39,15 +39,15 @@ def small_msr(**options: Any) -> Any:
 def probabilities(w: dict[str, Array], annotations: Array) -> Array:
     """p_w of the detected words, one place after the other."""
     absent = np.ones(DETECTED)
-    for place in annotations:
-        normal = (place - place.mean()) / np.sqrt(place.var() + 1e-5)
+    for location in annotations:
+        normal = (location - location.mean()) / np.sqrt(location.var() + 1e-5)
         absent = absent * (1 - sigmoid(w["detectors.weight"] @ normal + w["detectors.bias"]))
     return np.asarray(1 - absent)
 
 
 def test_the_logits_are_the_equations(float64: None) -> None:
     decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
-    told = tell(decoder, annotations, captions, paths=P)
+    told = teacher_forcing(decoder, annotations, captions, paths=P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
     spent = 0
     for photo in range(B):
@@ -78,7 +78,7 @@ def test_the_logits_are_the_equations(float64: None) -> None:
 
 def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
     decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
-    told = tell(decoder, annotations, captions, paths=P)
+    told = teacher_forcing(decoder, annotations, captions, paths=P)
     assert told.penalty is not None and told.penalty.shape == (B, P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
@@ -89,27 +89,27 @@ def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
 
 
 def test_each_path_may_have_its_own_caption(float64: None) -> None:
-    """As where a training maximises CIDEr."""
+    """As where a training maximizes CIDEr."""
     decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
     others = torch.stack([captions, captions.flip(0)], dim=1)  # (B, 2, C)
-    both = tell(decoder, annotations, others, paths=2).penalty
+    both = teacher_forcing(decoder, annotations, others, paths=2).penalty
     assert both is not None
     for path in range(2):
-        alone = tell(decoder, annotations, others[:, path]).penalty
+        alone = teacher_forcing(decoder, annotations, others[:, path]).penalty
         torch.testing.assert_close(both[:, path : path + 1], alone)
 
 
 def test_captions_are_ranked_by_the_detected_words_that_they_say() -> None:
     decoder, annotations = small_msr(), small_annotations()
-    found = beam_search(decoder, annotations, beam=P, max_length=C)
-    ranked = decoder.own_reranker().add_agreement(annotations, found)
+    found = beam_search(decoder, annotations, beam_size=P, max_length=C)
+    ranked = decoder.own_reranker().add_rerank_scores(annotations, found)
     detected = decoder.start(annotations).memory.left[:, 0]
     shares = set()
     for photo, hypotheses in enumerate(ranked):
         words = {*detected[photo].nonzero()[:, 0].tolist()}
         for hypothesis in hypotheses:
             share = sum(word in hypothesis.words for word in words) / len(words)
-            assert hypothesis.agreement == pytest.approx(share)
+            assert hypothesis.rerank_score == pytest.approx(share)
             shares.add(share)
     assert len(shares) > 1
 
@@ -130,13 +130,13 @@ def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Pat
     encoder = small_encoder()
     decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=64, detected=DETECTED, table_size=SIZE)).eval()
     vocabulary = Vocabulary([f"word{number}" for number in range(21)])
-    decoding = Decoding(beam=3, max_length=5, reranker_weight=2.0)
-    Checkpoint(decoder=decoder, vocabulary=vocabulary, encoder=EncoderRecord.of(encoder), decoding=decoding).save(
+    generation = GenerationConfig(beam_size=3, max_length=5, rerank_weight=2.0)
+    Checkpoint(decoder=decoder, vocabulary=vocabulary, encoder=EncoderRecord.of(encoder), generation=generation).save(
         tmp_path
     )
     found = Checkpoint.load(tmp_path)
-    assert found.decoder.config == decoder.config and found.decoding.reranker_weight == 2.0
+    assert found.decoder.config == decoder.config and found.generation.rerank_weight == 2.0
     assert "detected words 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
     captioner = Captioner(found, encoder)
-    hypotheses = captioner.search(torch.rand(2, L, 64), found.decoding, seeds=[0, 1])
-    assert all(each.agreement is not None for photo in hypotheses for each in photo)
+    hypotheses = captioner.search(torch.rand(2, L, 64), found.generation, seeds=[0, 1])
+    assert all(each.rerank_score is not None for photo in hypotheses for each in photo)

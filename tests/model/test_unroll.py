@@ -9,10 +9,10 @@ from decoders import B, C, P, small_annotations, small_captions, small_decoder
 from torch import Tensor
 
 from show_attend_tell.model import kernels
-from show_attend_tell.model.attention import AtPlaces, Expectation, Mixed
+from show_attend_tell.model.attention import GivenLocations, MeanAttention, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, tell
-from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
+from show_attend_tell.model.unroll import UnrolledForward
 
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
@@ -25,11 +25,11 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def draws() -> Mixed:
+def draws() -> MixedAttention:
     """The same places and expected paths at each call."""
     generator = torch.Generator().manual_seed(5)
     expect = torch.arange(B * P).view(B, P) % 2 == 0
-    return Mixed(expect, torch.rand(B, P, C, generator=generator))
+    return MixedAttention(expect, torch.rand(B, P, C, generator=generator))
 
 
 def several() -> Tensor:
@@ -38,13 +38,13 @@ def several() -> Tensor:
 
 
 def told_and_gradients(
-    decoder: AttentionDecoder, telling: Any, hard: bool, captions: Tensor | None = None, look: Any = None
-) -> tuple[Told, dict[str, Tensor]]:
+    decoder: AttentionDecoder, telling: Any, hard: bool, captions: Tensor | None = None, mode: Any = None
+) -> tuple[DecoderOutput, dict[str, Tensor]]:
     """What is told of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
-    look = look or (draws() if hard else Expectation())
+    mode = mode or (draws() if hard else MeanAttention())
     captions = small_captions() if captions is None else captions
-    told = telling(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, look=look)
+    told = telling(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, mode=mode)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
     for part in (told.logits, told.alpha, told.beta):
@@ -62,33 +62,37 @@ def told_and_gradients(
 def test_it_is_the_step_by_step_recurrence(name: str, captions: Any) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    check_the_same(*(told_and_gradients(decoder, telling, hard, captions()) for telling in (tell, UnrolledTell())))
+    check_the_same(
+        *(told_and_gradients(decoder, telling, hard, captions()) for telling in (teacher_forcing, UnrolledForward()))
+    )
 
 
 @pytest.mark.usefixtures("float64")
 def test_places_that_were_drawn_before_are_looked_at() -> None:
     decoder = small_decoder(attention="hard", gate=False)
-    drawn = UnrolledTell()(decoder, small_annotations(), several(), paths=P, look=only_places())
-    assert drawn.places is not None
+    drawn = UnrolledForward()(decoder, small_annotations(), several(), paths=P, mode=only_places())
+    assert drawn.locations is not None
     check_the_same(
         *(
-            told_and_gradients(decoder, telling, True, several(), AtPlaces(drawn.places))
-            for telling in (tell, UnrolledTell())
+            told_and_gradients(decoder, telling, True, several(), GivenLocations(drawn.locations))
+            for telling in (teacher_forcing, UnrolledForward())
         )
     )
-    again = UnrolledTell()(decoder, small_annotations(), several(), paths=P, look=AtPlaces(drawn.places))
+    again = UnrolledForward()(decoder, small_annotations(), several(), paths=P, mode=GivenLocations(drawn.locations))
     torch.testing.assert_close(again.logits, drawn.logits)
 
 
-def only_places() -> Mixed:
+def only_places() -> MixedAttention:
     """Sampled places on every path."""
-    return Mixed(torch.zeros(B, P, dtype=torch.bool), draws().sampled.uniforms)
+    return MixedAttention(torch.zeros(B, P, dtype=torch.bool), draws().sampled.uniforms)
 
 
-def check_the_same(one: tuple[Told, dict[str, Tensor]], other: tuple[Told, dict[str, Tensor]]) -> None:
+def check_the_same(
+    one: tuple[DecoderOutput, dict[str, Tensor]], other: tuple[DecoderOutput, dict[str, Tensor]]
+) -> None:
     """Both told the same, with the same gradients."""
     (plain, expected), (unrolled, found) = one, other
-    for part in ("logits", "alpha", "beta", "places"):
+    for part in ("logits", "alpha", "beta", "locations"):
         wanted, have = getattr(plain, part), getattr(unrolled, part)
         assert (wanted is None) == (have is None), part
         if wanted is not None:
@@ -102,8 +106,8 @@ def check_the_same(one: tuple[Told, dict[str, Tensor]], other: tuple[Told, dict[
 def test_a_history_is_told_too() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     history = small_captions(seed=9)
-    plain = tell(decoder, annotations, captions, history=history).logits
-    torch.testing.assert_close(UnrolledTell()(decoder, annotations, captions, history=history).logits, plain)
+    plain = teacher_forcing(decoder, annotations, captions, history=history).logits
+    torch.testing.assert_close(UnrolledForward()(decoder, annotations, captions, history=history).logits, plain)
 
 
 @pytest.mark.parametrize(("spread", "same"), [(3.0, True), (40.0, False)])
@@ -112,11 +116,11 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
     decoder = small_decoder(spread=spread)
     largest = decoder.start(small_annotations()).source[1].abs().max()
     assert (largest < 20) == same
-    told, gradients = told_and_gradients(decoder, UnrolledTell(), hard=False)
+    told, gradients = told_and_gradients(decoder, UnrolledForward(), hard=False)
     assert told.alpha is not None and told.alpha.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     if same:
-        torch.testing.assert_close(told.alpha, tell(decoder, small_annotations(), small_captions()).alpha)
+        torch.testing.assert_close(told.alpha, teacher_forcing(decoder, small_annotations(), small_captions()).alpha)
 
 
 @pytest.mark.proof  # compiling takes a while
@@ -131,10 +135,10 @@ def test_compiled_kernels_are_the_plain_ones() -> None:
     keys, query, slope, weight = drawn(2, 5, 16), drawn(2, 3, 16), drawn(2, 3, 5), drawn(16)
     memory, gates = drawn(2, 3, 4), drawn(2, 3, 16)
     cases: dict[str, tuple[Any, ...]] = {
-        "normalise": (drawn(2, 5, 16), drawn(2, 1, 16), torch.float32),
+        "normalize": (drawn(2, 5, 16), drawn(2, 1, 16), torch.float32),
         "exponentials": (drawn(2, 5, 16),),
-        "look": (keys, query, weight),
-        "look_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
+        "attention_mode": (keys, query, weight),
+        "mode_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
         "query_sums": (keys.mT.contiguous(), query, slope),
         "key_sums": (keys, query, slope, weight),
         "advance": (gates, drawn(2, 3, 16), drawn(2, 3, 16), memory),

@@ -18,7 +18,7 @@ import show_attend_tell.checkpoint.hub as find_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint, join
 from show_attend_tell.checkpoint.packing import pack
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import visual_ngrams
@@ -79,14 +79,14 @@ def test_the_agreement_with_one_expected_caption_is_the_share_in_common() -> Non
     ngrams = expecting(dict.fromkeys(counted(expected), 1.0), length=5)
     shares = ngrams.expected(torch.zeros(1, 4, 3))[0]
     cases = [[2, 3, 4, 3, 5], [3, 5], [2, 3, 4, 3, 3, 3], [6, 7, 8], [9], []]
-    for words, agreement in zip(cases, ngrams.agreements(shares, cases), strict=True):
+    for words, rerank_score in zip(cases, ngrams.rerank_scores(shares, cases), strict=True):
         by_hand = 0.0
         for n in (1, 2, 3):
             ours, theirs = (Counter(tuple(c[i : i + n]) for i in range(len(c) - n + 1)) for c in (words, expected))
             both = (ours & theirs).total()
             by_hand += both / max(1, (len(words) + len(expected)) / 2 - n + 1) / 3
-        assert agreement == pytest.approx(by_hand), words
-    assert ngrams.agreements(shares, [expected]) == [pytest.approx(1)]
+        assert rerank_score == pytest.approx(by_hand), words
+    assert ngrams.rerank_scores(shares, [expected]) == [pytest.approx(1)]
 
 
 def test_rare_words_count_more() -> None:
@@ -98,9 +98,9 @@ def test_rare_words_count_more() -> None:
     by_hand = [factor / 0.5, factor / 0.2, factor / 0.1, factor / 0.5, 1, 1]
     assert ngrams.worth(1.0).tolist() == pytest.approx(by_hand)
     expected = torch.tensor([0.4, 0.2, 0.2, 0.0, 0.3, 0.3])
-    for rarity, common, rare in ((0.0, 0.6, 0.6), (1.0, (0.8 + 1.0) * factor, (0.8 + 2.0) * factor)):
-        agreements = ngrams.agreements(expected, [[2, 3], [2, 4]], rarity)
-        assert agreements == pytest.approx([(common / 2 + 0.3) / 3, (rare / 2 + 0.3) / 3])
+    for rare_word_exponent, common, rare in ((0.0, 0.6, 0.6), (1.0, (0.8 + 1.0) * factor, (0.8 + 2.0) * factor)):
+        rerank_scores = ngrams.rerank_scores(expected, [[2, 3], [2, 4]], rare_word_exponent)
+        assert rerank_scores == pytest.approx([(common / 2 + 0.3) / 3, (rare / 2 + 0.3) / 3])
 
 
 def test_a_share_below_zero_counts_as_none() -> None:
@@ -266,20 +266,20 @@ def test_captions_are_ranked_by_their_agreement_too(weight: float) -> None:
     """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω A, the empty one last."""
     decoder, annotations = small_decoder(vocabulary_size=5, spread=0.8), small_annotations()
     ngrams = expecting({(0, 2): 0.9, (0, 3): 0.2, (0, 4): 0.4, (0, 2, 4): 0.8}, length=2.5)
-    plain = beam_search(decoder, annotations, beam=121, max_length=4, length_normalisation=0.6)
-    found = [ranked(each, 0.6, weight) for each in ngrams.add_agreement(annotations, plain)]
+    plain = beam_search(decoder, annotations, beam_size=121, max_length=4, length_penalty=0.6)
+    found = [ranked(each, 0.6, weight) for each in ngrams.add_rerank_scores(annotations, plain)]
     for hypotheses, others in zip(found, plain, strict=True):
         keys = []
         for hypothesis in hypotheses:
-            by_hand = ngrams.agreements(ngrams.prior, [hypothesis.words])[0]
-            assert hypothesis.agreement == pytest.approx(by_hand)
+            by_hand = ngrams.rerank_scores(ngrams.prior, [hypothesis.words])[0]
+            assert hypothesis.rerank_score == pytest.approx(by_hand)
             length = len(hypothesis.words) + hypothesis.ended
             score = hypothesis.log_probability / max(1, length) ** 0.6 + weight * by_hand
             keys.append((hypothesis.words != [], hypothesis.ended, score))
         assert keys == sorted(keys, reverse=True)
         assert sorted(h.words for h in hypotheses) == sorted(h.words for h in others)
         assert ([h.words for h in hypotheses] == [h.words for h in others]) == (weight == 0)
-        assert all(h.agreement is None for h in others)
+        assert all(h.rerank_score is None for h in others)
 
 
 # In a model
@@ -294,7 +294,7 @@ def ranked_checkpoint(encoder: Encoder, weight: float = 40.0) -> Checkpoint:
     """A small model with visual n-grams of its own words, which expect some of them more than others of any photo."""
     model = small_checkpoint(encoder)
     model.reranker = expecting({(0, word): word * 7 % 11 / 10 for word in range(2, 23)}, length=4.0)
-    model.decoding = Decoding(beam=3, max_length=11, length_normalisation=0.5, reranker_weight=weight)
+    model.generation = GenerationConfig(beam_size=3, max_length=11, length_penalty=0.5, rerank_weight=weight)
     return model
 
 
@@ -302,24 +302,24 @@ def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
     captioner = Captioner(ranked_checkpoint(encoder), encoder)
     photos = [shape_photo(*scene) for scene in shape_scenes(12)]
     captions = captioner(photos)
-    plain = captioner(photos, reranker_weight=0)
+    plain = captioner(photos, rerank_weight=0)
     assert [str(caption) for caption in captions] != [str(caption) for caption in plain]
     for photo, caption, other in zip(photos, captions, plain, strict=True):
-        assert caption.settings["reranker_weight"] == 40 and other.settings["reranker_weight"] == 0
-        assert caption.to_dict()["agreement"] == caption.agreement is not None
+        assert caption.settings["rerank_weight"] == 40 and other.settings["rerank_weight"] == 0
+        assert caption.to_dict()["rerank_score"] == caption.rerank_score is not None
         alone = captioner(photo)
-        assert str(alone) == str(caption) and alone.agreement == pytest.approx(caption.agreement, abs=1e-4)
+        assert str(alone) == str(caption) and alone.rerank_score == pytest.approx(caption.rerank_score, abs=1e-4)
         found = {str(caption), *(text for text, _ in caption.alternatives)}
         assert found == {str(other), *(text for text, _ in other.alternatives)}  # the same captions, in another order
     rare = ranked_checkpoint(encoder)
-    rare.decoding = dataclasses.replace(rare.decoding, rarity=2.0)
+    rare.generation = dataclasses.replace(rare.generation, rare_word_exponent=2.0)
     others = Captioner(rare, encoder)(photos)
     assert [str(caption) for caption in others] != [str(caption) for caption in captions]
-    assert {caption.settings["rarity"] for caption in others} == {2.0}
+    assert {caption.settings["rare_word_exponent"] for caption in others} == {2.0}
     without = Captioner(small_checkpoint(encoder), encoder)
-    assert without(photos[0]).agreement is None and "reranker_weight" not in without(photos[0]).settings
-    with pytest.raises(SatError, match="reranker_weight is 5, and model has no reranker: give 0"):
-        without(photos[0], reranker_weight=5)
+    assert without(photos[0]).rerank_score is None and "rerank_weight" not in without(photos[0]).settings
+    with pytest.raises(SatError, match="rerank_weight is 5, and model has no reranker: give 0"):
+        without(photos[0], rerank_weight=5)
 
 
 def test_an_ensemble_has_those_of_the_first_member_that_has_any(encoder: Encoder) -> None:
@@ -336,9 +336,9 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     assert after.reranker is not None and before.reranker is not None
     for name, tensor in before.reranker.state_dict().items():
         assert torch.equal(tensor, after.reranker.state_dict()[name]), name
-    assert after.reranker.digest == before.reranker.digest and after.decoding == before.decoding
+    assert after.reranker.digest == before.reranker.digest and after.generation == before.generation
     assert "- Reranker: visual n-grams (" in before.card("m") and "reranker weight 40" in before.card("m")
-    after.reranker, after.decoding = None, Decoding()
+    after.reranker, after.generation = None, GenerationConfig()
     after.save(tmp_path / "model")
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").reranker is None
 

@@ -16,9 +16,9 @@ from show_attend_tell.backends import native_bf16
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, Sampled
-from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
-from show_attend_tell.search import FastBeamSearch, Hypothesis, beam_search, different, ranked, sample
+from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention
+from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.search import Hypothesis, OptimizedBeamSearch, beam_search, different, ranked, sample
 from show_attend_tell.search.hypotheses import Seen
 from show_attend_tell.search.sampling import Uniforms, narrowed
 
@@ -26,11 +26,13 @@ END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
 
 
-def log_probability(decoder: Decoder, annotations: Tensor, words: list[int], look: Look | None = None) -> float:
-    """log p of words, the end token included where it is the last, by `tell`."""
+def log_probability(
+    decoder: Decoder, annotations: Tensor, words: list[int], mode: AttentionMode | None = None
+) -> float:
+    """log p of words, the end token included where it is the last, by `teacher_forcing`."""
     captions = torch.tensor([words])
     with torch.no_grad():
-        told = tell(decoder, annotations[None], captions, look=look or Expectation())
+        told = teacher_forcing(decoder, annotations[None], captions, mode=mode or MeanAttention())
     return word_log_probabilities(told.logits, captions).sum().item()
 
 
@@ -44,20 +46,20 @@ def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
 # ---------------------------------------------------------------- beam search
 
 
-@pytest.mark.parametrize("look", [Expectation(), Likeliest()], ids=["expectation", "likeliest"])
+@pytest.mark.parametrize("attention_mode", [MeanAttention(), ArgmaxAttention()], ids=["mean", "argmax"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
-def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
+def test_a_wide_beam_is_exhaustive_search(mode: AttentionMode, gamma: float) -> None:
     decoder = small_decoder(vocabulary_size=5, spread=0.8)
     annotations, longest = small_annotations(), 4
     captions = every_caption(5, longest)
     assert len(captions) == 1 + 3 + 9 + 27 + 81
     found = beam_search(
-        decoder, annotations, beam=len(captions), max_length=longest, look=look, length_normalisation=gamma
+        decoder, annotations, beam_size=len(captions), max_length=longest, mode=mode, length_penalty=gamma
     )
     for b, hypotheses in enumerate(found):
         ranked = []
         for words in captions:
-            score = log_probability(decoder, annotations[b], words, look)
+            score = log_probability(decoder, annotations[b], words, mode)
             ranked.append((words == [END], words[-1] != END, -score / len(words) ** gamma, words, score))
         ranked.sort()  # the empty caption last, what ended first, then by log p / length^γ, the end token counted
         assert len(hypotheses) == len(ranked)
@@ -67,57 +69,57 @@ def test_a_wide_beam_is_exhaustive_search(look: Look, gamma: float) -> None:
             assert hypothesis.log_probability == pytest.approx(score, abs=1e-5)
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_hypothesis_is_what_tell_says_of_its_words(beam: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_hypothesis_is_what_tell_says_of_its_words(beam_size: int) -> None:
     """Log-probability, α, β and places follow a path through every reordering of the beam."""
     decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=7)
     reordered = 0
-    for look in (Expectation(), Likeliest()):
-        for b, hypotheses in enumerate(beam_search(decoder, annotations, beam=beam, max_length=9, look=look)):
-            assert len(hypotheses) == beam
+    for mode in (MeanAttention(), ArgmaxAttention()):
+        for b, hypotheses in enumerate(beam_search(decoder, annotations, beam_size=beam_size, max_length=9, mode=mode)):
+            assert len(hypotheses) == beam_size
             for hypothesis in hypotheses:
                 said = hypothesis.words + [END] * hypothesis.ended
                 captions, T = torch.tensor([said]), len(hypothesis.words)
                 with torch.no_grad():
-                    told = tell(decoder, annotations[b : b + 1], captions, look=look)
+                    told = teacher_forcing(decoder, annotations[b : b + 1], captions, mode=mode)
                 log_p = word_log_probabilities(told.logits, captions).sum().item()
                 assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-5)
                 if T:
                     assert hypothesis.alpha.shape == (T, L) and hypothesis.beta.shape == (T,)
                     torch.testing.assert_close(hypothesis.alpha, told.alpha[0, 0, :T], rtol=0, atol=1e-5)
                     torch.testing.assert_close(hypothesis.beta, told.beta[0, 0, :T], rtol=0, atol=1e-5)
-                    if isinstance(look, Likeliest):
-                        assert torch.equal(hypothesis.places, told.places[0, 0, :T])
+                    if isinstance(mode, ArgmaxAttention):
+                        assert torch.equal(hypothesis.locations, told.locations[0, 0, :T])
                     else:
-                        assert hypothesis.places is None
+                        assert hypothesis.locations is None
             reordered += len({tuple(h.words[:2]) for h in hypotheses}) == len(hypotheses) > 1
-    assert beam == 1 or reordered  # some photo's paths parted early, so the others were reordered
+    assert beam_size == 1 or reordered  # some photo's paths parted early, so the others were reordered
 
 
 def test_greedy_takes_the_likeliest_word_each_time() -> None:
     decoder, annotations = small_decoder(spread=0.7), small_annotations()
-    for b, (hypothesis,) in enumerate(beam_search(decoder, annotations, beam=1, max_length=C)):
+    for b, (hypothesis,) in enumerate(beam_search(decoder, annotations, beam_size=1, max_length=C)):
         said: list[int] = []
         while len(said) < C and END not in said:
             with torch.no_grad():
-                logits = tell(decoder, annotations[b : b + 1], torch.tensor([[*said, END]])).logits[0, 0, -1]
+                logits = teacher_forcing(decoder, annotations[b : b + 1], torch.tensor([[*said, END]])).logits[0, 0, -1]
             logits[UNKNOWN] = -math.inf
             said.append(int(logits.argmax()))
         assert hypothesis.words == [word for word in said if word != END]
 
 
-@pytest.mark.parametrize("look", ["expectation", "likeliest", "sampled"])
-@pytest.mark.parametrize("beam", [1, 4])
-def test_batched_beam_equals_one_by_one(beam: int, look: str) -> None:
+@pytest.mark.parametrize("attention_mode", ["mean", "argmax", "sample"])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
     decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]
 
     def search(which: list[int]) -> list[list[Hypothesis]]:
         looks = {
-            "expectation": Expectation(),
-            "likeliest": Likeliest(),
-            "sampled": Sampled.for_photos([seeds[b] for b in which], paths=beam, steps=9, device=CPU),
+            "mean": MeanAttention(),
+            "argmax": ArgmaxAttention(),
+            "sample": SampleAttention.for_photos([seeds[b] for b in which], paths=beam_size, steps=9, device=CPU),
         }
-        return beam_search(decoder, annotations[which], beam=beam, max_length=9, look=looks[look])
+        return beam_search(decoder, annotations[which], beam_size=beam_size, max_length=9, mode=looks[mode])
 
     together = search(list(range(7)))
     assert len({len(h.words) for hypotheses in together for h in hypotheses}) > 1  # photos that end early and late
@@ -135,10 +137,10 @@ def test_batched_beam_equals_one_by_one_in_bfloat16() -> None:
     """
     decoder, annotations = talkative(), small_annotations(batch=7)
     with torch.autocast("cpu", torch.bfloat16):
-        for beam, size in ((5, 1), (1, 2)):
-            together = beam_search(decoder, annotations, beam=beam, max_length=9)
+        for beam_size, size in ((5, 1), (1, 2)):
+            together = beam_search(decoder, annotations, beam_size=beam_size, max_length=9)
             for b in range(0, 7 - size + 1, size):
-                apart = beam_search(decoder, annotations[b : b + size], beam=beam, max_length=9)
+                apart = beam_search(decoder, annotations[b : b + size], beam_size=beam_size, max_length=9)
                 for one, other in zip(apart, together[b : b + size], strict=True):
                     same(one, other, 1e-3)
 
@@ -149,10 +151,10 @@ def test_logits_may_be_shifted() -> None:
     table = torch.randn(3, 8, 7, generator=generator)
     shifted = table + 5 * torch.randn(3, 8, 1, generator=generator)
     annotations = torch.zeros(3, 1, 1)
-    plain, other = (beam_search(Scripted(x), annotations, beam=3, max_length=5) for x in (table, shifted))
+    plain, other = (beam_search(Scripted(x), annotations, beam_size=3, max_length=5) for x in (table, shifted))
     for b in range(3):
         same(other[b], plain[b])
-        assert all(h.alpha is h.beta is h.places is None for h in plain[b])  # a decoder without attention
+        assert all(h.alpha is h.beta is h.locations is None for h in plain[b])  # a decoder without attention
 
 
 def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Scripted:
@@ -168,7 +170,7 @@ def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Script
 def test_unknown_is_never_said() -> None:
     decoder = chain(4, {-1: {UNKNOWN: 0.7, 2: 0.3}, UNKNOWN: {END: 1.0}, 2: {UNKNOWN: 0.8, END: 0.2}})
     annotations = torch.zeros(1, 1, 1)
-    (first, *others) = beam_search(decoder, annotations, beam=3, max_length=5)[0]
+    (first, *others) = beam_search(decoder, annotations, beam_size=3, max_length=5)[0]
     assert first.words == [2] and all(UNKNOWN not in h.words for h in others)
     assert first.log_probability == pytest.approx(math.log(0.3 * 0.2), abs=1e-5)  # of all words, not of those allowed
 
@@ -177,8 +179,8 @@ def test_unknown_is_never_said() -> None:
 def test_nothing_ends(end: float) -> None:
     """Fault: a beam that crashes when nothing ends. The best unfinished caption is returned, and says so."""
     steps = {previous: {END: end, 2: 0.6, 3: 0.4} for previous in (-1, 2, 3)}
-    for beam in (1, 3):
-        best = beam_search(chain(4, steps), torch.zeros(2, 1, 1), beam=beam, max_length=5)
+    for beam_size in (1, 3):
+        best = beam_search(chain(4, steps), torch.zeros(2, 1, 1), beam_size=beam_size, max_length=5)
         for hypotheses in best:
             assert hypotheses[0].words == [2, 2, 2, 2, 2] and not hypotheses[0].ended
             assert hypotheses[0].log_probability == pytest.approx(5 * math.log(0.6), abs=1e-5)
@@ -186,7 +188,7 @@ def test_nothing_ends(end: float) -> None:
 
 def test_what_ended_comes_before_what_did_not() -> None:
     decoder = chain(4, {-1: {2: 0.9, 3: 0.1}, 2: {2: 1.0}, 3: {END: 1.0}})
-    first, second = beam_search(decoder, torch.zeros(1, 1, 1), beam=2, max_length=4)[0]
+    first, second = beam_search(decoder, torch.zeros(1, 1, 1), beam_size=2, max_length=4)[0]
     assert (first.words, first.ended, second.words, second.ended) == ([3], True, [2, 2, 2, 2], False)
     assert second.log_probability > first.log_probability
 
@@ -194,18 +196,18 @@ def test_what_ended_comes_before_what_did_not() -> None:
 def test_a_finished_path_is_frozen() -> None:
     """It waits at its score, whatever may follow an end token, and a worse one that ends later does not push it out."""
     decoder = chain(5, {-1: {END: 0.3, 2: 0.7}, END: {3: 1.0}, 2: {3: 0.5, 4: 0.5}, 3: {END: 1.0}, 4: {END: 1.0}})
-    found = beam_search(decoder, torch.zeros(1, 1, 1), beam=3, max_length=9)[0]
+    found = beam_search(decoder, torch.zeros(1, 1, 1), beam_size=3, max_length=9)[0]
     assert sorted(h.words for h in found) == [[], [2, 3], [2, 4]] and all(h.ended for h in found)
     by_words = {tuple(h.words): h.log_probability for h in found}
     assert by_words[()] == pytest.approx(math.log(0.3), abs=1e-5)
     assert by_words[(2, 3)] == pytest.approx(math.log(0.35), abs=1e-5)
 
 
-def test_length_normalisation_ranks_by_the_mean() -> None:
+def test_length_normalization_ranks_by_the_mean() -> None:
     """p is 0.4 in two steps or 0.6 · 0.6 · 0.9 in three: γ = 0 and γ = 1 disagree."""
     decoder = chain(5, {-1: {4: 0.4, 2: 0.6}, 2: {3: 0.6, END: 0.05}, 3: {END: 0.9}, 4: {END: 1.0}})
     for gamma, best, p in ((0.0, [4], 0.4), (1.0, [2, 3], 0.324)):
-        first = beam_search(decoder, torch.zeros(1, 1, 1), beam=4, max_length=5, length_normalisation=gamma)[0][0]
+        first = beam_search(decoder, torch.zeros(1, 1, 1), beam_size=4, max_length=5, length_penalty=gamma)[0][0]
         assert first.words == best
         assert first.log_probability == pytest.approx(math.log(p), abs=1e-5)  # the sum itself, undivided
 
@@ -214,10 +216,10 @@ def test_an_empty_caption_is_given_only_last() -> None:
     """Where the end token is the likeliest first word, the best caption is the best of those with words."""
     decoder = chain(4, {-1: {END: 0.9, 2: 0.06, 3: 0.04}, 2: {END: 1.0}, 3: {END: 1.0}})
     photo = torch.zeros(1, 1, 1)
-    for beam in (2, 3, 9):
-        found = beam_search(decoder, photo, beam=beam, max_length=4)[0]
-        assert found[0].words == [2] and found[-1].words == [] and found[-1].ended, beam
-    (greedy,) = beam_search(decoder, photo, beam=1, max_length=4)[0]
+    for beam_size in (2, 3, 9):
+        found = beam_search(decoder, photo, beam_size=beam_size, max_length=4)[0]
+        assert found[0].words == [2] and found[-1].words == [] and found[-1].ended, beam_size
+    (greedy,) = beam_search(decoder, photo, beam_size=1, max_length=4)[0]
     assert greedy.words == [2] and greedy.log_probability == pytest.approx(math.log(0.06), abs=1e-5)
     for drawn in sample(decoder, photo, seeds=[3], captions=99)[0]:
         assert drawn.words
@@ -225,29 +227,29 @@ def test_an_empty_caption_is_given_only_last() -> None:
 
 def test_a_vocabulary_smaller_than_the_beam() -> None:
     decoder = small_decoder(vocabulary_size=3)  # one word besides the end and the unknown one
-    found = beam_search(decoder, small_annotations(), beam=7, max_length=4)
+    found = beam_search(decoder, small_annotations(), beam_size=7, max_length=4)
     for hypotheses in found:  # five captions exist: of 0 to 3 words that end, and 4 words that do not
         assert sorted(h.words for h in hypotheses) == [[2] * length for length in range(5)]
-    only_end = beam_search(small_decoder(vocabulary_size=2), small_annotations(), beam=5, max_length=4)
+    only_end = beam_search(small_decoder(vocabulary_size=2), small_annotations(), beam_size=5, max_length=4)
     assert [[h.words for h in hypotheses] for hypotheses in only_end] == [[[]], [[]]]
 
 
 def test_one_word_at_most() -> None:
-    for hypotheses in beam_search(small_decoder(), small_annotations(), beam=3, max_length=1):
+    for hypotheses in beam_search(small_decoder(), small_annotations(), beam_size=3, max_length=1):
         assert all(len(h.words) == (0 if h.ended else 1) for h in hypotheses)
 
 
-@pytest.mark.parametrize(("beam", "longest"), [(0, 5), (5, 0)])
-def test_beam_refuses(beam: int, longest: int) -> None:
-    with pytest.raises(SatError, match=f"beam is {beam} and the longest caption {longest}"):
-        beam_search(small_decoder(), small_annotations(), beam=beam, max_length=longest)
+@pytest.mark.parametrize(("beam_size", "longest"), [(0, 5), (5, 0)])
+def test_beam_refuses(beam_size: int, longest: int) -> None:
+    with pytest.raises(SatError, match=f"beam is {beam_size} and the longest caption {longest}"):
+        beam_search(small_decoder(), small_annotations(), beam_size=beam_size, max_length=longest)
 
 
 def test_probabilities_that_are_no_numbers_are_refused() -> None:
     decoder = small_decoder()
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
-        beam_search(decoder, small_annotations(), beam=2)
+        beam_search(decoder, small_annotations(), beam_size=2)
 
 
 # ---------------------------------------------------------------- sampling
@@ -330,7 +332,7 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
     p = []
     for words in captions:  # p over the words allowed: without the unknown one, and first without the end
         with torch.no_grad():
-            logits = tell(decoder, annotations, torch.tensor([words])).logits[0, 0]
+            logits = teacher_forcing(decoder, annotations, torch.tensor([words])).logits[0, 0]
         logits[:, UNKNOWN] = logits[0, END] = -math.inf
         p.append(torch.log_softmax(logits, -1)[torch.arange(len(words)), torch.tensor(words)].sum().exp())
     probabilities = torch.stack(p)
@@ -342,19 +344,19 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
 
 def test_a_sample_is_what_tell_says_of_its_words() -> None:
     decoder, annotations, seeds = small_decoder(spread=0.6), small_annotations(), [3, 5]
-    look = Sampled.for_photos(seeds, paths=4, steps=9, device=CPU)
-    for b, hypotheses in enumerate(sample(decoder, annotations, seeds=[8, 9], captions=4, max_length=9, look=look)):
+    mode = SampleAttention.for_photos(seeds, paths=4, steps=9, device=CPU)
+    for b, hypotheses in enumerate(sample(decoder, annotations, seeds=[8, 9], captions=4, max_length=9, mode=mode)):
         assert len({tuple(h.words) for h in hypotheses}) > 1
         for p, h in enumerate(hypotheses):
             said = h.words + [END] * h.ended
             captions, T = torch.tensor([said]), len(h.words)
-            own = Sampled(look.uniforms[b : b + 1, p : p + 1])
+            own = SampleAttention(mode.uniforms[b : b + 1, p : p + 1])
             with torch.no_grad():
-                told = tell(decoder, annotations[b : b + 1], captions, look=own)
+                told = teacher_forcing(decoder, annotations[b : b + 1], captions, mode=own)
             log_p = word_log_probabilities(told.logits, captions).sum().item()
             assert h.log_probability == pytest.approx(log_p, abs=1e-5)
             if T:
-                assert torch.equal(h.places, told.places[0, 0, :T])
+                assert torch.equal(h.locations, told.locations[0, 0, :T])
                 torch.testing.assert_close(h.alpha, told.alpha[0, 0, :T], rtol=0, atol=1e-5)
                 torch.testing.assert_close(h.beta, told.beta[0, 0, :T], rtol=0, atol=1e-5)
 
@@ -364,9 +366,9 @@ def test_a_photos_samples_are_its_seeds_own() -> None:
 
     def draw(which: list[int]) -> list[list[Hypothesis]]:
         own = [seeds[b] for b in which]
-        look = Sampled.for_photos([seed + 100 for seed in own], paths=3, steps=9, device=CPU)
+        mode = SampleAttention.for_photos([seed + 100 for seed in own], paths=3, steps=9, device=CPU)
         return sample(
-            decoder, annotations[which], seeds=own, captions=3, max_length=9, temperature=1.3, top_p=0.9, look=look
+            decoder, annotations[which], seeds=own, captions=3, max_length=9, temperature=1.3, top_p=0.9, mode=mode
         )
 
     together = draw(list(range(5)))
@@ -431,14 +433,14 @@ def test_several_captions_differ_by_words_and_pairs() -> None:
 # ---------------------------------------------------------------- repetitions
 
 
-@pytest.mark.parametrize("search", [beam_search, FastBeamSearch()], ids=["plain", "fast"])
+@pytest.mark.parametrize("search", [beam_search, OptimizedBeamSearch()], ids=["plain", "fast"])
 def test_without_repetitions_a_wide_beam_finds_every_other_caption(search: Callable[..., Any]) -> None:
     """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
     decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 6
     every = len(every_caption(5, longest))
     for found, expected in zip(
-        search(decoder, annotations, beam=every, max_length=longest, allow_repetitions=False),
-        search(decoder, annotations, beam=every, max_length=longest),
+        search(decoder, annotations, beam_size=every, max_length=longest, allow_repetitions=False),
+        search(decoder, annotations, beam_size=every, max_length=longest),
         strict=True,
     ):
         assert len(expected) == every

@@ -75,15 +75,15 @@ def test_fields_in_the_address_are_refused_not_ignored(web: httpx.Client) -> Non
 
 
 def test_the_settings_of_a_search_can_be_asked_for(web: httpx.Client) -> None:
-    asked = {"beam": "2", "look": "likeliest"}
+    asked = {"beam_size": "2", "attention_mode": "argmax"}
     (answer,) = web.post("/v1/captions", files=form(RED), data=asked).json()
-    assert answer["settings"]["beam"] == 2 and answer["places"] is not None
+    assert answer["settings"]["beam_size"] == 2 and answer["locations"] is not None
     assert len(answer["alternatives"]) == 1
 
 
 def test_every_beam_that_a_training_may_choose_can_be_asked_for(web: httpx.Client) -> None:
-    (answer,) = web.post("/v1/captions", files=form(RED), data={"beam": str(max(WIDE))}).raise_for_status().json()
-    assert answer["settings"]["beam"] == max(WIDE)
+    (answer,) = web.post("/v1/captions", files=form(RED), data={"beam_size": str(max(WIDE))}).raise_for_status().json()
+    assert answer["settings"]["beam_size"] == max(WIDE)
 
 
 def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: list[Captioner]) -> None:
@@ -110,14 +110,14 @@ def test_the_answer_as_a_picture_and_as_a_page(web: httpx.Client) -> None:
 
 def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: list[Captioner]) -> None:
     texts = ["Word3, word4!", "word5 zebra"]
-    asked = {"captions": texts, "model": "small-hard", "look": "likeliest"}
+    asked = {"captions": texts, "model": "small-hard", "attention_mode": "argmax"}
     answers = web.post("/v1/log-probabilities", files=form(*PHOTOS[:2]), data=asked).json()
     TypeAdapter(list[schema.ScoresAnswer]).validate_python(answers)
     assert answers[0]["captions"][0]["words"] == ["word3", "word4"]
     assert [scored["unknown"] for scored in answers[1]["captions"]] == [[], ["zebra"]]
     for answer, scene in zip(answers, SCENES[:2], strict=True):
         for scored, text in zip(answer["captions"], texts, strict=True):
-            expected = captioners[1].log_probability(shape_photo(*scene), text, look="likeliest")
+            expected = captioners[1].log_probability(shape_photo(*scene), text, attention_mode="argmax")
             assert scored["log_probability"] == pytest.approx(expected, abs=1e-4)
     (answer,) = web.post("/v1/log-probabilities", files=form(RED), data={"captions": texts[0]}).json()
     expected = captioners[0].log_probability(shape_photo(*SCENES[0]), texts[0])
@@ -205,16 +205,16 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
 @pytest.mark.parametrize(
     ("request_", "status", "words"),
     [
-        ({"data": {"beam": "0"}}, 422, ["beam: give a whole number from 1 to 100 (given: '0')"]),
-        ({"data": {"beam": "101"}}, 422, ["beam: give a whole number from 1 to 100 (given: '101')"]),
-        ({"data": {"beam": "1" * 3000}}, 422, ["beam", "111..."]),
-        ({"data": {"beam": "many"}}, 422, ["beam: give a whole number from 1 to 100 (given: 'many')"]),
-        ({"data": {"beam": ["1", "2"]}}, 422, ["beam"]),
+        ({"data": {"beam_size": "0"}}, 422, ["beam: give a whole number from 1 to 100 (given: '0')"]),
+        ({"data": {"beam_size": "101"}}, 422, ["beam: give a whole number from 1 to 100 (given: '101')"]),
+        ({"data": {"beam_size": "1" * 3000}}, 422, ["beam_size", "111..."]),
+        ({"data": {"beam_size": "many"}}, 422, ["beam: give a whole number from 1 to 100 (given: 'many')"]),
+        ({"data": {"beam_size": ["1", "2"]}}, 422, ["beam_size"]),
         ({"data": {"model": "nobody"}}, 422, ["nobody", "small-soft, small-hard"]),
         ({"data": {"model": ["small-soft"] * 9}}, 422, ["model"]),
         ({"data": {"attention": "0"}}, 422, ["attention: give true or false (given: '0')"]),
         ({"data": {"attention": ["true", "true"]}}, 422, ["attention"]),
-        ({"data": {"look": "away"}}, 422, ["look", "expectation", "'away'"]),
+        ({"data": {"attention_mode": "away"}}, 422, ["attention_mode", "mean", "'away'"]),
         (
             {"data": {"url": "http://example.org/a.jpg"}},
             422,
@@ -222,7 +222,7 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
         ),
         ({"files": [("photos", (None, "text"))]}, 422, ["as files"]),
         ({"files": [("photo", ("a.png", RED))]}, 422, ["photo: is a file"]),
-        ({"files": [("beam", (None, "1"))]}, 422, ["no photo"]),
+        ({"files": [("beam_size", (None, "1"))]}, 422, ["no photo"]),
         ({"files": form(*[RED] * 17)}, 413, ["17 photos", "at most 16"]),
         ({"files": None, "json": {"photos": ["aGk="]}}, 415, ["application/json", "multipart/form-data"]),
         ({"files": None, "content": RED}, 415, ["missing", "multipart/form-data"]),

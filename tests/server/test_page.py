@@ -194,8 +194,8 @@ def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serv
     page.emulate_media(color_scheme="light")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
 
-    def brightness(colour: str) -> int:
-        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+    def brightness(color: str) -> int:
+        return sum(int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(","))
 
     assert brightness(dark) < 150 < 600 < brightness(light)
     expect(open_page(server.url).get_by_text("Take a photo")).to_be_hidden()  # where there is a mouse
@@ -293,5 +293,5 @@ def test_the_manual_can_be_tried_out_and_asks_no_other_host(
     operation.locator("input[type=file]").set_input_files(photos[0])
     operation.get_by_role("button", name="Execute").click()
     answer = operation.locator(".live-responses-table")
-    expect(answer).to_contain_text(str(small_captioners()[0](shape_photo(*SCENES[0]), beam=5)))  # its example
+    expect(answer).to_contain_text(str(small_captioners()[0](shape_photo(*SCENES[0]), beam_size=5)))  # its example
     assert asked and all(url.startswith((server.url, "blob:", "data:")) for url in asked)

@@ -265,20 +265,20 @@ def cases() -> list[Case]:
         found.append(Case(f"{width}x{height}.png", encoded(Image.new("RGB", (width, height), "red")), shows=None))
 
     # animations show their first picture
-    several: dict[str, Any] = {"save_all": True, "append_images": [other, base], "duration": 90}
+    num_captions: dict[str, Any] = {"save_all": True, "append_images": [other, base], "duration": 90}
     for kind in ("PNG", "WEBP"):
-        options = {**several, **({"lossless": True} if kind == "WEBP" else {})}
+        options = {**num_captions, **({"lossless": True} if kind == "WEBP" else {})}
         found.append(Case(f"animated.{kind.lower()}", encoded(base, kind, **options), shows=base))
     few = base.quantize(64)
-    found.append(Case("animated.gif", encoded(few, "GIF", **several), shows=few.convert("RGB")))
-    found.append(Case("pages.tif", encoded(base, "TIFF", **several), shows=base))
+    found.append(Case("animated.gif", encoded(few, "GIF", **num_captions), shows=few.convert("RGB")))
+    found.append(Case("pages.tif", encoded(base, "TIFF", **num_captions), shows=base))
     found.append(Case("frames.mpo", encoded(base, "MPO", save_all=True, append_images=[other]), shows=shown))
 
     # every kind of pixel
-    grey = base.convert("L")
-    deep = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    gray = base.convert("L")
+    deep = Image.fromarray(np.asarray(gray).astype(np.uint16) * 257)
     for kind in ("PNG", "TIFF"):
-        found.append(Case(f"16-bit.{kind.lower()}", encoded(deep, kind), shows=grey.convert("RGB")))
+        found.append(Case(f"16-bit.{kind.lower()}", encoded(deep, kind), shows=gray.convert("RGB")))
     cmyk = encoded(base.convert("CMYK"), "TIFF")
     found.append(Case("cmyk.tif", cmyk, shows=base))
     found.append(Case("cmyk.jpg", encoded(base.convert("CMYK"), "JPEG", quality=100), shows=base))
@@ -289,7 +289,7 @@ def cases() -> list[Case]:
     found.append(Case("alpha.png", encoded(opaque), shows=base))
     opaque.putalpha(0)
     found.append(Case("invisible.png", encoded(opaque), shows=Image.new("RGB", base.size, "white")))
-    found.append(Case("floats.tif", encoded(Image.fromarray(np.asarray(grey) / np.float32(255)), "TIFF")))
+    found.append(Case("floats.tif", encoded(Image.fromarray(np.asarray(gray) / np.float32(255)), "TIFF")))
     broken = np.full((9, 7), np.nan, np.float32)
     found.append(Case("not-a-number.tif", encoded(Image.fromarray(broken), "TIFF"), refused=True))
 
@@ -320,7 +320,7 @@ def test_a_hundred_bad_photos_are_each_refused_clearly_or_answered_right(
     def words(image: Image.Image) -> list[str]:
         pixels = image.convert("RGB").tobytes()
         if pixels not in known:
-            known[pixels] = captioner(image, beam=3).words
+            known[pixels] = captioner(image, beam_size=3).words
         return known[pixels]
 
     failures = []
@@ -330,7 +330,7 @@ def test_a_hundred_bad_photos_are_each_refused_clearly_or_answered_right(
             response = client.post(
                 f"{server.url}/v1/captions",
                 files=[("photos", (case.name, case.data))],
-                data={"model": "flickr8k-soft", "beam": "3", "attention": "false"},
+                data={"model": "flickr8k-soft", "beam_size": "3", "attention": "false"},
             )
             if response.status_code == 200:
                 outcomes["captioned"] += 1
@@ -361,7 +361,7 @@ def test_interrupted_it_answers_what_is_in_flight_and_stops(server: Running) -> 
     async def scenario() -> list[int]:
         async with httpx.AsyncClient(timeout=90) as client:
             url, files = f"{server.url}/v1/captions", [("photos", ("a.jpg", data))] * 2
-            asked = [asyncio.create_task(client.post(url, files=files, data={"beam": "1"})) for _ in range(4)]
+            asked = [asyncio.create_task(client.post(url, files=files, data={"beam_size": "1"})) for _ in range(4)]
             while (await client.get(f"{server.url}/healthz")).json()["waiting"] < 4:
                 await asyncio.sleep(0.01)
             server.process.send_signal(signal.SIGINT)

@@ -55,15 +55,15 @@ def gate(captioner: Captioner, queue: Queue, monkeypatch: pytest.MonkeyPatch) ->
     found.open.set()
 
 
-def jobs(captioner: Captioner, *sources: str, beam: int = 1, captions: Any = None) -> list[Job]:
+def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any = None) -> list[Job]:
     """A job for each photo."""
     found = []
     for number, source in enumerate(sources):
         image = shape_photo(*SCENES[number % len(SCENES)])
         pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(image)}
         photo = Photo(source=source, size=image.size, pixels=pixels)
-        decoding = captioner.checkpoint.decoding.but(beam=beam)
-        found.append(Job(captioner=captioner, photo=photo, decoding=decoding, captions=captions))
+        generation = captioner.checkpoint.generation.merge(beam_size=beam_size)
+        found.append(Job(captioner=captioner, photo=photo, generation=generation, captions=captions))
     return found
 
 
@@ -87,7 +87,7 @@ def test_requests_take_turns(captioner: Captioner, queue: Queue, gate: Gate, mon
 
 
 def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner, queue: Queue, gate: Gate) -> None:
-    narrow, wide = jobs(captioner, *"abcdef", beam=50), jobs(captioner, *"abc", beam=51)
+    narrow, wide = jobs(captioner, *"abcdef", beam_size=50), jobs(captioner, *"abc", beam_size=51)
     scored = jobs(captioner, *"ab", captions=("word3 word4",))
     for request in (narrow[:2], wide, narrow[2:], scored):
         queue.submit(request)
@@ -220,17 +220,17 @@ def learn(queue: Queue, **seconds: float) -> None:
 
 def test_the_estimate_knows_the_kind_of_work(captioner: Captioner, queue: Queue, gate: Gate) -> None:
     learn(queue)
-    assert queue.pace.of(jobs(captioner, "a", beam=1)) == pytest.approx(0.6)
-    assert queue.pace.of(jobs(captioner, "a", "b", beam=100)) == pytest.approx(5.0)
-    assert queue.pace.of(jobs(captioner, "a", beam=34)) == pytest.approx(0.5 + 0.1 + 1.9 / 3)  # on a line
+    assert queue.pace.of(jobs(captioner, "a", beam_size=1)) == pytest.approx(0.6)
+    assert queue.pace.of(jobs(captioner, "a", "b", beam_size=100)) == pytest.approx(5.0)
+    assert queue.pace.of(jobs(captioner, "a", beam_size=34)) == pytest.approx(0.5 + 0.1 + 1.9 / 3)  # on a line
     assert queue.pace.of(jobs(captioner, "a", captions=["a"] * 20)) == pytest.approx(0.5 + 1.0)  # in proportion
-    (job,) = jobs(captioner, "a", beam=100)
-    twice = Job(captioner=captioner, photo=job.photo, decoding=job.decoding)
+    (job,) = jobs(captioner, "a", beam_size=100)
+    twice = Job(captioner=captioner, photo=job.photo, generation=job.generation)
     assert queue.pace.of([job, twice]) == pytest.approx(4.5)  # encoded once
 
     queue.submit(jobs(captioner, "a"))
     with pytest.raises(Full) as full:  # 0.6 + 12.5 s, and half of the 20 s count
-        queue.submit(jobs(captioner, *"bbbbb", beam=100))
+        queue.submit(jobs(captioner, *"bbbbb", beam_size=100))
     assert full.value.limit == "request_seconds" and full.value.seconds == pytest.approx(3.1, abs=0.1)
     queue.submit(jobs(captioner, *"bbbbb"))  # 3.6 s
 
@@ -239,7 +239,7 @@ def test_a_small_request_is_let_in_beside_a_large_one_which_it_must_not_make_lat
     captioner: Captioner, queue: Queue, gate: Gate
 ) -> None:
     learn(queue)
-    queue.submit(jobs(captioner, *"aaa", beam=100))  # 7.5 of 10 s
+    queue.submit(jobs(captioner, *"aaa", beam_size=100))  # 7.5 of 10 s
     queue.submit(jobs(captioner, *"bbb"))  # 3 × 0.6 s more for both
     queue.submit(jobs(captioner, "c"))  # in time after 0.6 + 2.5 + 0.6 s; the first after 9.9 s
     with pytest.raises(Full):  # in time itself, but it would make the first late
@@ -249,8 +249,8 @@ def test_a_small_request_is_let_in_beside_a_large_one_which_it_must_not_make_lat
 
 def test_a_request_that_is_late_anyway_keeps_nobody_out(captioner: Captioner, queue: Queue, gate: Gate) -> None:
     learn(queue)
-    queue.submit(jobs(captioner, *"aaaaaaaaaaaa", beam=100))  # 30 s: let in, because nothing waited
-    queue.submit(jobs(captioner, "b", beam=1))
+    queue.submit(jobs(captioner, *"aaaaaaaaaaaa", beam_size=100))  # 30 s: let in, because nothing waited
+    queue.submit(jobs(captioner, "b", beam_size=1))
     assert queue.waiting == 13
 
 
@@ -271,4 +271,4 @@ def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Qu
     assert gate.encoded == 6  # and no photo twice
     assert queue.alive
     for caption, scene in zip(found, SCENES[:3], strict=True):
-        assert caption.words == captioner(shape_photo(*scene), beam=1).words
+        assert caption.words == captioner(shape_photo(*scene), beam_size=1).words

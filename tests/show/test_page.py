@@ -31,10 +31,10 @@ WIDTH, HEIGHT = 350, 210  # a place is 70 × 70
 EVIL = "</script><img src=x onerror=alert(1)>"
 
 
-def attention(*places: tuple[int, int]) -> np.ndarray:
+def attention(*locations: tuple[int, int]) -> np.ndarray:
     """Maps of nine tenths on one place each."""
-    maps = np.full((len(places), ROWS, COLUMNS), 0.1 / (ROWS * COLUMNS - 1), np.float32)
-    for alpha, place in zip(maps, places, strict=True):
+    maps = np.full((len(locations), ROWS, COLUMNS), 0.1 / (ROWS * COLUMNS - 1), np.float32)
+    for alpha, place in zip(maps, locations, strict=True):
         alpha[place] = 0.9
     return maps
 
@@ -48,10 +48,10 @@ def caption(**changes: Any) -> Caption:
         "log_probability": -3.25,
         "attention": maps,
         "gate": np.array([0.25, 0.75, 0.5], np.float32),
-        "places": None,
+        "locations": None,
         "complete": True,
         "alternatives": [("a dog", -4.5), ("a cat", -7.0)],
-        "settings": {"model": "soft", "look": "expectation", "beam": 3},
+        "settings": {"model": "soft", "attention_mode": "mean", "beam_size": 3},
         "source": "folder/dog.jpg",
         "kept": Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)),
         "seen": (0.0, 0.0, float(WIDTH), float(HEIGHT)),
@@ -60,8 +60,8 @@ def caption(**changes: Any) -> Caption:
 
 
 def hard(**changes: Any) -> Caption:
-    settings = {"model": "hard", "look": "likeliest", "beam": 1}
-    return caption(places=np.array([[0, 0], [2, 4], [1, 2]]), settings=settings, alternatives=[], **changes)
+    settings = {"model": "hard", "attention_mode": "argmax", "beam_size": 1}
+    return caption(locations=np.array([[0, 0], [2, 4], [1, 2]]), settings=settings, alternatives=[], **changes)
 
 
 # The page, without a browser
@@ -81,7 +81,7 @@ def data_of(page: str) -> Any:
 
 
 def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
-    page = caption().html(beside=[hard()], cards={"soft": "# soft"})
+    page = caption().html(compare=[hard()], cards={"soft": "# soft"})
     data = data_of(page)
     (photo,) = data["photos"]
     assert photo["name"] == "dog.jpg" and [one["settings"]["model"] for one in photo["captions"]] == ["soft", "hard"]
@@ -167,14 +167,21 @@ def evaluation(folder: Path, name: str, captions: list[str], *, looks: bool = Tr
             entry |= {
                 "attention": attention(*[(0, 4)] * len(words)).tolist(),
                 "gate": [0.5] * len(words),
-                "places": None,
+                "locations": None,
                 "alternatives": [{"caption": "a dog", "log_probability": -9.0}],
                 "seen": [0.0, 0.0, WIDTH / 10, HEIGHT / 10],
             }
         results.append(entry)
     scores: dict[str, Any] = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
     scores |= {"meteor": None, "meteor_missing": "Java is not installed", "rouge_l": 44.0, "cider": 55.5}
-    scores |= {"tokens": "split", "model": name, "data": "shapes", "split": "test", "beam": 3, "look": "expectation"}
+    scores |= {
+        "tokens": "split",
+        "model": name,
+        "data": "shapes",
+        "split": "test",
+        "beam_size": 3,
+        "attention_mode": "mean",
+    }
     file = folder / f"{name}.json"
     file.write_text(json.dumps({**scores, "results": results}))
     return file
@@ -250,7 +257,7 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
         ("gate", 5, "'gate' must be 3 numbers, and is 5"),
         ("gate", [0.5], "'gate' must be 3 numbers"),
         ("gate", [None] * 3, "'gate' must be 3 numbers"),
-        ("places", "abc", "'places' must be 3 × 2 numbers"),
+        ("locations", "abc", "'places' must be 3 × 2 numbers"),
         ("seen", [1], "'seen' must be 4 numbers"),
         ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
         ("log_probability", "low", "'log_probability' must be a number, and is 'low'"),
@@ -387,12 +394,12 @@ def word(page: Any, text: str, *, panel: int = 0) -> Any:
     return page.locator(".sat-caption").nth(panel).get_by_role("button", name=re.compile(rf"^{text}\s*:"))
 
 
-def bright(colour: list[int]) -> bool:
-    return colour[0] > 200 and colour[3] > 0
+def bright(color: list[int]) -> bool:
+    return color[0] > 200 and color[3] > 0
 
 
-def dark(colour: list[int]) -> bool:
-    return colour[0] < 30 and colour[3] > 150
+def dark(color: list[int]) -> bool:
+    return color[0] < 30 and color[3] > 150
 
 
 @in_chromium
@@ -495,7 +502,7 @@ def test_pieces_of_words_stand_close_together(visit: Any) -> None:
         return float(second["x"] - first["x"] - first["width"])
 
     pieces = ["红色", "的", "圆形"]
-    whole = caption(words=pieces, settings={"model": "soft", "look": "expectation", "tokeniser": "unigram"})
+    whole = caption(words=pieces, settings={"model": "soft", "attention_mode": "mean", "tokenizer": "unigram"})
     assert str(whole) == "红色的圆形" and gap(whole, pieces[:2]) < gap(caption(words=pieces), pieces[:2]) / 2
 
 
@@ -515,7 +522,7 @@ def test_a_screen_reader_hears_where_each_word_looked(visit: Any) -> None:
 
 @in_chromium
 def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> None:
-    page = visit(caption().html(beside=[hard()]))
+    page = visit(caption().html(compare=[hard()]))
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
     word(page, "small", panel=1).hover()
@@ -545,8 +552,8 @@ def test_other_captions_and_the_card_are_there(visit: Any) -> None:
     page.get_by_text("The model’s card").click()
     assert page.locator("pre.sat-card").inner_text() == card  # as it is written
     assert "cut at the longest length" in page.locator(".sat-words").inner_text()
-    several = caption(settings={"model": "soft", "look": "expectation", "beam": 9, "several": 3})
-    assert visit(several.html()).get_by_text("Captions that say something else").count() == 1
+    num_captions = caption(settings={"model": "soft", "attention_mode": "mean", "beam_size": 9, "num_captions": 3})
+    assert visit(num_captions.html()).get_by_text("Captions that say something else").count() == 1
 
 
 @in_chromium
@@ -573,7 +580,7 @@ def test_words_are_text_whatever_they_hold(visit: Any) -> None:
 def test_models_without_attention_or_words_are_shown_too(visit: Any) -> None:
     plain = caption(attention=None, gate=None)
     silent = caption(words=[], attention=np.zeros((0, ROWS, COLUMNS)), gate=np.zeros(0), settings={"model": "silent"})
-    page = visit(plain.html(beside=[silent]))
+    page = visit(plain.html(compare=[silent]))
     assert "no attention to show" in page.locator(".sat-readout").first.inner_text()
     word(page, "small").click()
     assert veil(page, *CENTRE) == BARE and page.get_by_text("no word", exact=True).count() == 1
@@ -592,7 +599,7 @@ def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) ->
 @in_chromium
 def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
     page = visit(
-        caption().html(beside=[hard()]), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+        caption().html(compare=[hard()]), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     word(page, "small").tap()

@@ -17,7 +17,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.show import pictures
 from show_attend_tell.show.pictures import (
     FORMATS,
-    Exhibit,
+    FigureData,
     Style,
     animation,
     attention_map,
@@ -28,7 +28,7 @@ from show_attend_tell.show.pictures import (
 )
 from show_attend_tell.show.pictures import layout as sheet_module
 from show_attend_tell.show.pictures.figure import Panels
-from show_attend_tell.show.pictures.layout import Sheet, lay_out
+from show_attend_tell.show.pictures.layout import Layout, lay_out
 from show_attend_tell.show.pictures.letters import Face, font
 from show_attend_tell.show.pictures.style import MARK
 from show_attend_tell.show.pictures.vector import svg
@@ -54,10 +54,10 @@ def whole(size: tuple[int, int]) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
-@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
+@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
 @pytest.mark.parametrize("place", [(2, 1), (2, 5), (1, 3), (3, 3)])
-def test_the_peak_lies_on_the_place(size, geometry, place) -> None:
-    left, top, right, bottom = geometry(size)
+def test_the_peak_lies_on_the_place(size, resize, place) -> None:
+    left, top, right, bottom = resize(size)
     laid = attention_map(one_place(*place), size, (left, top, right, bottom))
     assert laid.shape == size[::-1]
     y, x = np.unravel_index(laid.argmax(), laid.shape)
@@ -67,9 +67,9 @@ def test_the_peak_lies_on_the_place(size, geometry, place) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
-@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
-def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, geometry) -> None:
-    left, top, right, bottom = seen = geometry(size)
+@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
+def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, resize) -> None:
+    left, top, right, bottom = seen = resize(size)
     alpha = np.random.default_rng(3).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
     laid = attention_map(alpha, size, seen)
     inside = laid[math.ceil(top) : math.floor(bottom), math.ceil(left) : math.floor(right)]
@@ -80,9 +80,9 @@ def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, geom
     assert not outside.any()
 
 
-@pytest.mark.parametrize("geometry", [whole, centre_crop], ids=["squash", "crop"])
-def test_even_attention_stays_even_up_to_the_borders(geometry) -> None:
-    laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, geometry(WIDE))
+@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
+def test_even_attention_stays_even_up_to_the_borders(resize) -> None:
+    laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, resize(WIDE))
     np.testing.assert_allclose(laid[laid > 0], 1 / 35, rtol=1e-12)
 
 
@@ -116,9 +116,9 @@ SQUARE = (0.0, 0.0, 300.0, 300.0)
 FLAT = np.full((ROWS, COLUMNS), 1 / 35)
 
 
-def exhibit(words: list[str], attention: Any, **changes: Any) -> Exhibit:
+def figure(words: list[str], attention: Any, **changes: Any) -> FigureData:
     given = {"photo": GREY, "seen": SQUARE, "gate": None, **changes}
-    return Exhibit(words=words, attention=np.asarray(attention), **given)
+    return FigureData(words=words, attention=np.asarray(attention), **given)
 
 
 def panels(picture: Image.Image, count: int) -> list[NDArray[np.int64]]:
@@ -135,8 +135,8 @@ def peak(pixels: NDArray[np.int64]) -> tuple[int, int]:
     return int(y / len(light) * ROWS), int(x / light.shape[1] * COLUMNS)
 
 
-def told(sheet: Sheet) -> list[str]:
-    return [text.text for text in sheet.texts]
+def told(layout: Layout) -> list[str]:
+    return [text.text for text in layout.texts]
 
 
 # The strip
@@ -144,7 +144,7 @@ def told(sheet: Sheet) -> list[str]:
 
 @pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
 def test_each_word_is_lit_where_it_looked_and_a_flat_map_evenly(heat: bool) -> None:
-    shown = exhibit(["dog", "a", "ball"], [one_place(1, 2), FLAT, one_place(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
+    shown = figure(["dog", "a", "ball"], [one_place(1, 2), FLAT, one_place(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
     photo, dog, flat, ball = panels(strip([shown], Style(heat=heat)), 4)
     assert (photo == 128).all()
     assert peak(dog) == (1, 2) and peak(ball) == (3, 5)
@@ -157,19 +157,19 @@ def test_each_word_is_lit_where_it_looked_and_a_flat_map_evenly(heat: bool) -> N
 
 
 def test_flat_maps_alone_are_not_white_unless_each_word_is_stretched() -> None:
-    shown = exhibit(["a", "a"], [FLAT, FLAT])
-    _, grey, _ = panels(strip([shown]), 3)
+    shown = figure(["a", "a"], [FLAT, FLAT])
+    _, gray, _ = panels(strip([shown]), 3)
     _, white, _ = panels(strip([shown], Style(per_word_scale=True)), 3)
-    assert grey.max() < 120
+    assert gray.max() < 120
     assert white.min() > 200
 
 
 def test_the_numbers_are_those_of_the_caption() -> None:
-    shown = exhibit(
+    shown = figure(
         ["dog", "a"],
         [one_place(1, 2), FLAT],
         gate=np.array([0.876, 0.2]),
-        places=np.array([[1, 2], [0, 0]]),
+        locations=np.array([[1, 2], [0, 0]]),
         title="dog a",
         note="a model · log p −3.21",
     )
@@ -177,28 +177,28 @@ def test_the_numbers_are_those_of_the_caption() -> None:
         *("dog a", "a model · log p −3.21", "photo"),
         *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
     ]
-    assert "peak α 1.000" in told(lay_out([exhibit(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
+    assert "peak α 1.000" in told(lay_out([figure(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
 
 
 def test_a_word_that_hardly_relied_on_looking_does_not_set_the_scale() -> None:
     """It may be as bright as the others, and the others stay as bright as without it."""
     wide = (one_place(1, 2) + FLAT) / 2
-    alone = Panels(exhibit(["dog"], [wide], gate=np.array([0.8])), Style(), area=90_000, widest=600)
-    both = exhibit(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.3, 0.8]))
+    alone = Panels(figure(["dog"], [wide], gate=np.array([0.8])), Style(), area=90_000, widest=600)
+    both = figure(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.3, 0.8]))
     panels = Panels(both, Style(), area=90_000, widest=600)
     assert panels.white == alone.white and panels.strength(0).max() == panels.strength(1).max() == 1
-    relied = exhibit(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.4, 0.8]))
+    relied = figure(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.4, 0.8]))
     assert Panels(relied, Style(), area=90_000, widest=600).white > alone.white
 
 
-def legend(shown: Exhibit, style: Style) -> str:
+def legend(shown: FigureData, style: Style) -> str:
     texts = told(lay_out([shown], style))
     return " · ".join(texts[next(number for number, text in enumerate(texts) if ": looked little" in text) :])
 
 
 def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
-    gate, places = np.array([0.876, 0.2]), np.array([[1, 2], [0, 0]])
-    shown = exhibit(["dog", "a"], [one_place(1, 2), FLAT], gate=gate, places=places)
+    gate, locations = np.array([0.876, 0.2]), np.array([[1, 2], [0, 0]])
+    shown = figure(["dog", "a"], [one_place(1, 2), FLAT], gate=gate, locations=locations)
     white = attention_map(one_place(1, 2), (300, 300), SQUARE).max()
     assert 10 < white * 35 < 20  # times the average of 35 places
     assert legend(shown, Style()) == (
@@ -206,7 +206,7 @@ def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
         "frame: the one place looked at · α: a place’s share of the looking · "
         "β: how much a word relied on the photo, 0 to 1"
     )
-    flat = exhibit(["a"], [FLAT])  # whose scale ends at four times the average
+    flat = figure(["a"], [FLAT])  # whose scale ends at four times the average
     assert legend(flat, Style()).startswith("dark: looked little · white: looked most, 4 times the average · tick")
     stretched = Style(per_word_scale=True, heat=True)
     assert legend(flat, stretched) == (
@@ -222,7 +222,7 @@ def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool)
     page = 18 if dark else 255
     whole_photo = (0.0, 0.0, 380.0, 225.0)
     for seen, faded in ((centre_crop((380, 225)), True), (whole_photo, False)):
-        shown = exhibit(["grass"], [one_place(2, 3)], photo=photo, seen=seen)
+        shown = figure(["grass"], [one_place(2, 3)], photo=photo, seen=seen)
         pixels = np.asarray(strip([shown], Style(dark=dark)), dtype=np.int64)
         assert (pixels[0, 0] - page < 5).all()
         for left in (36 + 5, 36 + 380 + 20 + 5):  # in the photo's panel, and in the word's
@@ -235,8 +235,8 @@ def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool)
 
 
 def test_captions_stand_side_by_side() -> None:
-    soft = exhibit(["a", "dog"], [FLAT, one_place(1, 2)], title="a dog")
-    hard = exhibit(["the", "dog", "runs"], [one_place(3, 5)] * 3, title="the dog runs " * 5)
+    soft = figure(["a", "dog"], [FLAT, one_place(1, 2)], title="a dog")
+    hard = figure(["the", "dog", "runs"], [one_place(3, 5)] * 3, title="the dog runs " * 5)
     alone, both = lay_out([soft], Style()), lay_out([soft, hard], Style())
     assert both.width > alone.width and len(both.panels) == 3 + 4 and len(both.scales) == 2
     sizes = [panels.size[0] for panels in both.captions]
@@ -251,7 +251,7 @@ def test_captions_stand_side_by_side() -> None:
 @pytest.mark.parametrize("size", [(1000, 40), (40, 1000), (7, 5)], ids=["panorama", "column", "tiny"])
 @pytest.mark.parametrize("words", [0, 1, 23])
 def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) -> None:
-    shown = exhibit(
+    shown = figure(
         ["word"] * words,
         np.full((words, ROWS, COLUMNS), 1 / 35),
         photo=Image.new("L", size),
@@ -259,29 +259,29 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
         seen=whole(size),
         title="a title that is much too long for a page as narrow as this one and so has to be wrapped " * 2,
     )
-    sheet = lay_out([shown], Style())
-    assert 300 < sheet.width <= 1700
-    assert all(letters.length(text.text, text.size) <= sheet.width - text.x for text in sheet.texts)
+    layout = lay_out([shown], Style())
+    assert 300 < layout.width <= 1700
+    assert all(letters.length(text.text, text.size) <= layout.width - text.x for text in layout.texts)
     assert strip([shown]).mode == "RGB"
 
 
 def test_an_exhibit_says_what_does_not_match() -> None:
     flat = [FLAT, FLAT]
     with pytest.raises(SatError, match="for 3 words"):
-        exhibit(["a", "b", "c"], flat)
+        figure(["a", "b", "c"], flat)
     with pytest.raises(SatError, match="gate of shape"):
-        exhibit(["a", "b"], flat, gate=np.zeros(3))
+        figure(["a", "b"], flat, gate=np.zeros(3))
     with pytest.raises(SatError, match="5 rows and 7 columns"):
-        exhibit(["a", "b"], flat, places=np.array([[0, 0], [5, 0]]))
+        figure(["a", "b"], flat, locations=np.array([[0, 0], [5, 0]]))
     with pytest.raises(SatError, match="places of shape"):
-        exhibit(["a", "b"], flat, places=np.array([0, 1]))
+        figure(["a", "b"], flat, locations=np.array([0, 1]))
     with pytest.raises(SatError, match="'bmp': choose one of png, svg"):
-        save(Path("x"), [exhibit(["a", "b"], flat)], form="bmp")
+        save(Path("x"), [figure(["a", "b"], flat)], form="bmp")
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) -> None:
-    save(tmp_path / "ours", [exhibit(["a", "b"], [FLAT, FLAT])], form=form)
+    save(tmp_path / "ours", [figure(["a", "b"], [FLAT, FLAT])], form=form)
     (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GREY.save(tmp_path / "theirs", form)
     assert is_signed(tmp_path / "ours") and not is_signed(tmp_path / "theirs")
 
@@ -291,7 +291,7 @@ def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
 def test_more_attention_is_lighter_for_any_eye(heat: bool) -> None:
-    """Luminance, which no colour blindness takes away, rises all along the scale."""
+    """Luminance, which no color blindness takes away, rises all along the scale."""
     luminance = Style(heat=heat).scale(64) @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(luminance) > 0).all() and luminance[-1] - luminance[0] > 120
 
@@ -324,13 +324,13 @@ def test_inter_has_the_letters_that_the_notes_need() -> None:
 @pytest.mark.usefixtures("only_inter")
 @pytest.mark.parametrize("word", ["狗", "いぬ", "كلب"], ids=["Chinese", "Japanese", "Arabic"])
 def test_a_letter_that_no_font_has_is_a_box_and_the_note_names_it(word: str) -> None:
-    shown = exhibit(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
+    shown = figure(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
     boxes = ink(strip([shown]), 2, 1)
     assert boxes.any(0).sum() >= 10 * len(word)  # wide enough to be seen
     named = f"soft · boxes: letters that no font on this machine has ({', '.join(f'U+{ord(x):04X}' for x in word)})"
     sheets = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pictures, "drawn", lambda sheet: sheets.append(sheet) or Image.new("RGB", (1, 1)))
+        patched.setattr(pictures, "drawn", lambda layout: sheets.append(layout) or Image.new("RGB", (1, 1)))
         strip([shown])
     assert named in " ".join(told(sheets[0]))
 
@@ -340,7 +340,7 @@ def test_a_letter_that_inter_lacks_is_drawn_in_a_font_that_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Pillow's own font, which has no Cyrillic letters, stands for Inter, and Inter for a font of the machine."""
-    whole = strip([exhibit(["a", "кот"], [FLAT, FLAT])])
+    whole = strip([figure(["a", "кот"], [FLAT, FLAT])])
     latin = tmp_path / "latin.ttf"
     latin.write_bytes(ImageFont.load_default(20).font_bytes)
     inter = letters.INTER
@@ -350,7 +350,7 @@ def test_a_letter_that_inter_lacks_is_drawn_in_a_font_that_has_it(
     monkeypatch.setattr(letters, "COMMON", (Face("no such font.ttf"), inter))
     letters._face.cache_clear()
     assert letters.lacking("a кот") == [] and [face for face, _ in letters.runs("a кот")] == [Face(str(latin)), inter]
-    assert (ink(strip([exhibit(["a", "кот"], [FLAT, FLAT])]), 2, 1) == ink(whole, 2, 1)).all()
+    assert (ink(strip([figure(["a", "кот"], [FLAT, FLAT])]), 2, 1) == ink(whole, 2, 1)).all()
     assert letters.length("aкот", 25) == font(25, Face(str(latin))).getlength("a") + font(25, inter).getlength("кот")
 
 
@@ -376,9 +376,9 @@ def test_scripts_that_need_it_are_laid_out_by_raqm() -> None:
 
 
 def test_letters_that_cannot_be_joined_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = exhibit(["كلب"], [FLAT], title="كلب", note="soft")
+    shown = figure(["كلب"], [FLAT], title="كلب", note="soft")
     sheets: list[Any] = []
-    monkeypatch.setattr(pictures, "drawn", lambda sheet: sheets.append(sheet) or Image.new("RGB", (1, 1)))
+    monkeypatch.setattr(pictures, "drawn", lambda layout: sheets.append(layout) or Image.new("RGB", (1, 1)))
     for raqm in (True, False):
         monkeypatch.setattr(letters, "SHAPES", raqm)
         letters._face.cache_clear()
@@ -387,27 +387,27 @@ def test_letters_that_cannot_be_joined_are_noted(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_caption_from_right_to_left_stands_so() -> None:
-    arabic = exhibit(["قطة", "سوداء"], [FLAT, FLAT], title="قطة سوداء", note="soft")
-    sheet = lay_out([arabic], Style())
-    photo, first, second = (panel.x for panel in sheet.panels)
+    arabic = figure(["قطة", "سوداء"], [FLAT, FLAT], title="قطة سوداء", note="soft")
+    layout = lay_out([arabic], Style())
+    photo, first, second = (panel.x for panel in layout.panels)
     assert second < first < photo
-    title, word = (next(text for text in sheet.texts if text.text == wanted) for wanted in ("قطة سوداء", "قطة"))
-    assert title.rtl and title.x == photo + sheet.captions[0].size[0]  # its right end
-    assert word.rtl and word.x == first + sheet.captions[0].size[0]
-    assert 'direction="rtl">قطة سوداء</text>' in svg(sheet)
-    latin = lay_out([exhibit(["a", "cat"], [FLAT, FLAT], title="a cat")], Style())
+    title, word = (next(text for text in layout.texts if text.text == wanted) for wanted in ("قطة سوداء", "قطة"))
+    assert title.rtl and title.x == photo + layout.captions[0].size[0]  # its right end
+    assert word.rtl and word.x == first + layout.captions[0].size[0]
+    assert 'direction="rtl">قطة سوداء</text>' in svg(layout)
+    latin = lay_out([figure(["a", "cat"], [FLAT, FLAT], title="a cat")], Style())
     assert not any(text.rtl for text in latin.texts) and "direction" not in svg(latin)
 
 
 def test_pieces_of_words_stand_without_spaces() -> None:
     words = ["红色的", "圆形", " dog"] * 20
-    chinese = exhibit(words, [FLAT] * 60, title="".join(words), between="")
-    sheet = lay_out([chinese], Style())
-    lines = [text.text for text in sheet.texts if text.size == sheet_module.TITLE]
+    chinese = figure(words, [FLAT] * 60, title="".join(words), between="")
+    layout = lay_out([chinese], Style())
+    lines = [text.text for text in layout.texts if text.size == sheet_module.TITLE]
     assert "".join(lines) == "".join(words) and len(lines) > 1  # a text without spaces is broken between two signs
-    assert all(letters.length(line, sheet_module.TITLE) <= sheet.width for line in lines)
-    assert "dog" in [text.text for text in sheet.texts]
-    moving = animation._Scene(sheet.captions[0])
+    assert all(letters.length(line, sheet_module.TITLE) <= layout.width for line in lines)
+    assert "dog" in [text.text for text in layout.texts]
+    moving = animation._Scene(layout.captions[0])
     assert [word for line in moving.lines for word in line] == words
     assert moving.at(1).size == moving.at(60).size
 
@@ -443,24 +443,24 @@ def test_an_svg_shows_what_the_png_shows(heat: bool, tmp_path: Path) -> None:
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((400, 300), Image.Resampling.BICUBIC)
     attention = np.random.default_rng(5).dirichlet(np.full(35, 0.1), 2).reshape(2, ROWS, COLUMNS)
-    shown = exhibit(["<unk>", "&"], attention, photo=photo, seen=centre_crop((400, 300)), title="<unk> & co")
+    shown = figure(["<unk>", "&"], attention, photo=photo, seen=centre_crop((400, 300)), title="<unk> & co")
     style = Style(heat=heat)
     save(tmp_path / "x.svg", [shown], style, form="svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
 
-    sheet, pixels = lay_out([shown], style), np.asarray(strip([shown], style), dtype=np.float64)
-    assert [text.text for text in root.iter(f"{SVG}text")] == told(sheet)
+    layout, pixels = lay_out([shown], style), np.asarray(strip([shown], style), dtype=np.float64)
+    assert [text.text for text in root.iter(f"{SVG}text")] == told(layout)
     assert root.findtext(f"{SVG}title") == "<unk> & co"
-    size, (left, top, right, bottom) = sheet.captions[0].size, sheet.captions[0].seen
+    size, (left, top, right, bottom) = layout.captions[0].size, layout.captions[0].seen
     clip = root.find(f"{SVG}defs/{SVG}clipPath/{SVG}rect").attrib
     assert [float(clip[name]) for name in ("x", "y", "width", "height")] == pytest.approx(
         [left, top, right - left, bottom - top], rel=1e-4
     )
     photos = {element.attrib["id"]: embedded(element, size) for element in root.findall(f"{SVG}defs/{SVG}image")}
-    assert len(photos) == 1 + heat  # in colour, and in grey to lie under the heat
+    assert len(photos) == 1 + heat  # in color, and in gray to lie under the heat
     groups = [group for group in root.findall(f"{SVG}g") if "transform" in group.attrib]
     assert len(groups) == 3
-    for group, panel in zip(groups, sheet.panels, strict=True):
+    for group, panel in zip(groups, layout.panels, strict=True):
         assert group.attrib["transform"] == f"translate({panel.x} {panel.y})"
         lit = photos[group.find(f"{SVG}use").attrib[HREF][1:]].copy()
         veil = group.find(f"{SVG}image")
@@ -474,7 +474,7 @@ def test_an_svg_shows_what_the_png_shows(heat: bool, tmp_path: Path) -> None:
 
 def test_words_cannot_become_markup_in_an_svg() -> None:
     evil = '</text><script>alert("&")</script>'
-    drawn = svg(lay_out([exhibit([evil], [FLAT], title=evil, note=evil)], Style()))
+    drawn = svg(lay_out([figure([evil], [FLAT], title=evil, note=evil)], Style()))
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
     assert "script" not in tags and "<script" not in drawn
     texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
@@ -482,7 +482,7 @@ def test_words_cannot_become_markup_in_an_svg() -> None:
 
 
 def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
-    shown = exhibit(["a", "dog"], [FLAT, one_place(1, 2)], places=np.array([[1, 2], [3, 4]]))
+    shown = figure(["a", "dog"], [FLAT, one_place(1, 2)], locations=np.array([[1, 2], [3, 4]]))
     save(tmp_path / "x.svg", [shown, shown], form="svg")
     text = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4
@@ -494,8 +494,8 @@ def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])
 def test_a_moving_picture_follows_the_gaze(form: str, between: int, tmp_path: Path) -> None:
-    short = exhibit(["dog"], [one_place(1, 2)], gate=np.array([0.9]))
-    long = exhibit(["a", "ball"], [one_place(3, 5), one_place(0, 1)])
+    short = figure(["dog"], [one_place(1, 2)], gate=np.array([0.9]))
+    long = figure(["a", "ball"], [one_place(3, 5), one_place(0, 1)])
     save(tmp_path / "x", [short, long], form=form)
     looked, stands = [], []
     with Image.open(tmp_path / "x") as moving:
@@ -528,10 +528,10 @@ def palettes(gif: bytes) -> list[bool]:
 
 
 @pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
-def test_the_frames_of_a_gif_share_one_palette_and_their_colours_are_steady(heat: bool, tmp_path: Path) -> None:
+def test_the_frames_of_a_gif_share_one_palette_and_their_colors_are_steady(heat: bool, tmp_path: Path) -> None:
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((300, 300), Image.Resampling.BICUBIC)
-    shown = exhibit(["a", "dog", "a"], [FLAT, one_place(1, 2), FLAT], photo=photo, places=np.array([[1, 2]] * 3))
+    shown = figure(["a", "dog", "a"], [FLAT, one_place(1, 2), FLAT], photo=photo, locations=np.array([[1, 2]] * 3))
     save(tmp_path / "x.gif", [shown], Style(heat=heat), form="gif")
     assert palettes((tmp_path / "x.gif").read_bytes()) == [False] * 5
     frames = []

@@ -9,11 +9,11 @@ from builders import random_data, small_config
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.interface import tell, word_log_probabilities
+from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, why_afresh
-from show_attend_tell.training.selection import choose_decoding, nats_a_word
+from show_attend_tell.training.selection import choose_generation, nats_a_word
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 
@@ -73,7 +73,7 @@ def test_nats_a_word() -> None:
     for name, references in data.validation:
         for words in references:
             ids = torch.tensor([data.vocabulary.encode(words)])
-            log_p = word_log_probabilities(tell(decoder, data.views[0][[name]], ids).logits, ids)[0, 0]
+            log_p = word_log_probabilities(teacher_forcing(decoder, data.views[0][[name]], ids).logits, ids)[0, 0]
             values += log_p[ids[0] != Vocabulary.UNKNOWN].tolist()
     expected = -sum(values) / len(values)
     assert nats_a_word(decoder, data) == pytest.approx(expected, rel=1e-5)
@@ -99,6 +99,6 @@ def test_the_usual_decoding_stays_where_val_cannot_tell_them_apart() -> None:
     trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
     said: list[str] = []
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
-    chosen = choose_decoding(trainer.average, data, 7, usual=3, say=said.append)
-    assert chosen.decoding.beam == 3 and chosen.decoding.length_normalisation == 0
+    chosen = choose_generation(trainer.average, data, 7, usual=3, log=said.append)
+    assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
     assert said[-1] == "val cannot tell these decodings apart, so the usual one stays: beam 3"

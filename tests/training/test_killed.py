@@ -23,7 +23,7 @@ def command(data: Path, home: Path) -> list[str]:
     settings = [part for setting in SETTINGS for part in ("--set", setting)]
     return [
         *(sys.executable, "-c", "from show_attend_tell.cli import main; main()"),
-        *("train", str(data), "--attention", "soft", "--geometry", "squash", "--epochs", "3", "--bits", "32"),
+        *("train", str(data), "--attention", "soft", "--resize", "squash", "--epochs", "3", "--bits", "32"),
         *("--output", str(home / "model"), "--cache", str(home / "cache"), "--device", "cpu", "--resume", *settings),
     ]
 

@@ -31,13 +31,13 @@ import show_attend_tell.training.loop as trainer_module
 import show_attend_tell.training.selection as selection_module
 import show_attend_tell.training.state as state_module
 import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model import kernels
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, look_by_name
-from show_attend_tell.model.interface import tell
+from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
+from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search import beam_search
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
@@ -66,8 +66,8 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
     """Everything that a training has learnt, and what it learns with."""
     found = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
     found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
-    for index, entry in trainer.optimiser.state_dict()["state"].items():
-        found |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+    for index, entry in trainer.optimizer.state_dict()["state"].items():
+        found |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
     return found | {f"objective.{name}": value for name, value in trainer.objective.state_dict().items()}
 
 
@@ -83,7 +83,7 @@ def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
     encoder, scenes = small_encoder(), shape_scenes(10)
     names = [f"photo{number}" for number in range(10)]
     pixels = torch.stack([encoder.preprocessing(shape_photo(*scene)) for scene in scenes])
-    references = [tokenise(shape_caption(*scene)) for scene in scenes]
+    references = [tokenize(shape_caption(*scene)) for scene in scenes]
     vocabulary = Vocabulary.build(references)
     data = TrainingData(
         vocabulary=vocabulary,
@@ -104,14 +104,14 @@ MARKED = 10  # the channel that marks the place to look at
 WORDS = 7
 
 
-def marked_places(photos: int, places: int, seed: int) -> tuple[TrainingData, Tensor]:
+def marked_places(photos: int, locations: int, seed: int) -> tuple[TrainingData, Tensor]:
     """Photos whose every place shows one of seven words, with a mark on the one place whose word is the caption."""
     generator = torch.Generator().manual_seed(seed)
     names = [f"photo{number}" for number in range(photos)]
-    annotations = torch.zeros(photos, places, D)
-    shown = torch.stack([torch.randperm(WORDS, generator=generator)[:places] for _ in names])
+    annotations = torch.zeros(photos, locations, D)
+    shown = torch.stack([torch.randperm(WORDS, generator=generator)[:locations] for _ in names])
     annotations.scatter_(-1, shown[..., None], 1.0)
-    marked = torch.randint(places, (photos,), generator=generator)
+    marked = torch.randint(locations, (photos,), generator=generator)
     annotations[torch.arange(photos), marked, MARKED] = 1.0
     said = shown[torch.arange(photos), marked] + 2
     vocabulary = Vocabulary([f"word{number}" for number in range(WORDS)])
@@ -132,23 +132,23 @@ def marked_places(photos: int, places: int, seed: int) -> tuple[TrainingData, Te
     ids=["the paper's rule", "leave one out"],
 )
 def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) -> None:
-    places = 5
-    data, _ = marked_places(280, places, seed=1)
+    locations = 5
+    data, _ = marked_places(280, locations, seed=1)
     config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
     trainer = trainer_of(config, data)
     trainer.run(show=False)
 
-    fresh, marked = marked_places(50, places, seed=2)
+    fresh, marked = marked_places(50, locations, seed=2)
     names = [name for name, _ in fresh.captions]
     captions = torch.tensor([words for _, words in fresh.captions])
     share = {}
-    for name in ("likeliest", "sampled"):
-        look = look_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
+    for name in ("argmax", "sample"):
+        mode = attention_mode_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
         with torch.no_grad():
-            told = tell(trainer.average, fresh.views[0][names], captions, look=look)
-        assert told.places is not None
-        share[name] = float((told.places[:, 0, 0] == marked).float().mean())  # chance is a fifth
-    assert share["likeliest"] >= 0.9 and share["sampled"] >= 0.8
+            told = teacher_forcing(trainer.average, fresh.views[0][names], captions, mode=mode)
+        assert told.locations is not None
+        share[name] = float((told.locations[:, 0, 0] == marked).float().mean())  # chance is a fifth
+    assert share["argmax"] >= 0.9 and share["sample"] >= 0.8
 
 
 # Interrupting and resuming
@@ -160,10 +160,10 @@ HARD = replace(
     decoder=dataclasses.replace(SOFT.decoder, attention="hard"),
     hard=HardObjective(samples=2, reward="to_go", baseline="moving", entropy_weight=0.05),
     entropy_weight_end=0.0,
-    optimiser="rmsprop",
+    optimizer="rmsprop",
     learning_rate=1e-3,
 )
-CIDER = replace(SOFT, maximise="cider", self_critical=SelfCritical(longest=6, likelihood_weight=0.5), batch_size=2)
+CIDER = replace(SOFT, maximize="cider", self_critical=SelfCritical(longest=6, likelihood_weight=0.5), batch_size=2)
 
 
 class Interrupting:
@@ -215,14 +215,14 @@ def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(
     whole = trainer_of(SOFT, random_data())
     whole.run(show=False)
     interrupted, state = trainer_of(SOFT, random_data()), tmp_path / "state.safetensors"
-    step = interrupted.optimiser.step
+    step = interrupted.optimizer.step
 
     def interrupted_step() -> None:
         step()
         if interrupted.taken == 4:
             signal.raise_signal(signal.SIGINT)  # the weights have moved, the average and the counts have not
 
-    monkeypatch.setattr(interrupted.optimiser, "step", interrupted_step)
+    monkeypatch.setattr(interrupted.optimizer, "step", interrupted_step)
     with pytest.raises(KeyboardInterrupt):
         interrupted.run(state=state, show=False)
     resumed = trainer_of(SOFT, random_data())
@@ -419,18 +419,18 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places(
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
     annotations = data.views[0][[name for name, _ in data.validation]]
 
-    def said(look: Look) -> list[list[str]]:
-        found = beam_search(trainer.average, annotations, beam=3, max_length=2, look=look)
+    def said(mode: AttentionMode) -> list[list[str]]:
+        found = beam_search(trainer.average, annotations, beam_size=3, max_length=2, mode=mode)
         return [data.vocabulary.decode(hypotheses[0].words) for hypotheses in found]
 
-    likeliest, expectation = said(Likeliest()), said(Expectation())
+    likeliest, expectation = said(ArgmaxAttention()), said(MeanAttention())
     assert likeliest != expectation
     validation = [  # what is said, with more words to come: so the penalty counts, and the figure is not 0
         (name, [[*words, *(f"more{n}" for n in range(4))]])
         for (name, _), words in zip(data.validation, likeliest, strict=True)
     ]
     data = dataclasses.replace(data, validation=validation)
-    (scores,) = validation_scores(trainer.average, data, beam=3, max_length=2)
+    (scores,) = validation_scores(trainer.average, data, beam_size=3, max_length=2)
     counted = bleu(likeliest, [references for _, references in validation])
     assert scores["bleu_1"] == counted[0] < 50  # by the penalty: half of the captions is missing
     assert scores["bleu_1"] > bleu(expectation, [references for _, references in validation])[0]
@@ -451,12 +451,12 @@ def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
     torch.testing.assert_close(gradient(alike), torch.stack(alone).sum(0), atol=1e-5, rtol=1e-4)
 
 
-def test_optimisers_are_the_settings_own() -> None:
-    adam = trainer_of(small_config(optimiser="adam", learning_rate=0.25), random_data()).optimiser
+def test_optimizers_are_the_settings_own() -> None:
+    adam = trainer_of(small_config(optimizer="adam", learning_rate=0.25), random_data()).optimizer
     assert isinstance(adam, torch.optim.Adam)
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0)
     assert [group["lr"] for group in adam.param_groups] == [0.25, 0.25]
-    rms = trainer_of(small_config(optimiser="rmsprop"), random_data()).optimiser
+    rms = trainer_of(small_config(optimizer="rmsprop"), random_data()).optimizer
     assert isinstance(rms, torch.optim.RMSprop)
     graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
     assert {name: rms.defaults[name] for name in graves} == graves
@@ -464,7 +464,7 @@ def test_optimisers_are_the_settings_own() -> None:
 
 def test_the_attention_has_its_own_learning_rate() -> None:
     trainer = trainer_of(small_config(learning_rate=0.25, attention_rate=8.0), random_data())
-    rates = {id(weight): group["lr"] for group in trainer.optimiser.param_groups for weight in group["params"]}
+    rates = {id(weight): group["lr"] for group in trainer.optimizer.param_groups for weight in group["params"]}
     for name, weight in trainer.decoder.named_parameters():
         assert rates[id(weight)] == (2.0 if name.startswith("attention.") else 0.25), name
     assert len(rates) == len(list(trainer.decoder.parameters()))
@@ -543,7 +543,7 @@ def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
     seen = Counter(data.captions[index][0] for batch in trainer.batches(5) for index in batch)
     once = Counter(name for name, _ in data.captions)
     assert seen == {name: times * (3 if name == "photo1" else 1) for name, times in once.items()}
-    rewarded = trainer_of(small_config(maximise="cider"), data)
+    rewarded = trainer_of(small_config(maximize="cider"), data)
     assert rewarded.rewards is not None
     photos = Counter(rewarded.rewards.names[index] for batch in rewarded.batches(5) for index in batch)
     assert photos == {name: 3 if name == "photo1" else 1 for name in once}
@@ -570,7 +570,11 @@ def test_rankings_with_the_same_captions_are_scored_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(selection_module, "scores_of", counted)
     trainer, data = trainer_of(small_config(), random_data(photos=8)), random_data(photos=8)
-    how: dict[str, Any] = {"beam": 3, "max_length": 7, "rankings": [(0.0, 0.0), (0.0, 0.0), (50.0, 0.0), (0.0, 0.0)]}
+    how: dict[str, Any] = {
+        "beam_size": 3,
+        "max_length": 7,
+        "rankings": [(0.0, 0.0), (0.0, 0.0), (50.0, 0.0), (0.0, 0.0)],
+    }
     found = validation_scores(trainer.average, data, **how)
     assert len(found) == 4 and len(scored) == 2 and scored[0] != scored[1]
     for metric in ("bleu_4", "cider"):
@@ -735,7 +739,7 @@ def rates(config: TrainingConfig, batches_to_take: int) -> list[float]:
     found = []
     for _ in range(batches_to_take):
         trainer.adjust()
-        found.append(trainer.optimiser.param_groups[0]["lr"])
+        found.append(trainer.optimizer.param_groups[0]["lr"])
         trainer.taken += 1
     return found
 
@@ -772,17 +776,17 @@ def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
     assert constant.objective.entropy_weight == 0.5
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
-def test_every_weight_takes_a_step(optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+def test_every_weight_takes_a_step(optimizer: str) -> None:
     data = random_data()
-    trainer = trainer_of(small_config(optimiser=optimiser), data)
+    trainer = trainer_of(small_config(optimizer=optimizer), data)
     before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
     for indices in batches(data.captions, 4, 0):
         trainer.one_batch(indices)
     still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
     assert still == []
-    expected = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[optimiser]
-    assert type(trainer.optimiser) is expected
+    expected = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[optimizer]
+    assert type(trainer.optimizer) is expected
 
 
 def test_the_zero_first_word_stays_zero() -> None:
@@ -816,7 +820,7 @@ def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
             data.views = [Tuned(data.views[0], data.encoder)]
         trainer = trainer_of(small_config(clip=clip), data)
         trainer.one_batch(batches(data.captions, 4, 0)[0])
-        parameters = [parameter for group in trainer.optimiser.param_groups for parameter in group["params"]]
+        parameters = [parameter for group in trainer.optimizer.param_groups for parameter in group["params"]]
         whole = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None])
         norms[clip], directions[clip] = float(whole.norm()), whole / whole.norm()
     assert norms[0.0] > 1 and norms[0.3] == pytest.approx(0.3, rel=1e-3)
@@ -885,7 +889,7 @@ def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"optimiser": "sgd"},
+        {"optimizer": "sgd"},
         {"schedule": "linear"},
         {"epochs": 0},
         {"batch_size": 0},
@@ -994,7 +998,7 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
         data = dataclasses.replace(random_data(), texts=texts)
         trainer = trainer_of(config, data)
         found = trainer.likelihood_of_texts(2)
-        told = tell(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
+        told = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
         log_p, losses = trainer_module.word_losses(told.logits, torch.tensor(texts * 2), smoothing)
         assert torch.allclose(found.total, losses.sum(-1).mean())
         assert torch.allclose(found.watch["text_nats"], -log_p.mean())
@@ -1015,7 +1019,9 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     group = trainer.texts[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
     chosen = torch.randint(len(group), (6,), generator=trainer.generator)
     captions = torch.tensor([texts[group[number]] for number in chosen])
-    expected = SoftObjective(doubly_stochastic=0.0)(tell(trainer.decoder, torch.zeros(6, 1, D), captions), captions)
+    expected = SoftObjective(doubly_stochastic=0.0)(
+        teacher_forcing(trainer.decoder, torch.zeros(6, 1, D), captions), captions
+    )
     assert torch.allclose(found.total, expected.total)
 
     trainer.generator.set_state(before)
@@ -1026,14 +1032,14 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
 
     start = [
         SoftObjective(doubly_stochastic=0.0)(
-            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+            teacher_forcing(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
         ).total.item()
         for text in texts
     ]
     trainer.run(show=False)
     end = [
         SoftObjective(doubly_stochastic=0.0)(
-            tell(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
+            teacher_forcing(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
         ).total.item()
         for text in texts
     ]

@@ -1,4 +1,4 @@
-"""What training minimises: the soft loss by hand, and the sampled bound's gradient against its exact enumeration."""
+"""What training minimizes: the soft loss by hand, and the sampled bound's gradient against its exact enumeration."""
 
 import itertools
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Expectation
+from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, tell, word_log_probabilities
+from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import (
     Baseline,
@@ -34,19 +34,19 @@ REWARDS = ("sentence", "to_go")
 BASELINES = ("moving", "length", "leave_one_out")
 
 
-def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Told, Tensor]:
+def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[DecoderOutput, Tensor]:
     """A told caption of random logits, alpha and places, the first two with gradients of their own."""
-    places, words = 5, 11
+    locations, words = 5, 11
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(batch, paths, steps, words, generator=generator).requires_grad_()
-    alpha = torch.softmax(torch.randn(batch, paths, steps, places, generator=generator), dim=-1).requires_grad_()
-    chosen = torch.randint(0, places, (batch, paths, steps), generator=generator)
-    return Told(logits, alpha, None, chosen), small_captions(batch, steps, words, seed)
+    alpha = torch.softmax(torch.randn(batch, paths, steps, locations, generator=generator), dim=-1).requires_grad_()
+    chosen = torch.randint(0, locations, (batch, paths, steps), generator=generator)
+    return DecoderOutput(logits, alpha, None, chosen), small_captions(batch, steps, words, seed)
 
 
 def drawn(expected: Tensor) -> Draws:
     """Draws of paths (B, P) whose places are made up already."""
-    return Draws(Expectation(), expected)
+    return Draws(MeanAttention(), expected)
 
 
 # ---------------------------------------------------------------- the soft loss and its parts
@@ -97,7 +97,9 @@ def test_soft_loss_by_hand() -> None:
     assert loss.watch["entropy"].item() == pytest.approx(nats, rel=1e-6)
     sharper = SoftObjective(doubly_stochastic=0.7, entropy_weight=-0.3)(told, captions)
     assert sharper.total.item() == pytest.approx(np.mean(by_hand) + 0.3 * 7 * nats, rel=1e-6)
-    without = SoftObjective(doubly_stochastic=0.7)(Told(told.logits, None, None, None), captions)  # no attention
+    without = SoftObjective(doubly_stochastic=0.7)(
+        DecoderOutput(told.logits, None, None, None), captions
+    )  # no attention
     assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
 
 
@@ -122,7 +124,7 @@ def test_mosaics_ask_for_attention_on_the_captions_own_photo(hard: bool) -> None
 
 
 def hard_loss_by_hand(
-    objective: HardObjective, told: Told, captions: Tensor, expected: Tensor, before: np.ndarray | None
+    objective: HardObjective, told: DecoderOutput, captions: Tensor, expected: Tensor, before: np.ndarray | None
 ) -> tuple[float, list[np.ndarray]]:
     """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
     logits, alpha = told.logits.detach().double().numpy(), told.alpha.detach().double().numpy()
@@ -155,7 +157,7 @@ def hard_loss_by_hand(
                 baseline = before
             for t in range(steps):
                 advantage = 0.0 if baseline is None else paid[b, p][t] - baseline[t]
-                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, told.places[b, p, t]])
+                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, told.locations[b, p, t]])
             loss -= objective.entropy_weight * reference.entropy(alpha[b, p])
         loss += objective.doubly_stochastic * reference.doubly_stochastic(alpha[b, p])
         total += weight * loss / batch
@@ -342,7 +344,7 @@ def test_hard_look_follows_the_decoder_to_its_device() -> None:
     decoder = small_decoder().to("meta")
     annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
     draws = objective.draw(*captions.shape, torch.Generator())
-    told = tell(decoder, annotations, captions, paths=objective.paths, look=draws.look)
+    told = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
     assert told.logits.device.type == "meta"
 
 
@@ -362,7 +364,7 @@ def test_hard_loss_on_a_gpu_is_the_cpus(baseline: str) -> None:
         decoder, inputs = small_decoder().to(device), (annotations.to(device), captions.to(device))
         for _ in range(3):
             draws = objective.draw(*captions.shape, generator)
-            told = tell(decoder, *inputs, paths=objective.paths, look=draws.look)
+            told = teacher_forcing(decoder, *inputs, paths=objective.paths, mode=draws.mode)
             totals.append(objective(told, inputs[1], draws).total.item())
             objective.load_state_dict({name: value.cpu() for name, value in objective.state_dict().items()})  # a resume
     assert totals[:3] == pytest.approx(totals[3:], abs=1e-3)
@@ -392,9 +394,9 @@ def tiny(float64: None) -> Tiny:
 def enumerate_places(tiny: Tiny) -> tuple[Tensor, Tensor]:
     """log p(s|a) and log p(y|s,a) of all 27 sequences of places, each (2, 27)."""
     sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
-    places = sequences.expand(2, -1, -1)
-    told = tell(tiny.decoder, tiny.annotations, tiny.captions, paths=27, look=LookAt(places))
-    log_places = told.alpha.gather(-1, places[..., None]).squeeze(-1).log().sum(-1)
+    locations = sequences.expand(2, -1, -1)
+    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=LookAt(locations))
+    log_places = told.alpha.gather(-1, locations[..., None]).squeeze(-1).log().sum(-1)
     return log_places, word_log_probabilities(told.logits, tiny.captions).sum(-1)
 
 
@@ -412,7 +414,7 @@ def exact_gradient(tiny: Tiny) -> dict[str, Tensor]:
 
 
 def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
-    told = tell(tiny.decoder, tiny.annotations, tiny.captions, look=Expectation())
+    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, mode=MeanAttention())
     return gradient(word_log_probabilities(told.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
 
 
@@ -423,7 +425,7 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
     found: list[dict[str, Tensor]] = []
     for k in range(times + 5):
         draws = objective.draw(*captions.shape, generator)
-        told = tell(tiny.decoder, annotations, captions, paths=objective.paths, look=draws.look)
+        told = teacher_forcing(tiny.decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
         loss = objective(told, captions, draws)
         if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
@@ -475,7 +477,7 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
         spread = ((log_places.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
         annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
         draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
-        watch = objective(tell(tiny.decoder, annotations, captions, look=draws.look), captions, draws).watch
+        watch = objective(teacher_forcing(tiny.decoder, annotations, captions, mode=draws.mode), captions, draws).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
 
 

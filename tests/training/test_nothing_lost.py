@@ -94,10 +94,10 @@ def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) 
         assert model(tmp_path / "model") == before
     state.unlink()
     line = refused(*command, tmp_path / "model", "--resume")
-    assert "cannot be resumed. Give another --output; --start-from" in line
+    assert "cannot be resumed. Give another --output; --init-from" in line
     sat(*command, tmp_path / "afresh", "--resume")
     assert model(tmp_path / "afresh") == before
-    sat(*command, tmp_path / "further", "--start-from", tmp_path / "model")
+    sat(*command, tmp_path / "further", "--init-from", tmp_path / "model")
     state.write_bytes(whole)
     sat(*command, tmp_path / "model", "--resume")
 
@@ -105,7 +105,7 @@ def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) 
 def test_damaged_annotations_stop_a_training_that_then_goes_on(
     command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sat("features", command[1], "--geometry", "crop")
+    sat("features", command[1], "--resize", "crop")
     (folder,) = (path.parent for path in (tmp_path / "cache").rglob("annotations"))
     rows = (folder / "annotations").read_bytes()
     (folder / "annotations").write_bytes(rows[:100] + bytes([rows[100] ^ 1]) + rows[101:])

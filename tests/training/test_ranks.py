@@ -171,7 +171,7 @@ def training(data: Path, output: Path, *more: str, processes: int) -> list[str]:
     """`sat train` of an encoder and a decoder, which takes seconds."""
     options = [part for setting in SETTINGS for part in ("--set", setting)]
     train = [
-        *("train", str(data), "--encoder", "small", "--fine-tune-encoder", "1e-3", "--start-from", "none"),
+        *("train", str(data), "--encoder", "small", "--encoder-lr", "1e-3", "--init-from", "none"),
         *("--output", str(output), "--cache", str(output.parent / "cache"), "--device", "cpu", *options, *more),
     ]
     return (

@@ -43,16 +43,16 @@ import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone
+from show_attend_tell.files import file_lock
 from show_attend_tell.metrics.scores import score
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import HardObjective
-from show_attend_tell.training.presets import comparator_preset, preset
+from show_attend_tell.training.presets import baseline_preset, preset
 from show_attend_tell.vision.backbones import small as small_backbone
 from show_attend_tell.vision.encoder import Encoder
 
@@ -77,7 +77,7 @@ def run(
 ) -> tuple[Checkpoint, list[str]]:
     """A training without progress bars; also what it said."""
     said: list[str] = []
-    given = {"cache": output.parent / "cache", "device": CPU, "say": said.append, "show": False, **options}
+    given = {"cache": output.parent / "cache", "device": CPU, "log": said.append, "show": False, **options}
     return run_module.train(dataset, config, encoder or small_encoder(), output, **given), said
 
 
@@ -160,8 +160,8 @@ def test_captions_without_photos_that_are_left_out_are_counted(dataset: Dataset,
     _, said = run(dataset, small_config(epochs=1), tmp_path / "model", texts=[*known, ("a", "zebra")])
     line = "3 captions without photos, and 1 left out, which have words that no photo's caption teaches"
     assert line in said
-    with pytest.raises(SatError, match="maximise is cider"):
-        run(dataset, small_config(maximise="cider"), tmp_path / "other", texts=known)
+    with pytest.raises(SatError, match="maximize is cider"):
+        run(dataset, small_config(maximize="cider"), tmp_path / "other", texts=known)
 
 
 def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
@@ -176,15 +176,15 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
 
     tried = {1: [3.0, 3.0], 3: [6.0, 7.0], 5: [7.0, 5.0], 10: [6.0, 2.0]}
 
-    def validation_scores(decoder: Any, data: Any, beam: int, **rest: Any) -> list[dict[str, float]]:
+    def validation_scores(decoder: Any, data: Any, beam_size: int, **rest: Any) -> list[dict[str, float]]:
         rankings = [(0.0, 0.0), (0.5, 0.0)]
         assert rest == {"only": "bleu_4", "max_length": 12, "rankings": rankings, "reranker": None, "show": False}
-        return [{"bleu_4": score} for score in tried[beam]]
+        return [{"bleu_4": score} for score in tried[beam_size]]
 
     monkeypatch.setattr(Trainer, "validate", validate)
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     monkeypatch.setattr(selection_module, "BEAMS", tuple(tried))
-    monkeypatch.setattr(selection_module, "NORMALISATIONS", (0.0, 0.5))
+    monkeypatch.setattr(selection_module, "NORMALIZATIONS", (0.0, 0.5))
     best, said = run(dataset, small_config(epochs=4), tmp_path / "model")
     assert same(best.decoder.state_dict(), found[1]) and not same(best.decoder.state_dict(), found[3])
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), found[1])
@@ -194,8 +194,8 @@ def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(
         False,
         False,
     ]
-    decoding = Checkpoint.load(tmp_path / "model").decoding
-    assert (decoding.beam, decoding.length_normalisation) == (3, 0.5)  # the narrowest of the best
+    generation = Checkpoint.load(tmp_path / "model").generation
+    assert (generation.beam_size, generation.length_penalty) == (3, 0.5)  # the narrowest of the best
     assert best.training["validation_bleu_4"] == {
         "beam 1, γ 0": 3.0,
         "beam 3, γ 0.5": 7.0,
@@ -233,7 +233,7 @@ def test_an_interrupted_training_resumes_to_the_same_model(
     resumed, said = run(dataset, config, tmp_path / "model", resume=True)
     assert any(line.startswith("resumed after 1 epoch and") for line in said)
     assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
-    assert resumed.decoding == whole.decoding
+    assert resumed.generation == whole.generation
     log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == [1, 2, 3]
 
@@ -333,7 +333,7 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
     with pytest.raises(SatError, match=r"encoder\.digest was"):  # the same sizes, other features
         run(dataset, small_config(epochs=1), tmp_path / "model", encoder=small_encoder(seed=1), resume=True)
     with pytest.raises(SatError, match=r"encoder_learning_rate was None, is 0\.001"):
-        run(dataset, small_config(epochs=1), tmp_path / "model", resume=True, fine_tune=1e-3)
+        run(dataset, small_config(epochs=1), tmp_path / "model", resume=True, encoder_lr=1e-3)
     assert same(Checkpoint.load(tmp_path / "model").decoder.state_dict(), first.decoder.state_dict())
 
 
@@ -349,25 +349,25 @@ def test_a_data_set_without_validation_photos_is_refused(tmp_path: Path) -> None
 def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, tmp_path: Path) -> None:
     soft, _ = run(dataset, small_config(epochs=2), tmp_path / "soft")
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard"})
-    model, _ = run(dataset, hard, tmp_path / "hard", start_from=soft)
+    model, _ = run(dataset, hard, tmp_path / "hard", init_from=soft)
     # by default a hard model looks as it is selected, at one place a word
-    assert (soft.decoding.look, model.decoding.look) == ("expectation", "likeliest")
-    assert Checkpoint.load(tmp_path / "hard").decoding.look == "likeliest"
+    assert (soft.generation.mode, model.generation.mode) == ("mean", "argmax")
+    assert Checkpoint.load(tmp_path / "hard").generation.mode == "argmax"
     assert model.decoder.config.attention == "hard" and model.vocabulary == soft.vocabulary
     for name, value in model.decoder.state_dict().items():
         torch.testing.assert_close(value, soft.decoder.state_dict()[name], atol=1e-6, rtol=0)
     with pytest.raises(SatError, match="hidden_size"):  # naming what differs
-        run(dataset, small_config(decoder={"hidden_size": 7}), tmp_path / "other", start_from=soft)
+        run(dataset, small_config(decoder={"hidden_size": 7}), tmp_path / "other", init_from=soft)
     with pytest.raises(SatError, match="SHA-256"):
-        run(dataset, small_config(), tmp_path / "other", start_from=soft, encoder=small_encoder(seed=1))
-    with pytest.raises(SatError, match="give --geometry squash"):  # the same weights, another view of the photos
-        run(dataset, small_config(), tmp_path / "other", start_from=soft, encoder=small_encoder(geometry="crop"))
+        run(dataset, small_config(), tmp_path / "other", init_from=soft, encoder=small_encoder(seed=1))
+    with pytest.raises(SatError, match="give --resize squash"):  # the same weights, another view of the photos
+        run(dataset, small_config(), tmp_path / "other", init_from=soft, encoder=small_encoder(resize="crop"))
 
 
 def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dataset, tmp_path: Path) -> None:
     soft, _ = run(dataset, small_config(epochs=2), tmp_path / "soft")
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard", "gate": False})
-    model, said = run(dataset, hard, tmp_path / "hard", start_from=soft)
+    model, said = run(dataset, hard, tmp_path / "hard", init_from=soft)
     beta = model.decoder.gates_from_context.weight / soft.decoder.gates_from_context.weight
     assert 0 < beta.mean() < 1
     torch.testing.assert_close(beta, beta.mean().expand_as(beta), atol=1e-3, rtol=0)
@@ -386,7 +386,7 @@ def test_sharpening_multiplies_the_energies_once_after_the_last_epoch(dataset: D
         torch.testing.assert_close(after.pop("attention.energy"), 3 * energy)
         torch.testing.assert_close(after, before)
     uniform = small_config(sharpening=3.0, decoder={"attention": "uniform"})
-    for blind in (replace(comparator_preset("flickr8k", "nic"), sharpening=3.0), uniform):
+    for blind in (replace(baseline_preset("flickr8k", "nic"), sharpening=3.0), uniform):
         with pytest.raises(SatError, match="sharpening is 3, and this decoder has no α"):
             run(dataset, blind, tmp_path / "other")
 
@@ -401,7 +401,7 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     data = read_dataset(folder)
 
     still = small_config(epochs=1, learning_rate=1e-12)
-    model, said = run(data, still, tmp_path / "again", start_from=soft)
+    model, said = run(data, still, tmp_path / "again", init_from=soft)
     K = len(soft.vocabulary)
     assert model.vocabulary.words[:K] == soft.vocabulary.words and set(model.vocabulary.words[K:]) == {"my", "one"}
     assert any(line.startswith("2 new words seen once or more: ") for line in said)
@@ -417,9 +417,9 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     assert Checkpoint.load(tmp_path / "again").vocabulary == model.vocabulary
 
     hard = small_config(epochs=1, decoder={"attention": "hard", "gate": False})
-    found, _ = run(data, hard, tmp_path / "hard", start_from=soft)  # β's mean is of the words that the soft model knows
+    found, _ = run(data, hard, tmp_path / "hard", init_from=soft)  # β's mean is of the words that the soft model knows
     assert len(found.vocabulary) == K + 2
-    model, said = run(data, small_config(epochs=1, new_words=False), tmp_path / "old words", start_from=soft)
+    model, said = run(data, small_config(epochs=1, new_words=False), tmp_path / "old words", init_from=soft)
     (line,) = (line for line in said if " are unknown" in line)
     assert "unknown to the model to start from, which keeps its vocabulary: --set new_words=true" in line
     assert model.vocabulary == soft.vocabulary
@@ -434,7 +434,7 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
     class Watched(Trainer):
         def one_batch(self, indices: list[int]) -> dict[str, float]:
             found = super().one_batch(indices)
-            rates.append(self.optimiser.param_groups[0]["lr"])
+            rates.append(self.optimizer.param_groups[0]["lr"])
             return found
 
     def go(output: str, epochs: int, **more: Any) -> tuple[Checkpoint, list[str]]:
@@ -496,7 +496,7 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     with pytest.raises(SatError, match=r"2 of 26 photos cannot be read.* Replace these photos"):
         run(join([papers, other]), small_config(epochs=1), tmp_path / "with papers")
 
-    _, said = run(dataset, small_config(epochs=1), tmp_path / "tuned", fine_tune=1e-3)  # nothing is cached
+    _, said = run(dataset, small_config(epochs=1), tmp_path / "tuned", encoder_lr=1e-3)  # nothing is cached
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
 
 
@@ -507,7 +507,7 @@ def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, tm
     first, second, *rest = captions.read_text(encoding="utf-8").splitlines()
     captions.write_text("\n".join([first, second.replace(" on ", " upon "), *rest]), encoding="utf-8")
     (folder / "images" / "photo0.png").write_bytes(b"no photo")
-    model, said = run(read_dataset(folder), small_config(epochs=1), tmp_path / "model", start_from=soft)
+    model, said = run(read_dataset(folder), small_config(epochs=1), tmp_path / "model", init_from=soft)
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") for line in said)
     assert not any("new word" in line for line in said) and "upon" not in model.vocabulary
     assert model.decoder.output_bias.isfinite().all()
@@ -521,10 +521,10 @@ def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:
-    run(dataset, small_config(epochs=1), tmp_path / "model", fine_tune=1e-3)
-    encoder = small_encoder(geometry="crop")
+    run(dataset, small_config(epochs=1), tmp_path / "model", encoder_lr=1e-3)
+    encoder = small_encoder(resize="crop")
     with pytest.raises(SatError, match=r"encoder\.geometry was 'squash', is 'crop'"):
-        run(dataset, small_config(epochs=1), tmp_path / "model", encoder=encoder, fine_tune=1e-3, resume=True)
+        run(dataset, small_config(epochs=1), tmp_path / "model", encoder=encoder, encoder_lr=1e-3, resume=True)
 
 
 def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_encoded(
@@ -536,7 +536,7 @@ def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_e
         with pytest.raises(SatError, match="mosaics is above 0, and 3 × 5 places are not a square grid: give 0"):
             run(dataset, small_config(**mosaics), tmp_path / "model")
     with pytest.raises(SatError, match="mosaics is above 0, and without attention nothing can find the photo"):
-        run(dataset, replace(comparator_preset("flickr8k", "nic"), mosaics=0.5), tmp_path / "model")
+        run(dataset, replace(baseline_preset("flickr8k", "nic"), mosaics=0.5), tmp_path / "model")
     assert not (tmp_path / "cache").exists()
 
 
@@ -607,13 +607,13 @@ def test_fine_tuning_changes_the_encoder_and_ships_it(
 
     def noted(self: Trainer, indices: list[int]) -> dict[str, float]:
         found = batch(self, indices)
-        rates.add(tuple(group["lr"] for group in self.optimiser.param_groups))
+        rates.add(tuple(group["lr"] for group in self.optimizer.param_groups))
         return found
 
     monkeypatch.setattr(Trainer, "one_batch", noted)
     encoder = small_encoder()
     before = {name: value.clone() for name, value in encoder.body.state_dict().items()}
-    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, fine_tune=0.003)
+    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, encoder_lr=0.003)
     assert rates == {(0.01, 0.01, 0.003)}  # of the decoder, its attention and the encoder
     assert model.tuned_encoder is not None
     changed = {name for name, value in model.tuned_encoder.items() if not torch.equal(value, before[name])}
@@ -645,7 +645,7 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
         return [{"bleu_4": 0.0}] * len(rest["rankings"])
 
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
-    model, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
+    model, _ = run(dataset, small_config(), tmp_path / "model", encoder_lr=0.003)
     assert set(used) == {model.encoder.digest}
 
 
@@ -653,8 +653,8 @@ def test_the_beam_of_a_fine_tuned_model_is_chosen_with_its_own_encoder(
 def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Encoder]:
     """An encoder of three convolutions, which checkpoints find too."""
 
-    def load(name: str = "small", *, weights: Any = None, geometry: Any = "squash") -> Encoder:
-        return Encoder(**small_backbone(geometry)._asdict())
+    def load(name: str = "small", *, weights: Any = None, resize: Any = "squash") -> Encoder:
+        return Encoder(**small_backbone(resize)._asdict())
 
     monkeypatch.setattr(checkpoint_module, "load_encoder", load)
     return load
@@ -664,7 +664,7 @@ def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(
     dataset: Dataset, tmp_path: Path, blocks: Callable[[], Encoder]
 ) -> None:
     encoder = blocks()
-    model, _ = run(dataset, small_config(), tmp_path / "soft", encoder=encoder, fine_tune=0.01, fine_tune_from="conv3")
+    model, _ = run(dataset, small_config(), tmp_path / "soft", encoder=encoder, encoder_lr=0.01, unfreeze_from="conv3")
     stored = load_file(tmp_path / "soft" / "encoder.safetensors")
     assert {name: value.dtype for name, value in stored.items()} == {
         "convolutions.4.weight": torch.int8,
@@ -685,14 +685,14 @@ def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(
     hard = small_config(epochs=1, decoder={"attention": "hard"})
     tuned = blocks()
     tuned.adopt(model.tuned_encoder)
-    shared, _ = run(dataset, hard, tmp_path / "hard", encoder=tuned, start_from=model)  # frozen now
+    shared, _ = run(dataset, hard, tmp_path / "hard", encoder=tuned, init_from=model)  # frozen now
     assert (tmp_path / "hard" / "encoder.safetensors").read_bytes() == (
         tmp_path / "soft" / "encoder.safetensors"
     ).read_bytes()
     assert shared.encoder == model.encoder
     tuned = blocks()
     tuned.adopt(model.tuned_encoder)
-    further = {"start_from": model, "fine_tune": 0.01, "fine_tune_from": "conv3"}
+    further = {"init_from": model, "encoder_lr": 0.01, "unfreeze_from": "conv3"}
     other, _ = run(dataset, hard, tmp_path / "further", encoder=tuned, **further)
     assert other.encoder.digest != model.encoder.digest and other.tuned_encoder is not None
     assert other.tuned_encoder.keys() == model.tuned_encoder.keys()
@@ -701,7 +701,7 @@ def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(
 def test_fine_tuning_from_a_block_resumes_to_the_bit(
     dataset: Dataset, tmp_path: Path, blocks: Callable[[], Encoder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    further = {"fine_tune": 0.01, "fine_tune_from": "conv3"}
+    further = {"encoder_lr": 0.01, "unfreeze_from": "conv3"}
     whole, _ = run(dataset, small_config(), tmp_path / "whole", encoder=blocks(), **further)
     batch, taken = Trainer.one_batch, 0
 
@@ -719,19 +719,19 @@ def test_fine_tuning_from_a_block_resumes_to_the_bit(
     assert whole.tuned_encoder is not None and resumed.tuned_encoder is not None
     assert same(resumed.tuned_encoder, whole.tuned_encoder)
     assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
-    with pytest.raises(SatError, match=r"encoder\.fine_tune_from was 'conv3', is 'conv2'"):
+    with pytest.raises(SatError, match=r"encoder\.unfreeze_from was 'conv3', is 'conv2'"):
         run(
             dataset,
             small_config(),
             tmp_path / "model",
             encoder=blocks(),
             resume=True,
-            **{**further, "fine_tune_from": "conv2"},
+            **{**further, "unfreeze_from": "conv2"},
         )
 
 
 def test_fine_tuning_resumes_to_the_bit(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, _ = run(dataset, small_config(), tmp_path / "whole", fine_tune=0.003)
+    whole, _ = run(dataset, small_config(), tmp_path / "whole", encoder_lr=0.003)
     reading, read = sources_module.LivePhotos.__getitem__, 0
 
     def interrupted(self: sources_module.LivePhotos, names: Sequence[str]) -> Tensor:
@@ -743,8 +743,8 @@ def test_fine_tuning_resumes_to_the_bit(dataset: Dataset, tmp_path: Path, monkey
 
     monkeypatch.setattr(sources_module.LivePhotos, "__getitem__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(dataset, small_config(), tmp_path / "model", fine_tune=0.003)
-    resumed, _ = run(dataset, small_config(), tmp_path / "model", fine_tune=0.003, resume=True)
+        run(dataset, small_config(), tmp_path / "model", encoder_lr=0.003)
+    resumed, _ = run(dataset, small_config(), tmp_path / "model", encoder_lr=0.003, resume=True)
     assert whole.tuned_encoder is not None and resumed.tuned_encoder is not None
     assert same(resumed.decoder.state_dict(), whole.decoder.state_dict())
     assert same(resumed.tuned_encoder, whole.tuned_encoder)
@@ -752,7 +752,7 @@ def test_fine_tuning_resumes_to_the_bit(dataset: Dataset, tmp_path: Path, monkey
 
 def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Path) -> None:
     encoder = small_encoder()
-    data = data_module.prepare(dataset, small_config(), encoder, tmp_path, fine_tune=0.003, show=False)
+    data = data_module.prepare(dataset, small_config(), encoder, tmp_path, encoder_lr=0.003, show=False)
     grown: list[bool] = []
     encoder.register_forward_hook(lambda module, given, found: grown.append(found.requires_grad))
     config = small_config(decoder={"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size})
@@ -796,12 +796,12 @@ def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Pat
     output = tmp_path / "model"
     (output / "training").mkdir(parents=True)
     with (
-        alone(output / "training"),
+        file_lock(output / "training"),
         pytest.raises(SatError, match=r"another process trains in .*: wait for it, or give"),
     ):
         run(dataset, small_config(), output)
     run(dataset, small_config(), output)
-    with alone(output / "training"), pytest.raises(SatError, match="another process trains"):
+    with file_lock(output / "training"), pytest.raises(SatError, match="another process trains"):
         run(dataset, small_config(), output, resume=True)
 
 
@@ -828,23 +828,23 @@ def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them
     decoder = Trainer(fitted(small_config(), data), data, device=CPU).average
 
     class Reranker:
-        def add_agreement(self, annotations: Tensor, found: Any, rarity: float) -> Any:
-            seen.append(rarity)
+        def add_rerank_scores(self, annotations: Tensor, found: Any, rare_word_exponent: float) -> Any:
+            seen.append(rare_word_exponent)
             return found
 
     real = selection_module.fastest_beam_search(CPU, bf16=False)
 
     def search(*given: Any, **how: Any) -> Any:
-        seen.append((how["beam"], how["max_length"], how["allow_repetitions"]))
+        seen.append((how["beam_size"], how["max_length"], how["allow_repetitions"]))
         return real(*given, **how)
 
     monkeypatch.setattr(selection_module, "fastest_beam_search", lambda *_, **__: search)
-    decoding = Decoding(beam=4, max_length=6, rarity=0.5, repetitions=True)
-    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker()) is None  # type: ignore[arg-type]
+    generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, repetitions=True)
+    assert selection_module.fit_doubt(decoder, data, generation, reranker=Reranker()) is None  # type: ignore[arg-type]
     assert not seen  # val has too few photos, so nothing is searched
     for module in (doubt_module, selection_module):
         monkeypatch.setattr(module, "LEAST", 2)
-    assert selection_module.fit_doubt(decoder, data, decoding, reranker=Reranker())  # type: ignore[arg-type]
+    assert selection_module.fit_doubt(decoder, data, generation, reranker=Reranker())  # type: ignore[arg-type]
     assert seen == [(4, 6, True), 0.5]
 
 
@@ -876,7 +876,7 @@ def trained(large: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "model",
         cache=folder / "cache",
         device=CPU,
-        say=lambda line: None,
+        log=lambda line: None,
         show=False,
     )
     return folder / "model"
@@ -925,7 +925,7 @@ def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
     assert {f"bleu_{n}{suffix}" for n in range(1, 5) for suffix in ("", "_no_brevity")} <= result.keys()
     assert {"meteor", "rouge_l", "cider", "brevity_penalty", "variety"} <= result.keys()
     assert result["model"] == "model" and result["data"] == "large" and result["split"] == "test"
-    assert result["beam"] == captioner.checkpoint.decoding.beam and result["look"] == "expectation"
+    assert result["beam_size"] == captioner.checkpoint.generation.beam_size and result["attention_mode"] == "mean"
     assert result["tokens"] == "split" and result["captions"] == 53 and result["seed"] == 0
     json.dumps(result, allow_nan=False)
 
@@ -961,9 +961,14 @@ def test_an_evaluation_can_hold_where_every_word_looked(trained: Path, large: Da
 @pytest.mark.usefixtures("without_java")
 def test_options_of_evaluation_are_used_and_told(trained: Path, large: Dataset) -> None:
     pytest.importorskip("pycocoevalcap")
-    _, plain = evaluated(trained, large, "val", beam=1, look="likeliest", length_normalisation=0.5)
-    assert (plain["beam"], plain["look"], plain["length_normalisation"], plain["split"]) == (1, "likeliest", 0.5, "val")
-    drawn = [evaluated(trained, large, look="sampled", beam=1, seed=seed)[1] for seed in (1, 1, 2)]
+    _, plain = evaluated(trained, large, "val", beam_size=1, mode="argmax", length_penalty=0.5)
+    assert (plain["beam_size"], plain["attention_mode"], plain["length_penalty"], plain["split"]) == (
+        1,
+        "argmax",
+        0.5,
+        "val",
+    )
+    drawn = [evaluated(trained, large, mode="sample", beam_size=1, seed=seed)[1] for seed in (1, 1, 2)]
     scores = [[found["log_probability"] for found in result["results"]] for result in drawn]
     assert scores[0] == scores[1] != scores[2]
     with pytest.raises(SatError, match="no split 'dev'; it has train, val, test"):
@@ -991,19 +996,19 @@ def test_another_encoder_s_features_are_not_used(trained: Path, large: Dataset) 
 def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def validation_scores(decoder: Any, data: Any, beam: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
-        asked[beam] = rankings
+    def validation_scores(decoder: Any, data: Any, beam_size: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
+        asked[beam_size] = rankings
         assert reranker is not None
-        return [{"bleu_4": beam + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
+        return [{"bleu_4": beam_size + (9.0 if ranking == best_of_all else sum(ranking) / 100)} for ranking in rankings]
 
-    def scores_of_beams(decoder: Any, data: Any, beam: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
+    def scores_of_beams(decoder: Any, data: Any, beam_size: int, rankings: Any, reranker: Any, **rest: Any) -> Any:
         assert reranker is None
-        return [{"bleu_4": float(beam)} for _ in rankings]
+        return [{"bleu_4": float(beam_size)} for _ in rankings]
 
     monkeypatch.setattr(selection_module, "validation_scores", validation_scores)
     monkeypatch.setattr(selection_module, "BEAMS", (1,))
     monkeypatch.setattr(selection_module, "WIDE", (3, 4))
-    monkeypatch.setattr(selection_module, "NORMALISATIONS", (0.0, 0.5))
+    monkeypatch.setattr(selection_module, "NORMALIZATIONS", (0.0, 0.5))
     monkeypatch.setattr(selection_module, "AGREEMENTS", (0.0, 32.0, 64.0))
     config = small_config(epochs=1, visual_ngrams=True)
 
@@ -1012,10 +1017,10 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     best, said = run(dataset, config, tmp_path / "ranked")
     every = [(g, w) for w in (0.0, 32.0, 64.0) for g in (0.0, 0.5)]
     assert asked == {1: [(0.0, 0.0), (0.5, 0.0)], 3: every, 4: every}
-    assert (best.decoding.beam, best.decoding.length_normalisation, best.decoding.reranker_weight) == (4, 0.5, 32.0)
+    assert (best.generation.beam_size, best.generation.length_penalty, best.generation.rerank_weight) == (4, 0.5, 32.0)
     assert best.training["validation_bleu_4"]["beam 3, γ 0.5, ω 32"] == 12.0
-    assert best.training["without_reranker"] == {"beam": 1, "length_normalisation": 0.5, "validation_bleu_4": 1.0}
-    assert any("beam 4, length normalisation 0.5, reranker weight 32" in line for line in said)
+    assert best.training["without_reranker"] == {"beam_size": 1, "length_penalty": 0.5, "validation_bleu_4": 1.0}
+    assert any("beam 4, length normalization 0.5, reranker weight 32" in line for line in said)
     loaded = Checkpoint.load(tmp_path / "ranked")
     assert loaded.reranker is not None and best.reranker is not None and loaded.reranker.digest == best.reranker.digest
     assert (0, loaded.vocabulary.encode(["circle"])[0]) in loaded.reranker.numbers
@@ -1029,11 +1034,14 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     result = scoring_run.evaluate(
         Captioner(loaded, small_encoder(), name="ranked"), dataset, "test", cache=tmp_path / "cache", show=False
     )
-    assert result["reranker_weight"] == 32.0 and result["rarity"] == loaded.decoding.rarity == selection_module.RARITY
+    assert (
+        result["rerank_weight"] == 32.0
+        and result["rare_word_exponent"] == loaded.generation.rare_word_exponent == selection_module.RARE_WORD_EXPONENT
+    )
 
     best_of_all = (0.5, 0.0)  # what does not pay is not kept
     best, _ = run(dataset, config, tmp_path / "plain")
-    assert best.decoding.reranker_weight == best.decoding.rarity == 0
+    assert best.generation.rerank_weight == best.generation.rare_word_exponent == 0
     assert best.reranker is None and "without_reranker" not in best.training
     assert {file.name for file in (tmp_path / "plain").glob("*.safetensors")} == {"model.safetensors"}
 
@@ -1045,7 +1053,7 @@ def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path: Path) -
 
 
 def test_visual_n_grams_need_every_place(dataset: Dataset, tmp_path: Path) -> None:
-    config = replace(comparator_preset("flickr8k", "nic"), visual_ngrams=True, epochs=1)
+    config = replace(baseline_preset("flickr8k", "nic"), visual_ngrams=True, epochs=1)
     with pytest.raises(SatError, match="visual_ngrams"):
         run(dataset, config, tmp_path / "model")
 
@@ -1060,7 +1068,7 @@ def test_a_tuned_encoder_s_visual_n_grams_read_what_it_ends_with(
             read.append(annotations[list(captions)])
 
     monkeypatch.setattr(visual_ngrams_module.VisualNgrams, "fit", fit)
-    run(dataset, small_config(epochs=2, visual_ngrams=True), tmp_path / "model", fine_tune=0.01)
+    run(dataset, small_config(epochs=2, visual_ngrams=True), tmp_path / "model", encoder_lr=0.01)
     encoder = small_encoder()
     before = encoder.digest
     encoder = Checkpoint.load(tmp_path / "model").load_encoder("model")

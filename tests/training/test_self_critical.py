@@ -12,9 +12,9 @@ from torch import Tensor
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model import kernels
-from show_attend_tell.model.attention import AtPlaces, Expectation
+from show_attend_tell.model.attention import GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import tell
+from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.self_critical import CaptionRewards, Drawn, SelfCritical, draw, log_probabilities
 
@@ -46,11 +46,13 @@ def exact_gradient(decoder: AttentionDecoder, annotations: Tensor, rewards: Capt
     """∂ Σ_y Σ_s p(y, s) r(y) of the two photos, over all captions y and, of a hard decoder, all places s of both."""
     hard = decoder.config.attention == "hard"
     words = [(first, second) for first in (2, 3) for second in (END, 2, 3)]
-    places = list(itertools.product(range(2), repeat=2)) if hard else [(0, 0)]
-    every = [(y, s) for y in words for s in places]
+    locations = list(itertools.product(range(2), repeat=2)) if hard else [(0, 0)]
+    every = [(y, s) for y in words for s in locations]
     y = torch.tensor([caption for caption, _ in every]).expand(2, -1, -1)
     s = torch.tensor([looked for _, looked in every]).expand(2, -1, -1)
-    told = tell(decoder, annotations, y, paths=len(every), look=AtPlaces(s) if hard else Expectation())
+    told = teacher_forcing(
+        decoder, annotations, y, paths=len(every), mode=GivenLocations(s) if hard else MeanAttention()
+    )
     logits = told.logits.clone()
     logits[..., UNKNOWN] = float("-inf")
     logits[:, :, 0, END] = float("-inf")
@@ -68,14 +70,14 @@ def exact_gradient(decoder: AttentionDecoder, annotations: Tensor, rewards: Capt
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 def test_the_gradient_is_that_of_the_expected_reward(attention: str) -> None:
     decoder = small_decoder(**SIZES, attention=attention, gate=attention == "soft")
-    annotations = small_annotations(places=2, size=SIZES["annotation_size"])
+    annotations = small_annotations(locations=2, size=SIZES["annotation_size"])
     rewards = rewards_of(CAPTIONS, samples=3, longest=2)
     exact = exact_gradient(decoder, annotations, rewards)
     copies, times, source = 100, 25, generator()
     many, photos = annotations.repeat(copies, 1, 1), [0, 1] * copies
     found = []
     for _ in range(times):
-        loss = rewards.loss(decoder, tell, many, photos, generator=source, word_scores=kernels.word_scores)
+        loss = rewards.loss(decoder, teacher_forcing, many, photos, generator=source, word_scores=kernels.word_scores)
         found.append(gradient(-loss.total, decoder))
     for name, wanted in exact.items():
         estimates = torch.stack([each[name] for each in found])
@@ -91,13 +93,13 @@ def test_the_gradient_is_that_of_the_expected_reward(attention: str) -> None:
 
 def test_captions_are_drawn_from_the_decoder_s_probabilities() -> None:
     decoder = small_decoder(**SIZES)
-    annotations = small_annotations(batch=1, places=2, size=SIZES["annotation_size"]).expand(2, -1, -1)
+    annotations = small_annotations(batch=1, locations=2, size=SIZES["annotation_size"]).expand(2, -1, -1)
     drawn = draw(decoder, annotations, samples=3000, longest=1, generator=generator())
-    logits = tell(decoder, annotations[:1], torch.zeros(1, 1, dtype=torch.long)).logits[0, 0, 0]
+    logits = teacher_forcing(decoder, annotations[:1], torch.zeros(1, 1, dtype=torch.long)).logits[0, 0, 0]
     expected = torch.softmax(logits[2:], dim=-1)[1]
     assert drawn.words.shape == (2, 3000, 1) and set(drawn.words.unique().tolist()) == {2, 3}
     assert (drawn.words == 3).float().mean().item() == pytest.approx(expected.item(), abs=0.025)
-    assert drawn.places is None
+    assert drawn.locations is None
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard"])
@@ -115,9 +117,9 @@ def test_drawn_captions_end_where_they_say(attention: str) -> None:
     assert ends[steps >= drawn.lengths[..., None]].all()
     again = draw(decoder.train(), annotations, samples=P, longest=9, generator=generator())
     assert torch.equal(again.words, drawn.words) and decoder.training  # dropout has no part in it
-    assert (drawn.places is not None) == (attention == "hard")
-    if drawn.places is not None and again.places is not None:
-        assert torch.equal(drawn.places, again.places) and drawn.places.shape == drawn.words.shape
+    assert (drawn.locations is not None) == (attention == "hard")
+    if drawn.locations is not None and again.locations is not None:
+        assert torch.equal(drawn.locations, again.locations) and drawn.locations.shape == drawn.words.shape
 
 
 def test_a_drawn_caption_is_paid_for_its_end() -> None:
@@ -176,7 +178,7 @@ def test_training_raises_the_reward(attention: str, likelihood_weight: float) ->
         epochs=15,
         batch_size=5,
         learning_rate=0.02,
-        maximise="cider",
+        maximize="cider",
         self_critical=SelfCritical(likelihood_weight=likelihood_weight, longest=8),
         decoder={"attention": attention, "gate": False},
     )

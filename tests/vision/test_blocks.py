@@ -25,9 +25,9 @@ def noise(photos: int, size: int) -> Tensor:
 def vgg19(size: int = 32) -> Encoder:
     """VGG-19 with random weights, for small photos."""
     torch.manual_seed(0)
-    places = size // 16
+    locations = size // 16
     return Encoder(
-        VGG19(), name="vgg19", annotation_size=512, grid=(places, places), preprocessing=Preprocessing(size=size)
+        VGG19(), name="vgg19", annotation_size=512, grid=(locations, locations), preprocessing=Preprocessing(size=size)
     )
 
 
@@ -138,7 +138,7 @@ def test_refusals() -> None:
     other = Encoder(
         torch.nn.Conv2d(3, 5, 1), name="tiny", annotation_size=5, grid=(6, 6), preprocessing=Preprocessing(size=6)
     )
-    with pytest.raises(SatError, match="tiny cannot be cut into blocks: leave out --fine-tune-from, or name another"):
+    with pytest.raises(SatError, match="tiny cannot be cut into blocks: leave out --unfreeze-from, or name another"):
         cut(other, "conv1")
     with pytest.raises(SatError, match="do not fit the encoder small, which has no nothing"):
         small().adopt({"nothing": torch.zeros(1)})

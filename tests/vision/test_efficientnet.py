@@ -99,7 +99,7 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
 def test_a_frozen_encoder_annotates_by_onnx_runtime_on_a_processor(
     folded: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder, pixels = load_encoder("efficientnet-lite2-1280", weights=folded, geometry="squash"), noise(2, 448)
+    encoder, pixels = load_encoder("efficientnet-lite2-1280", weights=folded, resize="squash"), noise(2, 448)
     by_torch, given = [], encoder.body.forward
     monkeypatch.setattr(encoder.body, "forward", lambda read: by_torch.append(len(read)) or given(read))
     found = encoder.annotate(pixels)
@@ -113,7 +113,7 @@ def test_a_frozen_encoder_annotates_by_onnx_runtime_on_a_processor(
     encoder.adopt({"head.bias": folded["head.bias"] + 1})
     tuned = encoder.annotate(pixels)
     assert by_torch == [2, 2, 2] and (tuned - found).abs().max() > 0.1
-    again = load_encoder("efficientnet-lite2-1280", weights=folded, geometry="squash")
+    again = load_encoder("efficientnet-lite2-1280", weights=folded, resize="squash")
     again.unfreeze()
     monkeypatch.setattr(again.body, "forward", lambda read: by_torch.append(0) or torch.zeros(len(read), 1280, 14, 14))
     assert again.annotate(pixels).abs().max() == 0  # its weights may change from now on
@@ -122,15 +122,15 @@ def test_a_frozen_encoder_annotates_by_onnx_runtime_on_a_processor(
 def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
     save_file(folded, tmp_path / "plain.safetensors")
     save_file(pack(folded), tmp_path / "packed.safetensors")
-    plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", geometry="squash")
-    packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", geometry="squash")
+    plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", resize="squash")
+    packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", resize="squash")
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
     assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2", (14, 14), 512)
     assert plain.precision == "float32"  # also where bfloat16 is faster
     assert plain.preprocessing == Preprocessing(448, "squash", (127 / 255,) * 3, (128 / 255,) * 3)
-    whole = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", geometry="squash")
+    whole = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
     assert (whole.name, whole.grid, whole.annotation_size) == ("efficientnet-lite2-1280", (14, 14), 1280)
-    light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", geometry="squash")
+    light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
     assert light.digest == whole.digest != plain.digest and light.annotation_size == 1280
     pixels = noise(1, 448)
     map_of_all = whole(pixels)
@@ -138,7 +138,7 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     torch.testing.assert_close(map_of_all @ weight[:, :, 0, 0].mT + bias, plain(pixels), atol=1e-3, rtol=1e-3)
     np.testing.assert_allclose(light.annotate(pixels.numpy()), map_of_all.numpy(), atol=0.01)
     for encoder, file in ((plain, "plain"), (packed, "packed")):
-        light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", geometry="squash")
+        light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", resize="squash")
         assert light.digest == encoder.digest and light.preprocessing == encoder.preprocessing
     assert packed.digest != plain.digest
 
@@ -181,11 +181,11 @@ def test_the_installed_weights_are_folded_and_rounded(
 def test_the_projection_has_the_main_directions_of_all_places() -> None:
     random = np.random.default_rng(0)
     deviations, turned = np.array([5.0, 3.0, 1.0, 0.1]), np.linalg.qr(random.normal(size=(4, 4)))[0]
-    places = (random.normal(size=(4000, 4)) * deviations) @ turned.T + 7
-    maps = torch.from_numpy(places.astype(np.float32)).view(100, 40, 4)
+    locations = (random.normal(size=(4000, 4)) * deviations) @ turned.T + 7
+    maps = torch.from_numpy(locations.astype(np.float32)).view(100, 40, 4)
     found = small_encoder.projection(maps.split(32), 2)
     weight, bias = found["projection.weight"][:, :, 0, 0].numpy(), found["projection.bias"].numpy()
-    projected = places @ weight.T + bias
+    projected = locations @ weight.T + bias
     assert np.abs(projected.mean(0)).max() < 1e-3
     assert np.abs(projected.std(0) / deviations[:2] - 1).max() < 0.05
     assert np.abs(np.abs(weight @ turned[:, :2]) - np.eye(2)).max() < 0.05
@@ -195,10 +195,10 @@ def test_the_projection_has_the_main_directions_of_all_places() -> None:
 def test_the_shipped_weights_are_in_few_bits() -> None:
     card = (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
     for name in efficientnet.NAMES:
-        encoder = load_encoder(name, geometry="squash")
-        assert encoder.digest == onnx.load_encoder(name, geometry="squash").digest
+        encoder = load_encoder(name, resize="squash")
+        assert encoder.digest == onnx.load_encoder(name, resize="squash").digest
         assert f"`{encoder.digest}`" in card
-    encoder = load_encoder("efficientnet-lite2", geometry="squash")
+    encoder = load_encoder("efficientnet-lite2", resize="squash")
     assert efficientnet.SHIPPED.stat().st_size < 6.2e6
     weight = encoder.body.get_parameter("projection.weight")[:, :, 0, 0]
     assert (weight @ weight.mT - torch.eye(512)).abs().max() < 0.02  # directions, to the precision of 8 bits

@@ -69,8 +69,8 @@ def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tens
     assert annotations.shape == (1, 196, 512) and annotations.dtype == torch.float32
     assert (vgg.grid, vgg.annotation_size) == ((14, 14), 512)
     for row, column in ((0, 0), (2, 11), (13, 5)):
-        place = annotations[0, row * 14 + column]
-        torch.testing.assert_close(place, expected[0, :, row, column], rtol=1e-4, atol=1e-3)
+        location = annotations[0, row * 14 + column]
+        torch.testing.assert_close(location, expected[0, :, row, column], rtol=1e-4, atol=1e-3)
 
 
 def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
@@ -94,8 +94,8 @@ def test_plain_file_and_published_file_give_the_same_encoder(
         return published
 
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", download)
-    encoder = load_encoder(weights="torchvision", geometry="squash")
-    assert encoder.digest == vgg.digest and encoder.preprocessing.geometry == "squash"
+    encoder = load_encoder(weights="torchvision", resize="squash")
+    assert encoder.digest == vgg.digest and encoder.preprocessing.resize == "squash"
 
     def fail(url: str, **options: Any) -> None:
         raise urllib.error.URLError("no route to host")
@@ -291,8 +291,8 @@ def test_transformers_models_give_a_grid_in_reading_order(
         changed = pixels.clone()
         changed[:, :, row * step : (row + 1) * step, column * step : (column + 1) * step] += 3
         felt = (encoder.annotate(changed, precision="float32") - annotations).norm(dim=2)
-        for place in felt.argmax(1).tolist():
-            assert abs(place // columns - row) <= 1 and abs(place % columns - column) <= 1
+        for location in felt.argmax(1).tolist():
+            assert abs(location // columns - row) <= 1 and abs(location % columns - column) <= 1
 
     parent = nn.Sequential(encoder).train()
     digest = encoder.digest
@@ -333,7 +333,7 @@ def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> 
     processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
     name = save(transformers, tmp_path, "ViT", VIT, 20, **processor)
     expected = Preprocessing(20, "squash", (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
-    assert load_encoder(name, geometry="squash").preprocessing == expected
+    assert load_encoder(name, resize="squash").preprocessing == expected
     cropped = {
         "size": {"shortest_edge": 24},
         "do_center_crop": True,
@@ -371,7 +371,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path, m
     refused(name, neither)
 
     name = save(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
-    refused(name, "no mean and std of three colours")
+    refused(name, "no mean and std of three colors")
     (tmp_path / "mean" / "preprocessor_config.json").write_text("{")
     refused(name, r"its preprocessor_config\.json is damaged")
 
@@ -428,7 +428,7 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     torch.manual_seed(3)
     expected = torch.rand(5)
     torch.manual_seed(3)
-    first, second = load_encoder("small"), load_encoder("small", geometry="squash")
+    first, second = load_encoder("small"), load_encoder("small", resize="squash")
     assert torch.equal(torch.rand(5), expected)
     assert first.digest == second.digest and first.frozen
     assert second.preprocessing == Preprocessing(64, "squash")

@@ -21,7 +21,7 @@ import show_attend_tell.vision.feature_cache as feature_cache_module
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone
+from show_attend_tell.files import file_lock
 from show_attend_tell.vision import encoder as encoder_module
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, default_cache, folder_name
@@ -35,7 +35,7 @@ class Counted(Encoder):
         torch.manual_seed(seed)
         body = nn.Conv2d(3, 5, 3, stride=3)
         body.weight.data *= scale
-        preprocessing = preprocessing or Preprocessing(size=6, geometry="squash")
+        preprocessing = preprocessing or Preprocessing(size=6, resize="squash")
         super().__init__(body, name="counted", annotation_size=5, grid=(2, 2), preprocessing=preprocessing)
         self.seen = 0
         self.stop_after: int | None = None
@@ -538,7 +538,7 @@ def test_one_process_writes_at_a_time(
     encoder = Counted()
     folder = build({"photo0.png": photos["photo0.png"]}, encoder).folder
     with ThreadPoolExecutor() as pool:
-        with alone(folder):
+        with file_lock(folder):
             waiting = pool.submit(build, photos, encoder)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.3)

@@ -96,16 +96,16 @@ def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
 
 def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> None:
     """That a caption of the page is Python's, with everything that it says of itself."""
-    expected = captioner(photo, beam=BEAM).to_dict()
+    expected = captioner(photo, beam_size=BEAM).to_dict()
     assert found["caption"] == expected["caption"]
     assert [each["caption"] for each in found["alternatives"]] == [each["caption"] for each in expected["alternatives"]]
-    for name in ("log_probability", "agreement", "doubt"):
+    for name in ("log_probability", "rerank_score", "doubt"):
         assert found[name] == pytest.approx(expected[name], abs=1e-2 if name == "doubt" else 2e-3), name
     for name in ("attention", "gate"):
         assert (found[name] is None) == (expected[name] is None), name
         if found[name] is not None:
             np.testing.assert_allclose(found[name], expected[name], atol=2e-3, err_msg=name)
-    for name in ("words", "places", "complete", "unsure", "size", "seen", "settings"):
+    for name in ("words", "locations", "complete", "unsure", "size", "seen", "settings"):
         assert found[name] == expected[name], name
     assert found.keys() == expected.keys()
 

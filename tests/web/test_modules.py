@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from static import compiled, needs_node, node
 
-from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.rerank.agreement import counted
 from show_attend_tell.search.beam import search
 from show_attend_tell.search.hypotheses import NEVER
-from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 pytestmark = needs_node
 
@@ -42,9 +42,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 SIZES = [(31, 17), (300, 211), (13, 300), (300, 13), (90, 250), (48, 64), (64, 48), (64, 90), (64, 64), (1, 1)]
 
 
-@pytest.mark.parametrize("geometry", ["squash", "crop"])
-def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], geometry: Geometry) -> None:
-    preprocessing = Preprocessing(geometry=geometry, size=64)
+@pytest.mark.parametrize("resize", ["squash", "crop"])
+def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], resize: Resize) -> None:
+    preprocessing = Preprocessing(resize=resize, size=64)
     chance = np.random.default_rng(3)
     given, expected = [], []
     for width, height in SIZES:
@@ -77,9 +77,9 @@ class TableWalker:
         self.before = np.array([[self.vocabulary_size]])
         self.last: Numbers
 
-    def step(self, words: Numbers) -> Glimpse:
+    def step(self, words: Numbers) -> SessionStep:
         self.last = words
-        return Glimpse(np.arange(words.shape[1])[None])
+        return SessionStep(np.arange(words.shape[1])[None])
 
     def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
         scores = before[..., None] + self.table[self.before, self.last]
@@ -90,7 +90,7 @@ class TableWalker:
         found = np.take_along_axis(scores.reshape(1, -1), order, axis=1)
         return Continuations(found, order // self.vocabulary_size, order % self.vocabulary_size)
 
-    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
         self.before = np.take_along_axis(self.last, paths, axis=1)
 
 
@@ -126,8 +126,8 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     chance = np.random.default_rng(5)
     table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
     ways = [
-        {"beam": beam, "maxLength": length, "lengthNormalisation": gamma, "allowRepetitions": repetitions}
-        for beam in (1, 2, 5, 40)
+        {"beam_size": beam_size, "maxLength": length, "lengthNormalization": gamma, "allowRepetitions": repetitions}
+        for beam_size in (1, 2, 5, 40)
         for length in (3, 9)
         for gamma in (0.0, 0.75)
         for repetitions in (False, True)
@@ -136,9 +136,9 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     for way, hypotheses in zip(ways, found, strict=True):
         (expected,) = search(
             TableWalker(table),
-            beam=way["beam"],
+            beam_size=way["beam_size"],
             max_length=way["maxLength"],
-            length_normalisation=way["lengthNormalisation"],
+            length_penalty=way["lengthNormalization"],
             allow_repetitions=way["allowRepetitions"],
         )
         assert [one[0] for one in hypotheses] == [one.words for one in expected], way

@@ -1,6 +1,6 @@
 /** Models ready to caption photos: `captioner.py`.
 
-T words, end token excluded · L places in a grid of rows and columns. */
+T words, end token excluded · L locations in a grid of rows and columns. */
 
 import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
 import { OnnxEncoder } from "./encoder.ts";
@@ -9,7 +9,7 @@ import { ArrayDoubt, ArrayNgrams, UNSURE } from "./rerank/arrays.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search } from "./search/beam.ts";
-import { ranked, type Trail } from "./search/hypotheses.ts";
+import { ranked, type Backpointers } from "./search/hypotheses.ts";
 import { OnnxDecoder, OnnxWalker } from "./search/onnx.ts";
 
 /** A model as `models.json` describes it. */
@@ -18,14 +18,14 @@ export interface Model {
   attention: string;
   grid: [rows: number, columns: number];
   preprocessing: Preprocessing;
-  decoding: {
-    beam: number;
-    look: string;
-    length_normalisation: number;
-    reranker_weight: number;
-    rarity: number;
+  generation: {
+    beam_size: number;
+    attention_mode: string;
+    length_penalty: number;
+    rerank_weight: number;
+    rare_word_exponent: number;
     max_length: number;
-    repetitions: boolean;
+    allow_repetitions: boolean;
   };
   words: string[]; // of the vocabulary, by id
   between: string; // what stands between two words
@@ -48,8 +48,8 @@ export interface Caption {
   complete: boolean;
   attention: number[][][] | null;
   gate: number[] | null;
-  places: [number, number][] | null;
-  agreement: number | null;
+  locations: [number, number][] | null;
+  rerank_score: number | null;
   doubt: number | null;
   unsure: boolean;
   alternatives: { caption: string; log_probability: number }[];
@@ -174,40 +174,40 @@ export class Captioners {
     size: [number, number],
     chosenBeam: number | null,
   ): Promise<Caption> {
-    const { decoding, grid } = model;
-    const beam = chosenBeam ?? decoding.beam;
-    let [found, trail] = await search(await OnnxWalker.start(decoder, annotations), {
+    const { generation, grid } = model;
+    const beam = chosenBeam ?? generation.beam_size;
+    let [found, backpointers] = await search(await OnnxWalker.start(decoder, annotations), {
       beam,
-      maxLength: decoding.max_length,
-      lengthNormalisation: decoding.length_normalisation,
-      allowRepetitions: decoding.repetitions,
+      maxLength: generation.max_length,
+      lengthPenalty: generation.length_penalty,
+      allowRepetitions: generation.allow_repetitions,
     });
     const seenByEncoder = { data: annotations.data as Float32Array, size: annotations.dims[2] };
     if (reranker) {
-      const agreeing = reranker.addAgreement(seenByEncoder, found, decoding.rarity);
-      found = ranked(agreeing, decoding.length_normalisation, decoding.reranker_weight);
+      const agreeing = reranker.addAgreement(seenByEncoder, found, generation.rare_word_exponent);
+      found = ranked(agreeing, generation.length_penalty, generation.rerank_weight);
     }
     const best = found[0];
     const doubted = doubt?.of(seenByEncoder, best) ?? null;
     const words = (ids: number[]) => ids.map((id) => model.words[id]);
     const text = (ids: number[]) => words(ids).join(model.between).trim();
-    const along = <Part>(part: (step: Trail, row: number) => Part): Part[] =>
-      best.rows.map((row, time) => part(trail[time], row));
+    const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
+      best.rows.map((row, time) => part(backpointers[time], row));
     const [rows, columns] = grid;
-    const places = rows * columns;
+    const locations = rows * columns;
     return {
       source,
       caption: text(best.words),
       words: words(best.words),
       log_probability: best.logProbability,
       complete: best.ended,
-      attention: trail[0].alpha && along((step, row) => map(step.alpha!.subarray(row * places, (row + 1) * places), columns)),
-      gate: trail[0].beta && along((step, row) => rounded(step.beta![row])),
-      places: trail[0].places && along((step, row) => {
-        const place = step.places![row];
-        return [Math.floor(place / columns), place % columns];
+      attention: backpointers[0].alpha && along((step, row) => map(step.alpha!.subarray(row * locations, (row + 1) * locations), columns)),
+      gate: backpointers[0].beta && along((step, row) => rounded(step.beta![row])),
+      locations: backpointers[0].locations && along((step, row) => {
+        const location = step.locations![row];
+        return [Math.floor(location / columns), location % columns];
       }),
-      agreement: best.agreement ?? null,
+      rerank_score: best.rerank_score ?? null,
       doubt: doubted,
       unsure: doubted !== null && doubted > UNSURE,
       alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
@@ -215,16 +215,16 @@ export class Captioners {
       seen: seen(model.preprocessing, ...size),
       settings: {
         model: model.name,
-        look: decoding.look,
+        attention_mode: generation.attention_mode,
         beam,
-        length_normalisation: decoding.length_normalisation,
-        ...(reranker && { reranker_weight: decoding.reranker_weight, rarity: decoding.rarity }),
+        length_penalty: generation.length_penalty,
+        ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
       },
     };
   }
 }
 
-/** A photo's file, upright and without its colour profile, as Pillow reads it. */
+/** A photo's file, upright and without its color profile, as Pillow reads it. */
 async function decoded(file: Blob): Promise<ImageBitmap> {
   try {
     return await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "none" });
@@ -233,7 +233,7 @@ async function decoded(file: Blob): Promise<ImageBitmap> {
   }
 }
 
-/** A row of places as a map (rows, columns). */
+/** A row of locations as a map (rows, columns). */
 function map(alpha: Float32Array, columns: number): number[][] {
   return Array.from({ length: alpha.length / columns }, (_, row) =>
     Array.from(alpha.subarray(row * columns, (row + 1) * columns), rounded));

@@ -1,6 +1,6 @@
 /** The encoder, by an ONNX graph: `vision/onnx.py`.
 
-L places · D annotation size. */
+L locations · D annotation size. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "./runtime.ts";
@@ -37,7 +37,7 @@ export class OnnxEncoder {
     return new OnnxEncoder(runtime, await runtime.session(arrays, "encoder"), size, false);
   }
 
-  /** The annotations (1, L, D) of normalised pixels (3, size, size). */
+  /** The annotations (1, L, D) of normalized pixels (3, size, size). */
   async annotate(pixels: Float32Array): Promise<Tensor> {
     const { annotations } = await this.session.run({
       pixels: this.runtime.tensor(pixels, [1, 3, this.size, this.size]),

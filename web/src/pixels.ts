@@ -4,7 +4,7 @@ H height, W width, both in pixels; rows first. */
 
 export interface Preprocessing {
   size: number;
-  geometry: "squash" | "crop";
+  resize: "squash" | "crop";
   mean: number[];
   std: number[];
 }
@@ -16,8 +16,8 @@ const STRIP = 256; // rows of a photo that are unpacked at a time, because phone
 const BITS = 22; // of a weight of Pillow's resizing, which counts in whole numbers
 
 /** The rectangle of a photo that the encoder sees, in the photo's pixels. */
-export function seen({ size, geometry }: Preprocessing, width: number, height: number): Box {
-  if (geometry === "squash") return [0, 0, width, height];
+export function seen({ size, resize }: Preprocessing, width: number, height: number): Box {
+  if (resize === "squash") return [0, 0, width, height];
   const shortest = Math.round((size * 256) / 224);
   const resized = [width, height].map((side) => Math.floor((shortest * side) / Math.min(width, height)));
   const corner = resized.map((side) => halfEven((side - size) / 2));
@@ -36,7 +36,7 @@ function halfEven(value: number): number {
   return value - low === 0.5 ? low + (low % 2) : Math.round(value);
 }
 
-/** The normalised pixels (3, size, size) of a decoded photo. */
+/** The normalized pixels (3, size, size) of a decoded photo. */
 export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float32Array {
   const { size, mean, std } = preprocessing;
   const box = seen(preprocessing, photo.width, photo.height);

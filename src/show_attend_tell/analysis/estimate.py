@@ -31,14 +31,14 @@ class Estimate:
 
     encoding: float  # seconds
     training: float  # seconds, with the captions of val after each epoch
-    decoding: float  # seconds for the choice of the decoding
+    generation: float  # seconds for the choice of the decoding
     updates: int
     disk: int  # bytes of the feature cache
 
     @property
     def seconds(self) -> float:
         """All of it."""
-        return self.encoding + self.training + self.decoding
+        return self.encoding + self.training + self.generation
 
 
 class Few:
@@ -80,7 +80,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
     trainer.decoder.train()
     update, _ = measured(lambda: trainer.one_batch(list(range(size))), STEPS)
     caption, _ = measured(
-        lambda: validation_captions(trainer.average, data, beam=max(2, config.validation_beam), max_length=typical)
+        lambda: validation_captions(trainer.average, data, beam_size=max(2, config.validation_beam), max_length=typical)
     )
     caption /= HANDFUL * max(2, config.validation_beam)  # of one photo, a beam of one
     beams = sum(BEAMS) + (sum(WIDE) if config.visual_ngrams else 0)
@@ -89,7 +89,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
     return Estimate(
         encoding=encoding * count,
         training=update * updates + config.epochs * caption * config.validation_beam * len(val),
-        decoding=caption * beams * len(val),
+        generation=caption * beams * len(val),
         updates=updates,
         disk=row * count,
     )

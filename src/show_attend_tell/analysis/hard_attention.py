@@ -25,10 +25,16 @@ from torch import Tensor
 from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Looked, Sampled, look_at
+from show_attend_tell.model.attention import Attended, SampleAttention, attend_at
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, at_step, previous_words, tell, word_log_probabilities
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import (
+    DecoderOutput,
+    at_step,
+    previous_words,
+    teacher_forcing,
+    word_log_probabilities,
+)
+from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
@@ -62,7 +68,7 @@ def sampled_log_probabilities(
     found: list[tuple[Tensor, Tensor]] = []
     for start in range(0, uniforms.shape[1], PATHS):
         part = uniforms[:, start : start + PATHS]
-        told = tell(decoder, annotations, captions, paths=part.shape[1], look=Sampled(part))
+        told = teacher_forcing(decoder, annotations, captions, paths=part.shape[1], mode=SampleAttention(part))
         assert told.alpha is not None  # an attention decoder's
         found.append((word_log_probabilities(told.logits, captions).sum(-1), entropy(told.alpha).sum(-1)))
     log_p, uncertainty = zip(*found, strict=True)
@@ -92,11 +98,11 @@ def particle_filter(
     """
     paths = uniforms.shape[1]
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
-    state, look = decoder.start(annotations, paths=paths), Sampled(uniforms)
+    state, mode = decoder.start(annotations, paths=paths), SampleAttention(uniforms)
     total = torch.zeros(len(captions), device=annotations.device)
     evenly = torch.arange(paths, device=annotations.device)
     for time in range(captions.shape[1]):
-        step = decoder.step(at_step(embedded, time, paths), state, look)
+        step = decoder.step(at_step(embedded, time, paths), state, mode)
         logits = decoder.read_out(step.output)[:, :, None]  # (B, N, 1, K)
         log_p = word_log_probabilities(logits, captions[:, time : time + 1]).squeeze(-1)  # (B, N)
         total += log_p.logsumexp(1) - math.log(paths)
@@ -123,8 +129,8 @@ def likelihoods(
     def uniforms(*shape: int) -> Tensor:
         return torch.rand(1, *shape, generator=generator).to(annotations.device)
 
-    expected = word_log_probabilities(tell(decoder, annotations, caption).logits, caption).sum()
-    found = {"expectation": Likelihood(float(expected))}
+    expected = word_log_probabilities(teacher_forcing(decoder, annotations, caption).logits, caption).sum()
+    found = {"mean": Likelihood(float(expected))}
     log_weights, uncertainty = sampled_log_probabilities(decoder, annotations, caption, uniforms(samples, steps))
     for size in sizes(samples):
         found[f"sampled_{size}"] = mean_of(log_mean_exp(log_weights.double(), size)[0])
@@ -150,9 +156,9 @@ def mean_of(values: Tensor) -> Likelihood:
 class Everywhere:
     """Path i looks at place i."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        batch, places, _ = annotations.shape
-        return look_at(torch.arange(places, device=annotations.device).expand(batch, places), annotations)
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        batch, locations, _ = annotations.shape
+        return attend_at(torch.arange(locations, device=annotations.device).expand(batch, locations), annotations)
 
 
 @torch.inference_mode()
@@ -164,7 +170,7 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
     approximations are compared with it:
 
     - ``one_pass``: softmax(n(E[ẑ])), which a soft model computes, and a hard model that decodes by expectation;
-    - ``nwgm``: softmax(E_s[n(s)]), the normalised weighted geometric mean, which the one pass stands for.
+    - ``nwgm``: softmax(E_s[n(s)]), the normalized weighted geometric mean, which the one pass stands for.
 
     The entries are (B, C), in nats. For each approximation:
 
@@ -175,23 +181,23 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
     ``information`` is what the place tells about the word, H[E_s softmax(n(s))] − E_s H[softmax(n(s))]. Where it is
     zero, the word does not depend on the place, and all approximations are exact.
     """
-    batch, places, _ = annotations.shape
+    batch, locations, _ = annotations.shape
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
     state, everywhere = decoder.start(annotations), Everywhere()
-    same = torch.zeros(batch, places, dtype=torch.long, device=annotations.device)
+    same = torch.zeros(batch, locations, dtype=torch.long, device=annotations.device)
     steps: list[dict[str, Tensor]] = []
     for time in range(captions.shape[1]):
         expected = decoder.step(at_step(embedded, time, 1), state)
-        looked = decoder.step(at_step(embedded, time, places), state.select(same), everywhere)
+        looked = decoder.step(at_step(embedded, time, locations), state.select(same), everywhere)
         assert expected.alpha is not None
         alpha = expected.alpha.mT  # (B, L, 1)
-        logits = wide(decoder.read_out(looked.output))  # (B, L, K)
-        by_place = logits.log_softmax(-1)
-        exact = (alpha.log() + by_place).logsumexp(1)  # (B, K)
-        information = (alpha * by_place.exp() * (by_place - exact[:, None])).sum((1, 2))
+        logits = promote(decoder.read_out(looked.output))  # (B, L, K)
+        by_location = logits.log_softmax(-1)
+        exact = (alpha.log() + by_location).logsumexp(1)  # (B, K)
+        information = (alpha * by_location.exp() * (by_location - exact[:, None])).sum((1, 2))
         found = {"information": information}
         for name, approximation in (
-            ("one_pass", wide(decoder.read_out(expected.output)[:, 0]).log_softmax(-1)),
+            ("one_pass", promote(decoder.read_out(expected.output)[:, 0]).log_softmax(-1)),
             ("nwgm", (alpha * logits).sum(1).log_softmax(-1)),
         ):
             excess = exact - approximation
@@ -238,7 +244,7 @@ class Estimator(HardObjective):
         super().__post_init__()
         self.by_length: dict[int, MovingBaseline] = defaultdict(MovingBaseline)
 
-    def __call__(self, told: Told, captions: Tensor, draws: Draws, **options: Any) -> Loss:
+    def __call__(self, told: DecoderOutput, captions: Tensor, draws: Draws, **options: Any) -> Loss:
         if self.baseline == "length":
             self.baseline_of = self.by_length[captions.shape[1]]
         return super().__call__(told, captions, draws, **options)
@@ -290,7 +296,7 @@ def gradient_noise(
         for index, (annotations, captions) in enumerate(examples):
             batch, steps = captions.shape
             drawn = objective.draw(batch, steps, generator)
-            told = tell(decoder, annotations, captions, paths=objective.paths, look=drawn.look)
+            told = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=drawn.mode)
             gradients = torch.autograd.grad(objective(told, captions, drawn).total, weights)
             gradient = torch.cat([part.flatten() for part in gradients]).cpu().double()
             if draw >= WARM_UP:
@@ -384,7 +390,7 @@ def examine(
         raise SatError(f"{captioner.name} is an ensemble: examine each of its models by itself")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
-    examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split))
+    examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokenizer).split(split))
     if len(examples) < 2:
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:
@@ -410,7 +416,7 @@ def examine(
         )
         variances.append({name: estimate.variance for name, estimate in found.items()})
 
-    own = "expectation" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
+    own = "mean" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
     for caption in captions:
         caption["log_p"]["own"] = caption["log_p"][own]
     table = None

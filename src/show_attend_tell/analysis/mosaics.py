@@ -30,10 +30,10 @@ from show_attend_tell.captioner import Captioner, photo_seed
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count
+from show_attend_tell.messages import plural, shorten
 from show_attend_tell.metrics.bootstrap import Bootstrap
 from show_attend_tell.progress import Progress
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
 
 AT_ONCE = 8  # mosaics that are encoded together
@@ -76,10 +76,10 @@ def draw_mosaics(examples: Sequence[Example], number: int, seed: int) -> list[Mo
 def draw_picture(photos: Sequence[Example], preprocessing: Preprocessing) -> Tensor:
     """The pixels of a mosaic of four photos (3, S, S): each photo is prepared as usual, at half the side.
 
-    A side of an odd number of pixels leaves its last row and column in the mean colour.
+    A side of an odd number of pixels leaves its last row and column in the mean color.
     """
     half = replace(preprocessing, size=preprocessing.size // 2)
-    pixels = torch.zeros(3, preprocessing.size, preprocessing.size)  # the mean colour, once normalised
+    pixels = torch.zeros(3, preprocessing.size, preprocessing.size)  # the mean color, once normalized
     for number, photo in enumerate(photos):
         left, top, right, bottom = (int(edge) for edge in quarter_box(number, half.size))
         pixels[:, top:bottom, left:right] = half(open_photo(photo.photo))
@@ -98,13 +98,13 @@ def point_in_mosaics(
     examples: Sequence[Example],
     *,
     mosaics: int = 500,
-    look: LookName | None = None,
+    attention_mode: AttentionModeName | None = None,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
     """How much of α falls on the photo that a caption is of, in mosaics of four of the examples' photos.
 
-    ``seed`` draws the photos, the caption and its quarter. ``look`` is the way of looking on the way through the
+    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the way of looking on the way through the
     caption, by default the soft model's expectation and the hard model's likeliest place; what is measured is α.
 
     Returns by step (`STEPS`) and by how many nouns came before (`BEFORE`) the number of ``words``, and with their 95 %
@@ -119,7 +119,7 @@ def point_in_mosaics(
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
-    look = look or captioner.checkpoint.decoding.look
+    attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
     cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
     centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
@@ -135,7 +135,7 @@ def point_in_mosaics(
             annotations = captioner.encoder.annotate(pixels.to(captioner.device))
             for number, mosaic in enumerate(batch, start=start):
                 own = photo_seed(seed, b"%d" % number)
-                alpha, _ = alpha_along(captioner, annotations[[number - start]], mosaic.words, look, own)
+                alpha, _ = alpha_along(captioner, annotations[[number - start]], mosaic.words, attention_mode, own)
                 share = alpha @ inside[mosaic.quarter]  # (C,)
                 hit = centred[mosaic.quarter][alpha.argmax(1)]
                 for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
@@ -149,7 +149,7 @@ def point_in_mosaics(
     bootstrap, values = Bootstrap(len(row_of), seed), np.array(figures, dtype=np.float64)
     result: dict[str, Any] = {
         "model": captioner.name,
-        "look": look,
+        "attention_mode": attention_mode,
         "mosaics": mosaics,
         "photos": len(examples),
         "seed": seed,
@@ -166,7 +166,11 @@ def point_in_mosaics(
 
 
 def own_mosaics(
-    captioner: Captioner, files: Sequence[Path], captions: Sequence[str] = (), *, look: LookName | None = None
+    captioner: Captioner,
+    files: Sequence[Path],
+    captions: Sequence[str] = (),
+    *,
+    attention_mode: AttentionModeName | None = None,
 ) -> list[list[Example]]:
     """Photos without captions in mosaics of four, in their order, each with a caption.
 
@@ -176,17 +180,19 @@ def own_mosaics(
     """
     captioner.check_attention()
     if not files or len(files) % 4:
-        raise SatError(f"{count(len(files), 'photo')}: a mosaic has 4, so give 4, or 8, or 12 …")
+        raise SatError(f"{plural(len(files), 'photo')}: a mosaic has 4, so give 4, or 8, or 12 …")
     if captions and len(captions) != len(files):
-        raise SatError(f"{count(len(captions), 'caption')} for {count(len(files), 'photo')}: give each photo one")
-    texts = captions or [str(caption) for caption in captioner(files, look=look)]
-    words = captioner.checkpoint.vocabulary.tokeniser.words
+        raise SatError(f"{plural(len(captions), 'caption')} for {plural(len(files), 'photo')}: give each photo one")
+    texts = captions or [str(caption) for caption in captioner(files, attention_mode=attention_mode)]
+    words = captioner.checkpoint.vocabulary.tokenizer.words
     examples = [
         Example(str(file), file, "", (tuple(words(text)),), (text,)) for file, text in zip(files, texts, strict=True)
     ]
     for example in examples:
         if not example.captions[0]:
-            raise SatError(f"{example.name}: its caption {brief(example.raw[0])} has no word: give it another caption")
+            raise SatError(
+                f"{example.name}: its caption {shorten(example.raw[0])} has no word: give it another caption"
+            )
         open_photo(example.photo)  # now, and not after minutes
     return [examples[start : start + 4] for start in range(0, len(examples), 4)]
 
@@ -197,18 +203,18 @@ def mosaic_page(
     mosaics: Sequence[Sequence[Example]],
     *,
     title: str,
-    look: LookName | None = None,
+    attention_mode: AttentionModeName | None = None,
     seed: int = 0,
 ) -> str:
     """A page of mosaics of four photos each, on which the first caption of each photo is told.
 
     For each word the page has the light over the mosaic and the share of α in each quarter. It marks the nouns that
     tell the caption's photo apart. Where the light goes to another photo when another caption is told, attention
-    follows the words. ``look`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption without a
+    follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption without a
     word, and for a model without attention.
     """
     captioner.check_attention()
-    look = look or captioner.checkpoint.decoding.look
+    attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     square, known = captioner.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
     told = []
@@ -224,9 +230,16 @@ def mosaic_page(
         annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
         own_seed = photo_seed(seed, pixels.numpy().tobytes())
         for quarter, example in enumerate(photos):
-            hypothesis = captioner.told(annotations, example.raw[0], look=look, seed=own_seed)
+            hypothesis = captioner.explain_annotations(
+                annotations, example.raw[0], attention_mode=attention_mode, seed=own_seed
+            )
             caption = captioner.caption_of(
-                [hypothesis], captioner.checkpoint.decoding.but(look=look), None, seed, size=picture.size, source=None
+                [hypothesis],
+                captioner.checkpoint.generation.merge(attention_mode=attention_mode),
+                None,
+                seed,
+                size=picture.size,
+                source=None,
             )
             assert caption.attention is not None
             alpha = caption.attention.reshape(len(caption.words), -1).astype(np.float64)  # (T, L)
@@ -234,8 +247,8 @@ def mosaic_page(
             found = caption.to_dict() | {
                 "source": f"mosaic {number}",
                 "seen": [0, 0, *picture.size],  # whatever the encoder cuts off a photo, it is not part of the mosaic
-                "settings": {"model": captioner.name, "look": look}
-                | {name: value for name, value in caption.settings.items() if name in ("tokeniser", "seed")},
+                "settings": {"model": captioner.name, "attention_mode": attention_mode}
+                | {name: value for name, value in caption.settings.items() if name in ("tokenizer", "seed")},
                 "quarters": {
                     "own": quarter,
                     "names": [PurePath(each.name).name for each in photos],

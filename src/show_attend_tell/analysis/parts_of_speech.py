@@ -1,24 +1,24 @@
-"""Nouns, colours, verbs and function words of photo captions: short lists, one class a word, no context.
+"""Nouns, colors, verbs and function words of photo captions: short lists, one class a word, no context.
 
 The lists hold the words that captions of everyday photos use most: 97 of 100 words of the shipped models' captions.
-Numbers, and adjectives other than colours, are in no class. A word with several uses ("swing", "race", "play") is in
+Numbers, and adjectives other than colors, are in no class. A word with several uses ("swing", "race", "play") is in
 the class that it mostly has in such captions. Verbs are listed in all their forms, nouns in the singular.
 """
 
 from typing import Literal, get_args
 
-PartOfSpeech = Literal["noun", "colour", "verb", "function"]
+PartOfSpeech = Literal["noun", "color", "verb", "function"]
 PARTS: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
-COLOURS = frozenset(
+COLORS = frozenset(
     """
-    beige black blond blonde blue brown cream gold golden gray green grey maroon navy orange pink purple red silver tan
+    beige black blond blonde blue brown cream gold golden gray green gray maroon navy orange pink purple red silver tan
     teal turquoise violet white yellow
     """.split()
 )
 
 # Articles, prepositions, pronouns, conjunctions, auxiliaries and particles. "front" and "next" are those of "in front
-# of" and "next to"; "s" and "t" are what tokenising leaves of "'s" and "n't".
+# of" and "next to"; "s" and "t" are what tokenizing leaves of "'s" and "n't".
 FUNCTION_WORDS = frozenset(
     """
     a about above across after against all along alongside am among an and another any are around as at atop away be
@@ -104,7 +104,7 @@ NOUNS = frozenset(
     firefighter fireman fireplace firework fish fisherman flag flame flight flip floor flower food foot football
     footbridge ford foreground forest fork formation fort fountain fox frame friend frisbee frog fruit fun fur furniture
     game garage garbage garden gate gear geyser giraffe girl glass glasses glove goal goalie goat goggles golf golfer
-    gorilla graffiti grandfather grandmother grape grass grasshopper gravel greyhound grill grocery groom ground group
+    gorilla graffiti grandfather grandmother grape grass grasshopper gravel grayhound grill grocery groom ground group
     guard guitar guitarist gun guy gym gymnast hair haircut hall hallway hamburger hammer hammock hand handbag handle
     handlebar handrail handstand harbor hardhat harness hat hawk hay head headband headphone headscarf hedge heel
     helicopter helmet hen highway hiker hill hillside hip hockey hole home hood hoodie hoop horn horse horseback hose
@@ -168,8 +168,8 @@ IRREGULAR_PLURALS = {
 
 def part_of_speech(word: str) -> PartOfSpeech | None:
     """The class of a lower-case word, or None for a word on no list; nouns are found in their plural too."""
-    if word in COLOURS:
-        return "colour"
+    if word in COLORS:
+        return "color"
     if word in FUNCTION_WORDS:
         return "function"
     if word in VERBS:

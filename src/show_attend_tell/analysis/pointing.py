@@ -18,10 +18,10 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bootstrap import Bootstrap
-from show_attend_tell.model.attention import look_by_name
-from show_attend_tell.model.interface import tell
+from show_attend_tell.model.attention import attention_mode_by_name
+from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.progress import Progress
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
 
@@ -32,17 +32,17 @@ def point_in_scenes(
     folder: str | os.PathLike[str],
     *,
     split: str = "test",
-    look: LookName | None = None,
+    attention_mode: AttentionModeName | None = None,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
-    """How much of a model's attention falls on the object that each colour and shape word names.
+    """How much of a model's attention falls on the object that each color and shape word names.
 
     Every sentence of the split is told to the model word by word. For each word that names an object, α is laid on the
-    photo, and its part inside the object's box is added up. ``look`` is how attention is read at every step, by default
+    photo, and its part inside the object's box is added up. ``attention_mode`` is how attention is read at every step, by default
     as the model does; what is measured is α itself.
 
-    Returns, for ``all`` naming words and by kind, ``colour`` and ``shape``, the number of ``words`` and, of each figure
+    Returns, for ``all`` naming words and by kind, ``color`` and ``shape``, the number of ``words`` and, of each figure
     below, the ``mean`` over them with ``low`` and ``high``, its 95 % interval by bootstrapping photos:
 
     - ``share``: α's part on the named object's box, 0 to 1; ``share_chance``: the box's part of the photo, as even
@@ -56,7 +56,7 @@ def point_in_scenes(
     captioner.check_attention()
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
-    look = look or captioner.checkpoint.decoding.look
+    attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
     figures: list[tuple[float, ...]] = []
@@ -76,18 +76,23 @@ def point_in_scenes(
         cover = Cover(captioner.encoder.preprocessing.seen(*scene.size), captioner.encoder.grid)
         for sentence in scene.sentences:
             own = photo_seed(seed, example.name.encode())
-            alpha, right = alpha_along(captioner, annotations, sentence.words, look, own)
+            alpha, right = alpha_along(captioner, annotations, sentence.words, attention_mode, own)
             for step, number in enumerate(sentence.objects):
                 if number is not None:
-                    kinds.append("colour" if sentence.words[step] == scene.objects[number].colour else "shape")
+                    kinds.append("color" if sentence.words[step] == scene.objects[number].color else "shape")
                     photos.append(photo)
                     figures.append((*cover.figures(alpha[step], scene, number), float(right[step])))
     if not figures:
         raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
     values, where, of_kind = np.array(figures), np.array(photos), np.array(kinds)
     bootstrap = Bootstrap(len(examples), seed)
-    result: dict[str, Any] = {"model": captioner.name, "look": look, "split": split, "photos": len(examples)}
-    for kind in ("all", "colour", "shape"):
+    result: dict[str, Any] = {
+        "model": captioner.name,
+        "attention_mode": attention_mode,
+        "split": split,
+        "photos": len(examples),
+    }
+    for kind in ("all", "color", "shape"):
         of_it = np.flatnonzero((of_kind == kind) | (kind == "all"))
         if len(of_it):
             means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
@@ -96,12 +101,12 @@ def point_in_scenes(
 
 
 def alpha_along(
-    captioner: Captioner, annotations: Tensor, words: Sequence[str], look: LookName, seed: int
+    captioner: Captioner, annotations: Tensor, words: Sequence[str], attention_mode: AttentionModeName, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """α (C, L) at each word of a caption that is told for annotations (1, L, D), and whether it was likeliest (C,)."""
     ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=captioner.device)
-    chosen = look_by_name(look, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
-    told = tell(captioner.decoder, annotations, ids, look=chosen)
+    chosen = attention_mode_by_name(attention_mode, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
+    told = teacher_forcing(captioner.decoder, annotations, ids, mode=chosen)
     assert told.alpha is not None  # a model with attention's
     return told.alpha[0, 0].double().cpu().numpy(), (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()
 

@@ -26,7 +26,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.metrics.scores import check_scorers, score
 from show_attend_tell.model.interface import Decoder, State
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.sources import cached
 
@@ -52,7 +52,7 @@ def grow(captions: Sequence[Sequence[int]]) -> list[list[Level]]:
     A decoder's state depends on the words so far, so a beginning that several captions share is computed once. For the
     5,000 test captions of Flickr8k two steps in three remain.
     """
-    order = sorted(range(len(captions)), key=lambda i: list(captions[i]))  # neighbours share the longest beginnings
+    order = sorted(range(len(captions)), key=lambda i: list(captions[i]))  # neighbors share the longest beginnings
     trees = []
     for start in range(0, len(order), AT_ONCE):
         beginning = dict.fromkeys(order[start : start + AT_ONCE], 0)  # of each caption that still runs
@@ -93,7 +93,7 @@ def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], capti
         for level in levels:
             parents, next_words, running = level.parents.to(device), level.words.to(device), level.running.to(device)
             step = decoder.step(decoder.embed(words), state)
-            logits = wide(decoder.read_out(step.output))  # (B, P, K)
+            logits = promote(decoder.read_out(step.output))  # (B, P, K)
             total = (total - logits.logsumexp(-1))[:, parents] + logits[:, parents, next_words]  # (B, W)
             scores[:, level.captions.to(device)] = total[:, level.ends.to(device)]
             total, words = total[:, running], next_words[running].expand(batch, -1)
@@ -159,22 +159,24 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     """
     known = {example.name: len(example.captions) for example in examples}
     found = []
-    for place, line in enumerate(read_lines(file), start=1):
+    for location, line in enumerate(read_lines(file), start=1):
         if not line.strip():
             continue
         fields = line.split("\t")
         source, _, number = fields[1].rpartition("#") if len(fields) == 5 else ("", "", "")
         if not number.isdecimal() or any(rating not in ("1", "2", "3", "4") for rating in fields[2:]):
             raise SatError(
-                f"{file}, line {place}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
+                f"{file}, line {location}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
                 "with tabs between"
             )
         for name in (fields[0], source):
             if name not in known:
-                raise SatError(f"{file}, line {place}: the photo {name!r} is not among the {len(known)} photos ranked")
+                raise SatError(
+                    f"{file}, line {location}: the photo {name!r} is not among the {len(known)} photos ranked"
+                )
         if int(number) >= known[source]:
             raise SatError(
-                f"{file}, line {place}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
+                f"{file}, line {location}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
             )
         first, second, third = map(int, fields[2:])
         found.append(Judgement(fields[0], source, int(number), (first, second, third)))
@@ -288,7 +290,7 @@ def rank(
 
     Raises `SatError` for fewer than two photos and as `read_experts`.
     """
-    examples = dataset.cut(captioner.checkpoint.vocabulary.tokeniser).split(split)
+    examples = dataset.cut(captioner.checkpoint.vocabulary.tokenizer).split(split)
     among = examples[:photos]
     if len(among) < 2:
         raise SatError(f"{len(among)} of the photos of the split {split!r} to rank among: give 2 or more")
@@ -337,7 +339,7 @@ def rank(
         "split": split,
         "photos": len(among),
         "captions": ranked,
-        "look": "expectation",
+        "attention_mode": "mean",
         "precision": "bfloat16" if fast else "float32",
         "retrieval": {name: retrieval(values[: len(among), :ranked], owners) for name, values in scores.items()},
     }

@@ -15,7 +15,8 @@ from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import Tokens, joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object, shown
+from show_attend_tell.files import read_object
+from show_attend_tell.messages import shown
 from show_attend_tell.metrics.caption_files import check_alike, evaluation_of
 from show_attend_tell.metrics.scores import words_of
 from show_attend_tell.progress import Progress
@@ -94,10 +95,10 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
         {
             "name": name,
             "model": str(found.get("model")),
-            "beam": found.get("beam"),
-            "look": found.get("look"),
-            "settings": {key: found.get(key) for key in ("beam", "look")}
-            | ({"tokeniser": str(found["tokeniser"])} if "tokeniser" in found else {}),
+            "beam_size": found.get("beam_size"),
+            "attention_mode": found.get("attention_mode"),
+            "settings": {key: found.get(key) for key in ("beam_size", "attention_mode")}
+            | ({"tokenizer": str(found["tokenizer"])} if "tokenizer" in found else {}),
             "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
             | {key: found.get(key) for key in ("meteor_missing", "spice_missing")},
         }
@@ -120,14 +121,14 @@ def _caption(
     where: str, entry: Mapping[str, Any], references: Sequence[str], tokens: Tokens, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the report keeps of a caption; ``references`` are what people said of the photo."""
-    tokeniser = settings.get("tokeniser", "")
-    words = _words(where, entry) if tokeniser == "unigram" else entry["caption"].split()
+    tokenizer = settings.get("tokenizer", "")
+    words = _words(where, entry) if tokenizer == "unigram" else entry["caption"].split()
     attention = packed(where, entry.get("attention"), len(words))
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
         raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
     return {
-        "caption": joined(words, tokeniser),
+        "caption": joined(words, tokenizer),
         "words": words,
         "settings": dict(settings),
         "unsupported": _unsupported(words, references, tokens),
@@ -136,7 +137,7 @@ def _caption(
         **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
         **({} if attention is None else {"attention": attention}),
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
-        "places": _numbers(where, entry, "places", (len(words), 2)),
+        "locations": _numbers(where, entry, "locations", (len(words), 2)),
         "size": _numbers(where, entry, "size", (2,)),
         "seen": _numbers(where, entry, "seen", (4,), 3),
         "alternatives": [

@@ -6,7 +6,7 @@ largest cosine, after taking the training photos' mean away, or after whitening 
 similarity: the cosine of their n-grams' tf-idf weights, averaged over n = 1 to 4. Validation BLEU-4 chooses how many
 photos count, and whether they are whitened.
 
-N training photos · D annotation size · k neighbours.
+N training photos · D annotation size · k neighbors.
 """
 
 import math
@@ -29,7 +29,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import MeanAnnotations, cached
 
-NEIGHBOURS = (1, 5, 10, 20, 40, 80)  # tried on validation photos
+NEIGHBORS = (1, 5, 10, 20, 40, 80)  # tried on validation photos
 SHRINKAGE = 0.1  # of the mean variance, added to each before whitening: the smallest ones are noise
 
 Words = tuple[str, ...]
@@ -101,7 +101,7 @@ def ngrams(caption: Sequence[str]) -> Counter[Words]:
     return Counter(tuple(caption[i : i + n]) for n in range(1, 5) for i in range(len(caption) - n + 1))
 
 
-def neighbours(photos: Tensor, training: Tensor, k: int) -> list[list[int]]:
+def neighbors(photos: Tensor, training: Tensor, k: int) -> list[list[int]]:
     """The k nearest of the training photos' points (N, D) for each of the photos' (B, D), nearest first."""
     found: list[list[int]] = (photos @ training.T).topk(min(k, len(training)), dim=-1).indices.tolist()
     return found
@@ -114,7 +114,7 @@ def evaluate(
 
     Returns what `scoring.run.evaluate` does. Each of the ``results`` has the training photo that its caption was
     ``borrowed_from``. ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of everything
-    that was tried. ``tokens`` are by default those of the data set's tokeniser. Raises `SatError` for a data set
+    that was tried. ``tokens`` are by default those of the data set's tokenizer. Raises `SatError` for a data set
     without train or val photos, for an unknown split, and for train, whose photos are the nearest to themselves.
     """
     if split == "train":
@@ -127,28 +127,28 @@ def evaluate(
         for name, examples in (("train", train), ("val", val), (split, asked))
     }
     tried: dict[tuple[bool, int], float] = {}
-    tokeniser = dataset.tokeniser
-    references = [[tokeniser.units(words) for words in example.captions] for example in val]
+    tokenizer = dataset.tokenizer
+    references = [[tokenizer.units(words) for words in example.captions] for example in val]
     for whitened in (False, True):
         where = space(means["train"], whitened=whitened)
-        nearest = neighbours(where(means["val"]), where(means["train"]), max(NEIGHBOURS))
-        for k in Progress(NEIGHBOURS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
-            captions = [tokeniser.units(consensus(photos[:k])[1]) for photos in nearest]
+        nearest = neighbors(where(means["val"]), where(means["train"]), max(NEIGHBORS))
+        for k in Progress(NEIGHBORS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
+            captions = [tokenizer.units(consensus(photos[:k])[1]) for photos in nearest]
             tried[whitened, k] = bleu(captions, references)[3]
     whitened, k = max(tried, key=lambda choice: tried[choice])
     where = space(means["train"], whitened=whitened)
     entries = []
-    for example, photos in zip(asked, neighbours(where(means[split]), where(means["train"]), k), strict=True):
+    for example, photos in zip(asked, neighbors(where(means[split]), where(means["train"]), k), strict=True):
         photo, words = consensus(photos)
         file = str(example.photo.resolve())
-        caption = {"caption": tokeniser.text(words), "words": list(words), "borrowed_from": train[photo].name}
+        caption = {"caption": tokenizer.text(words), "words": list(words), "borrowed_from": train[photo].name}
         entries.append({"photo": example.name, "file": file, **caption})
     return {
         **score_split(dataset, split, entries, tokens=tokens),
         "model": "retrieval",
-        **({} if tokeniser == ENGLISH else {"tokeniser": tokeniser.name}),
+        **({} if tokenizer == ENGLISH else {"tokenizer": tokenizer.name}),
         "retrieval": {
-            "neighbours": k,
+            "neighbors": k,
             "whitened": whitened,
             "validation_bleu_4": {
                 f"{'whitened' if whitened else 'centred'}, {k}": round(score, 2)

@@ -1,4 +1,4 @@
-"""Generated scenes: pictures of coloured shapes whose sentences are known word by word, with a box for every object.
+"""Generated scenes: pictures of colored shapes whose sentences are known word by word, with a box for every object.
 
 Nobody drew boxes on Flickr8k's photos. Here the boxes are known, so that one can see whether a model looks at what it
 names (`pointing`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
@@ -8,7 +8,7 @@ anywhere, and are named from left to right.
 `boxes.json`:
 
     {PHOTO: {"size": [W, H],
-             "objects": [{"colour", "shape", "box": [LEFT, TOP, RIGHT, BOTTOM]}],
+             "objects": [{"color", "shape", "box": [LEFT, TOP, RIGHT, BOTTOM]}],
              "sentences": [{"words": [WORD, ...], "objects": [NUMBER or null, ...]}]}}
 
 Boxes are in pixels of the photo; a word's number is that of the object that it names, null when it names none.
@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import make_folder, read_json, replace
+from show_attend_tell.files import atomic_write, make_folder, read_json
 from show_attend_tell.progress import Progress
 
 SIDE = 64  # pixels of a picture
-COLOURS = {
+COLORS = {
     "red": (214, 39, 40),
     "green": (44, 150, 60),
     "blue": (40, 80, 220),
@@ -52,7 +52,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels o
 class Thing:
     """An object of a scene."""
 
-    colour: str
+    color: str
     shape: str
     box: Box
 
@@ -81,12 +81,12 @@ class Scene:
     def from_dict(cls, values: dict[str, Any]) -> "Scene":
         """The scene that `to_dict` described; raises `SatError` for one that contradicts itself."""
         width, height = values["size"]
-        things = tuple(Thing(one["colour"], one["shape"], tuple(map(float, one["box"]))) for one in values["objects"])  # type: ignore[arg-type]
+        things = tuple(Thing(one["color"], one["shape"], tuple(map(float, one["box"]))) for one in values["objects"])  # type: ignore[arg-type]
         for thing in things:
             left, top, right, bottom = thing.box
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
                 raise SatError(
-                    f"the box {list(thing.box)} of the {thing.colour} {thing.shape} is not left, top, right, bottom "
+                    f"the box {list(thing.box)} of the {thing.color} {thing.shape} is not left, top, right, bottom "
                     f"inside {width} × {height} pixels"
                 )
         sentences = tuple(Sentence(tuple(one["words"]), tuple(one["objects"])) for one in values["sentences"])
@@ -103,15 +103,15 @@ class Scene:
 def make_scene(seed: int, number: int) -> tuple[Scene, Image.Image]:
     """The scene of that number and its picture; the same seed and number always give the same.
 
-    No two objects of a scene overlap or share a colour or a shape, so that a word names one object only, and no two
+    No two objects of a scene overlap or share a color or a shape, so that a word names one object only, and no two
     stand straight above each other, so that left and right are plain.
     """
     random = np.random.default_rng([seed, number])
     count = int(random.integers(OBJECTS[0], OBJECTS[1] + 1))
-    colours = random.permutation(list(COLOURS))[:count].tolist()
+    colors = random.permutation(list(COLORS))[:count].tolist()
     shapes = random.permutation(SHAPES)[:count].tolist()
     boxes = sorted(_place(random, count))
-    things = tuple(Thing(*parts) for parts in zip(colours, shapes, boxes, strict=True))
+    things = tuple(Thing(*parts) for parts in zip(colors, shapes, boxes, strict=True))
     return Scene((SIDE, SIDE), things, _tell(things)), _draw(random, things)
 
 
@@ -134,15 +134,15 @@ def write_scenes(folder: str | os.PathLike[str], photos: int, *, seed: int = 1, 
         scenes[name], picture = make_scene(seed, number)
         picture.save(folder / "images" / name)
     text = json.dumps({name: scene.to_dict() for name, scene in scenes.items()}) + "\n"
-    replace(folder / "boxes.json", lambda file: file.write_text(text, encoding="utf-8"))
-    replace(folder / "captions.csv", lambda file: _write_captions(file, scenes))
+    atomic_write(folder / "boxes.json", lambda file: file.write_text(text, encoding="utf-8"))
+    atomic_write(folder / "captions.csv", lambda file: _write_captions(file, scenes))
 
 
 def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
     """The scenes of a data folder by photo; raises `SatError` when its ``boxes.json`` is missing or damaged."""
     file = Path(folder) / "boxes.json"
     if not file.exists():
-        raise SatError(f"{file} is not there: make a folder with boxes by sat analyse scenes")
+        raise SatError(f"{file} is not there: make a folder with boxes by sat analyze scenes")
     content = read_json(file)
     scenes = {}
     try:
@@ -152,7 +152,7 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
         raise SatError(f"{file}: {photo}: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         where = f"{photo}: " if isinstance(content, dict) else ""
-        raise SatError(f"{file}: {where}not as sat analyse scenes writes it ({error!r})") from None
+        raise SatError(f"{file}: {where}not as sat analyze scenes writes it ({error!r})") from None
     return scenes
 
 
@@ -186,20 +186,20 @@ def _tell(things: Sequence[Thing]) -> tuple[Sentence, ...]:
         naming: list[int | None] = [None] * len(words)
         for number, thing in enumerate(things):
             joint = between.split() if number else []
-            words += [*joint, "a", thing.colour, thing.shape]
+            words += [*joint, "a", thing.color, thing.shape]
             naming += [*([None] * len(joint)), None, number, number]
         told.append(Sentence(tuple(words), tuple(naming)))
     return tuple(told)
 
 
 def _draw(random: np.random.Generator, things: Sequence[Thing]) -> Image.Image:
-    """The objects, each colour a little off its own, on soft clouds of grey."""
+    """The objects, each color a little off its own, on soft clouds of gray."""
     large = (SIDE * SMOOTHING, SIDE * SMOOTHING)
     clouds = random.integers(95, 165, (7, 7, 1)) + random.integers(-15, 16, (7, 7, 3))
     picture = Image.fromarray(clouds.astype(np.uint8)).resize(large, Image.Resampling.BICUBIC)
     draw = ImageDraw.Draw(picture)
     for thing in things:
-        shade: NDArray[Any] = np.clip(np.array(COLOURS[thing.colour]) + random.integers(-20, 21, 3), 0, 255)
+        shade: NDArray[Any] = np.clip(np.array(COLORS[thing.color]) + random.integers(-20, 21, 3), 0, 255)
         fill = (int(shade[0]), int(shade[1]), int(shade[2]))
         left, top, right, bottom = (SMOOTHING * edge for edge in thing.box)
         right, bottom = right - 1, bottom - 1  # Pillow draws the last pixel too

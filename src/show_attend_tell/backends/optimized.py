@@ -1,4 +1,4 @@
-"""A walker for beam search, several times faster than `plain.PlainWalker`, for the paper's decoder.
+"""A walker for beam search, several times faster than `plain.TorchSession`, for the paper's decoder.
 
 B photos · B′ those that still have an unfinished path · P paths, the beam · P′ unfinished paths · Q histories ·
 L places · D annotation size · A attention size · n LSTM size · m word-embedding size · K vocabulary · W words that may
@@ -9,7 +9,7 @@ With it a search finds the captions that it finds with the plain walker, and tak
 - Finished paths and finished photos leave the computation.
 - Paths that continue the same path differ in their last word only. Without that word they are one *history*, which
   looks at the photo once.
-- What a word adds to the gates and to the deep output is computed once in the life of a `FastBeamSearch`.
+- What a word adds to the gates and to the deep output is computed once in the life of a `OptimizedBeamSearch`.
 - σ(2(k + q)) = exp(2k) / (exp(2k) + exp(−2q)), history by history, in the processor's cache.
 - There is no log-softmax of (P, K), and the best continuations are sought among W words instead of K.
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
@@ -27,13 +27,13 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from show_attend_tell.backends.session import array, beam_search
-from show_attend_tell.model.attention import Expectation, Likeliest, Look
+from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention
 from show_attend_tell.model.config import LARGEST
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import EXPECTATION, Decoder
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder
 from show_attend_tell.search.beam import check_beam, search
 from show_attend_tell.search.hypotheses import NEVER, Hypothesis
-from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores, distinct
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct
 
 WIDE = 50  # beams from which on what is made for wide beams pays
 SPARE = 12  # words more than the beam that may be chosen, since bfloat16 orders them nearly as float32 does
@@ -54,7 +54,7 @@ class Histories(NamedTuple):
     memory: Tensor  # c_{t−1} (B, Q, n)
     alpha: Tensor | None  # (B, Q, L); None for uniform attention
     beta: Tensor | None  # (B, Q)
-    places: Tensor | None  # (B, Q)
+    locations: Tensor | None  # (B, Q)
 
 
 class Weights:
@@ -100,7 +100,7 @@ def identity(decoder: Decoder) -> list[tuple[int, int]]:
     return [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in decoder.parameters()]
 
 
-class FastBeamSearch:
+class OptimizedBeamSearch:
     """`beam_search`, fast for an `AttentionDecoder` that looks by expectation or at the likeliest place.
 
     Other decoders and looks are searched by `beam_search` itself. What it computed of a decoder's weights is kept from
@@ -117,49 +117,49 @@ class FastBeamSearch:
         decoder: Decoder,
         annotations: Tensor,
         *,
-        beam: int = 1,
+        beam_size: int = 1,
         max_length: int = 40,
-        look: Look = EXPECTATION,
+        mode: AttentionMode = MEAN_ATTENTION,
         **options: Any,
     ) -> list[list[Hypothesis]]:
         """Search as `beam_search` does, with the same arguments, results and errors."""
-        if not isinstance(decoder, AttentionDecoder) or not isinstance(look, (Expectation, Likeliest)):
-            return beam_search(decoder, annotations, beam=beam, max_length=max_length, look=look, **options)
-        check_beam(beam, max_length)
-        wide = beam >= WIDE
+        if not isinstance(decoder, AttentionDecoder) or not isinstance(mode, (MeanAttention, ArgmaxAttention)):
+            return beam_search(decoder, annotations, beam_size=beam_size, max_length=max_length, mode=mode, **options)
+        check_beam(beam_size, max_length)
+        wide = beam_size >= WIDE
         if wide not in self.known or self.known[wide].of != identity(decoder):
             self.known[wide] = Weights(decoder, wide=wide, bf16=self.bf16 and wide)
-        walker = FastWalker(self.known[wide], annotations, look)
-        return search(walker, beam=beam, max_length=max_length, **options)
+        session = OptimizedSession(self.known[wide], annotations, mode)
+        return search(session, beam_size=beam_size, max_length=max_length, **options)
 
 
-class FastWalker:
+class OptimizedSession:
     """An `AttentionDecoder` that leaves what is finished, and looks once from all paths that have one history."""
 
     whole = False
     paths = 1
 
     @torch.inference_mode()
-    def __init__(self, weights: Weights, annotations: Tensor, look: Look) -> None:
+    def __init__(self, weights: Weights, annotations: Tensor, mode: AttentionMode) -> None:
         """Start at annotations (B, L, D)."""
-        self.weights, self.look = weights, look
+        self.weights, self.mode = weights, mode
         self.vocabulary_size, self.photos = weights.decoder.vocabulary_size, len(annotations)
         self.known, self.hidden, self.memory = start(weights, annotations)
         self.rows: Numbers = np.zeros((self.photos, 1), dtype=np.int64)  # the history of each path (B′, P′)
         self.deep: Tensor
 
     @torch.inference_mode()
-    def step(self, words: Numbers) -> Glimpse:
-        """As `Walker.step`."""
-        seen = look_at_photos(self.weights, self.known, self.hidden, self.memory, self.look)
+    def step(self, words: Numbers) -> SessionStep:
+        """As `DecoderSession.step`."""
+        seen = attend(self.weights, self.known, self.hidden, self.memory, self.mode)
         self.deep, self.hidden, self.memory = advance(
             self.weights, seen, torch.from_numpy(words), torch.from_numpy(self.rows)
         )
-        return Glimpse(self.rows, seen.alpha, seen.beta, seen.places)
+        return SessionStep(self.rows, seen.alpha, seen.beta, seen.locations)
 
     @torch.inference_mode()
-    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `Walker.follow`."""
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """As `DecoderSession.follow`."""
         if photos is not None:
             some = torch.from_numpy(photos)
             self.known, self.hidden, self.memory = (
@@ -172,22 +172,22 @@ class FastWalker:
         self.hidden, self.memory = rows_of(self.hidden, chosen), rows_of(self.memory, chosen)
 
     @torch.inference_mode()
-    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
-        """As `Searched.best`."""
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+        """As `SearchSession.best`."""
         found = continuations(
             self.weights,
             self.deep,
             torch.from_numpy(before).to(self.deep),
             count,
             forbidden,
-            None if again is None else torch.from_numpy(again),
+            None if banned is None else torch.from_numpy(banned),
         )
         return Continuations(*(array(part) for part in found))
 
 
 def fastest_beam_search(device: torch.device, *, bf16: bool) -> Callable[..., list[list[Hypothesis]]]:
-    """The beam search that is fastest on a device: `beam_search`, or on a CPU a `FastBeamSearch`."""
-    return FastBeamSearch(bf16=bf16) if device.type == "cpu" else beam_search
+    """The beam search that is fastest on a device: `beam_search`, or on a CPU a `OptimizedBeamSearch`."""
+    return OptimizedBeamSearch(bf16=bf16) if device.type == "cpu" else beam_search
 
 
 def start(weights: Weights, annotations: Tensor) -> tuple[Photos, Tensor, Tensor]:
@@ -197,12 +197,12 @@ def start(weights: Weights, annotations: Tensor) -> tuple[Photos, Tensor, Tensor
     return Photos(seen, torch.exp((2 * keys).clamp_(-LARGEST, LARGEST))), hidden, memory
 
 
-def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Tensor, look: Look) -> Histories:
+def attend(weights: Weights, photos: Photos, hidden: Tensor, memory: Tensor, mode: AttentionMode) -> Histories:
     """Look at the photos from h_{t−1} and c_{t−1}, (B, Q, n) each."""
     product = linear(hidden, weights.from_hidden)  # gates, −2 W_h h and f_β(h)
     query = torch.exp(product[..., weights.query].clamp(-LARGEST, LARGEST))
     alpha = torch.softmax(energies(photos.keys, query, weights.energy), dim=-1)
-    context, places = look(alpha, photos.seen)
+    context, locations = mode(alpha, photos.seen)
     beta, gate = None, weights.decoder.gate
     if gate is not None:
         beta = torch.sigmoid(product[..., -1] + gate.bias)
@@ -212,7 +212,7 @@ def look_at_photos(weights: Weights, photos: Photos, hidden: Tensor, memory: Ten
     gates = product[..., : weights.gates] + context[..., : weights.gates]
     deep = None if weights.decoder.output_context is None else context[..., weights.gates :]
     shown = None if weights.decoder.config.attention == "uniform" else alpha
-    return Histories(gates, deep, memory, shown, beta, places)
+    return Histories(gates, deep, memory, shown, beta, locations)
 
 
 def energies(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
@@ -250,12 +250,12 @@ def advance(weights: Weights, seen: Histories, words: Tensor, rows: Tensor) -> t
 
 
 def continuations(
-    weights: Weights, deep: Tensor, before: Tensor, count: int, forbidden: list[int], again: Tensor | None
+    weights: Weights, deep: Tensor, before: Tensor, count: int, forbidden: list[int], banned: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ``count`` best continuations of each photo's paths, or all where there are fewer: (B, ≤ count) each.
 
     Gets the deep output (B, P′, m), log p of the paths (B, P′), words that no path may say and those that each path may
-    not say ``again`` (B, P′, ·). Gives log p of each continuation, its path and its word.
+    not say ``banned`` (B, P′, ·). Gives log p of each continuation, its path and its word.
     """
     rough = linear(deep.to(weights.rough_words.dtype), weights.rough_words, weights.rough_bias)
     logits = rough.to(deep.dtype)  # (B, P′, K)
@@ -263,8 +263,8 @@ def continuations(
     scores = logits + (before[..., None] - total)
     for word in forbidden:
         scores[..., word] = NEVER
-    if again is not None:
-        scores.scatter_(2, again, NEVER)
+    if banned is not None:
+        scores.scatter_(2, banned, NEVER)
     # the best continuations are by the words with the largest maxima
     words = scores.amax(1).topk(min(count + SPARE, scores.shape[-1]), dim=-1).indices  # (B, W)
     by_word = words[:, None].expand(-1, scores.shape[1], -1)
@@ -274,8 +274,8 @@ def continuations(
         missing = fine.exp() - (logits.gather(2, by_word) - total).exp()  # of the sum over the vocabulary
         fine = fine + (before[..., None] - missing.sum(-1, keepdim=True).log1p())
         some = fine.masked_fill_(some == NEVER, NEVER)
-    best, place = some.flatten(1).topk(min(count, some[0].numel()), dim=-1)
-    return best, place // words.shape[1], words.gather(1, place % words.shape[1])
+    best, location = some.flatten(1).topk(min(count, some[0].numel()), dim=-1)
+    return best, location // words.shape[1], words.gather(1, location % words.shape[1])
 
 
 def rows_of(part: Tensor, rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Any `Decoder` of PyTorch as a `Walker`, and the searches of such decoders.
+"""Any `Decoder` of PyTorch as a `DecoderSession`, and the searches of such decoders.
 
 B photos · P paths · L places · D annotation size · K vocabulary.
 """
@@ -10,24 +10,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.interface import EXPECTATION, Decoder, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.search import beam as beams
 from show_attend_tell.search import sampling
 from show_attend_tell.search.hypotheses import NEVER, Hypothesis
-from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 
-class PlainWalker:
+class TorchSession:
     """A `Decoder` that follows ``paths`` paths of every photo to the end, with any look."""
 
     whole = True
 
     @torch.inference_mode()
-    def __init__(self, decoder: Decoder, annotations: Tensor, *, paths: int, look: Look = EXPECTATION) -> None:
+    def __init__(
+        self, decoder: Decoder, annotations: Tensor, *, paths: int, mode: AttentionMode = MEAN_ATTENTION
+    ) -> None:
         """Start at annotations (B, L, D)."""
-        self.decoder, self.look, self.device = decoder, look, annotations.device
+        self.decoder, self.mode, self.device = decoder, mode, annotations.device
         self.vocabulary_size = decoder.vocabulary_size
         self.photos, self.paths = len(annotations), paths
         self.state = decoder.start(annotations, paths=paths)
@@ -35,25 +37,25 @@ class PlainWalker:
         self.taken: Step
 
     @torch.inference_mode()
-    def step(self, words: Numbers) -> Glimpse:
-        """As `Walker.step`."""
+    def step(self, words: Numbers) -> SessionStep:
+        """As `DecoderSession.step`."""
         embedded = self.decoder.embed(torch.from_numpy(words).to(self.device))
-        self.taken = self.decoder.step(embedded, self.state, self.look)
-        return Glimpse(self.rows, self.taken.alpha, self.taken.beta, self.taken.places)
+        self.taken = self.decoder.step(embedded, self.state, self.mode)
+        return SessionStep(self.rows, self.taken.alpha, self.taken.beta, self.taken.locations)
 
     @torch.inference_mode()
-    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `Walker.follow`."""
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """As `DecoderSession.follow`."""
         self.state = self.taken.state.select(torch.from_numpy(paths).to(self.device))
 
     @torch.inference_mode()
-    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
-        """As `Searched.best`."""
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+        """As `SearchSession.best`."""
         scores = self._log_probabilities()
         for word in forbidden:
             scores[..., word] = NEVER
-        if again is not None:
-            scores.scatter_(-1, torch.from_numpy(again).to(self.device), NEVER)
+        if banned is not None:
+            scores.scatter_(-1, torch.from_numpy(banned).to(self.device), NEVER)
         scores = (scores + torch.from_numpy(before).to(scores)[..., None]).flatten(1)
         found, chosen = scores.topk(min(count, scores.shape[1]), dim=-1)
         children = array(chosen)
@@ -65,7 +67,7 @@ class PlainWalker:
         return array(self._log_probabilities())
 
     def _log_probabilities(self) -> Tensor:
-        return torch.log_softmax(wide(self.decoder.read_out(self.taken.output)), dim=-1)
+        return torch.log_softmax(promote(self.decoder.read_out(self.taken.output)), dim=-1)
 
 
 def array(tensor: Tensor) -> NDArray[Any]:
@@ -78,15 +80,15 @@ def beam_search(
     decoder: Decoder,
     annotations: Tensor,
     *,
-    beam: int = 1,
+    beam_size: int = 1,
     max_length: int = 40,
-    look: Look = EXPECTATION,
+    mode: AttentionMode = MEAN_ATTENTION,
     **options: Any,
 ) -> list[list[Hypothesis]]:
-    """`beam.search` of any decoder and look, on photos with annotations (B, L, D), with its options and errors."""
-    beams.check_beam(beam, max_length)
-    walker = PlainWalker(decoder, annotations, paths=beam, look=look)
-    return beams.search(walker, beam=beam, max_length=max_length, **options)
+    """`beam_size.search` of any decoder and look, on photos with annotations (B, L, D), with its options and errors."""
+    beams.check_beam(beam_size, max_length)
+    session = TorchSession(decoder, annotations, paths=beam_size, mode=mode)
+    return beams.search(session, beam_size=beam_size, max_length=max_length, **options)
 
 
 def sample(
@@ -98,10 +100,10 @@ def sample(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    look: Look = EXPECTATION,
+    mode: AttentionMode = MEAN_ATTENTION,
     **options: Any,
 ) -> list[list[Hypothesis]]:
     """`sampling.draw` of any decoder and look: ``captions`` of each photo, with its options and errors."""
     sampling.check_sampling(captions, temperature, top_k, top_p)
-    walker = PlainWalker(decoder, annotations, paths=captions, look=look)
-    return sampling.draw(walker, seeds=seeds, temperature=temperature, top_k=top_k, top_p=top_p, **options)
+    session = TorchSession(decoder, annotations, paths=captions, mode=mode)
+    return sampling.draw(session, seeds=seeds, temperature=temperature, top_k=top_k, top_p=top_p, **options)

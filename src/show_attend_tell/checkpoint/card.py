@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 
 if TYPE_CHECKING:
     from show_attend_tell.checkpoint.config import Configuration
@@ -20,7 +20,7 @@ SHOWN = {
     "cider": "CIDEr",
 }
 NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")  # of an evaluation
-LOOKS = {"expectation": "expectation (weighted mean)", "likeliest": "its likeliest place", "sampled": "a sampled place"}
+ATTENTION_MODES = {"mean": "expectation (weighted mean)", "argmax": "its likeliest place", "sample": "a sampled place"}
 
 
 def card(model: "Configuration", name: str, *, tuned: bool, reranker: str | None) -> str:
@@ -51,25 +51,25 @@ def wrapped(line: str) -> str:
 
 def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
-    decoder, encoder, decoding = model.decoder, model.encoder, model.decoding
+    decoder, encoder, generation = model.decoder, model.encoder, model.generation
     frozen = "fine-tuned" if tuned else "frozen"
-    squashed = encoder.preprocessing.geometry == "squash"
+    squashed = encoder.preprocessing.resize == "squash"
     photos = "squashed to a square" if squashed else "cropped to the centre square"
     of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"
     lines = [
         f"- Encoder: {encoder.name}, {frozen}; {of}. Photos are {photos} of {encoder.preprocessing.size} pixels.",
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
-        f"- Decoding by default: {decoding.summary()}; attention is read by {LOOKS[decoding.look]}.",
+        f"- Decoding by default: {generation.summary()}; attention is read by {ATTENTION_MODES[generation.attention_mode]}.",
     ]
-    if not decoding.repetitions:
+    if not generation.repetitions:
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
     if reranker is not None:
         lines.append(
             f"- Reranker: visual n-grams ({reranker}). For a photo they predict the words, pairs and "
             "triples of words that people would use. The model returns the caption of the beam with the best "
-            "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalisation, A the "
+            "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalization, A the "
             "caption's agreement with the prediction and ω the reranker weight."
-            + (" Rare words count more in the agreement." if decoding.rarity else "")
+            + (" Rare words count more in the agreement." if generation.rare_word_exponent else "")
         )
     return lines
 
@@ -83,12 +83,12 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
         if name in metrics:
             metric, how = metrics[name]
             title = f"Best {metric} on val of each beam" + (f" ({how})" if how else "")
-            value = "; ".join(f"{decoding}: {score}" for decoding, score in value.items())
+            value = "; ".join(f"{generation}: {score}" for generation, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
             key = "validation_bleu_4" if "validation_bleu_4" in value else "validation_cider"
             metric, score = metrics[key][0], value[key]
-            value = f"beam {value['beam']}, length normalisation {value['length_normalisation']:g} ({metric} {score})"
+            value = f"beam {value['beam']}, length normalization {value['length_penalty']:g} ({metric} {score})"
         else:
             title = name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
@@ -99,10 +99,12 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
 
 def use(attention: str) -> str:
     """What to keep in mind when using a model with that kind of attention."""
-    look = "" if attention in ("none", "uniform") else " Look at the attention before you trust a word."
+    attention_mode = (
+        "" if attention in ("none", "uniform") else " AttentionMode at the attention before you trust a word."
+    )
     return (
         "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
-        f"what is said about people.{look} Do not use the model to identify or judge people."
+        f"what is said about people.{attention_mode} Do not use the model to identify or judge people."
     )
 
 
@@ -121,11 +123,11 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         for kind, suffix in (("with brevity penalty", ""), ("without it", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        numbers = ("beam", "length_normalisation", "reranker_weight", "rarity")
-        decoding = Decoding().but(**{name: found.get(name) for name in numbers})
+        numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent")
+        generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
-        how = f"{decoding.summary()}; attention is read by {LOOKS[found.get('look', decoding.look)]}; {tokens}"
+        how = f"{generation.summary()}; attention is read by {ATTENTION_MODES[found.get('look', generation.attention_mode)]}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

@@ -43,10 +43,10 @@ from show_attend_tell.checkpoint.arrays import (
 from show_attend_tell.checkpoint.config import Configuration
 from show_attend_tell.checkpoint.hub import model_name, named
 from show_attend_tell.checkpoint.packing import SCALE, as_tensors, pack, unpack
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import make_folder, replace_all
+from show_attend_tell.files import atomic_write_all, make_folder
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder
@@ -65,7 +65,7 @@ class Checkpoint:
     decoder: Decoder
     vocabulary: Vocabulary
     encoder: EncoderRecord
-    decoding: Decoding = field(default_factory=Decoding)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
     training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
     scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, attention alone": for the card
     tuned_encoder: dict[str, Tensor] | None = None  # those weights of the encoder that were tuned with the decoder
@@ -106,14 +106,14 @@ class Checkpoint:
             for name, values in tensors.items()
             if values is not None
         }
-        replace_all({**files, folder / "vocabulary.json": self.vocabulary.save, **self._described(folder)})
+        atomic_write_all({**files, folder / "vocabulary.json": self.vocabulary.save, **self._described(folder)})
         for name, values in tensors.items():
             if values is None:  # of a model that was here before
                 (folder / name).unlink(missing_ok=True)
 
     def describe(self, folder: str | os.PathLike[str]) -> None:
         """Write the card and the configuration, with the scores, and leave weights and words as they are."""
-        replace_all(self._described(named(folder)))
+        atomic_write_all(self._described(named(folder)))
 
     def _described(self, folder: Path) -> dict[Path, Callable[[Path], object]]:
         """What writes the card and the configuration; last the configuration, which names the other files' digests."""
@@ -130,7 +130,7 @@ class Checkpoint:
         return Configuration(
             decoder=self.decoder.config,
             encoder=self.encoder,
-            decoding=self.decoding,
+            generation=self.generation,
             ngrams=None if self.reranker is None else self.reranker.digest,
             tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
             training=self.training,
@@ -165,7 +165,7 @@ class Checkpoint:
             decoder=decoder.eval(),
             vocabulary=vocabulary,
             encoder=config.encoder,
-            decoding=config.decoding,
+            generation=config.generation,
             training=config.training,
             scores=config.scores,
             tuned_encoder=None if tuned is None else as_tensors(tuned),
@@ -224,6 +224,6 @@ def join(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> Checkpoint:
         decoder=Ensemble([checkpoint.decoder for checkpoint in checkpoints]).eval(),
         vocabulary=first.vocabulary,
         encoder=first.encoder,
-        decoding=first.decoding,
+        generation=first.generation,
         reranker=next((checkpoint.reranker for checkpoint in checkpoints if checkpoint.reranker is not None), None),
     )

@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 from show_attend_tell.checkpoint.arrays import TUNED
 from show_attend_tell.checkpoint.card import score_lines, training_lines
 from show_attend_tell.checkpoint.packing import check_readable, read_arrays, unpacked, weights_digest
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief
+from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import Config, read_config
 
 FORMAT = 3
@@ -34,7 +34,7 @@ class Configuration:
 
     decoder: Config
     encoder: EncoderRecord
-    decoding: Decoding
+    generation: GenerationConfig
     ngrams: str | None  # SHA-256 of the visual n-grams of the reranker, see `VisualNgrams.digest`
     tuned: str | None  # SHA-256 of the encoder's tuned weights, see `weights_digest`
     training: dict[str, Any]
@@ -46,7 +46,7 @@ class Configuration:
             "format": FORMAT,
             "decoder": self.decoder.to_dict(),
             "encoder": self.encoder.to_dict(),
-            "decoding": asdict(self.decoding),
+            "generation": asdict(self.generation),
             "ngrams": self.ngrams,
             "tuned": self.tuned,
             "training": self.training,
@@ -64,7 +64,7 @@ class Configuration:
 
     def check_reranker(self, folder: Path, *, there: bool) -> None:
         """Raise `SatError` unless the reranker is ``there`` when the decoding uses it."""
-        if self.decoding.reranker_weight and not there:
+        if self.generation.rerank_weight and not there:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )
@@ -94,7 +94,7 @@ class Configuration:
             return cls(
                 decoder=decoder,
                 encoder=EncoderRecord.from_dict(entries["encoder"]),
-                decoding=Decoding(**{"repetitions": True, **renamed(entries["decoding"])}),
+                generation=GenerationConfig(**{"repetitions": True, **renamed(entries["generation"])}),
                 ngrams=entries.get("ngrams"),
                 tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
                 training=training,
@@ -103,7 +103,7 @@ class Configuration:
         except FileNotFoundError as error:
             raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-            why = brief(error, 300)
+            why = shorten(error, 300)
             raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
         except SatError as error:
             raise SatError(f"{file}: {error}") from error
@@ -122,4 +122,4 @@ def tuned_before(folder: Path) -> str | None:
 
 def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of a decoding or of scores under the names of this format."""
-    return {"reranker_weight" if name == "agreement" else name: value for name, value in entries.items()}
+    return {"rerank_weight" if name == "rerank_score" else name: value for name, value in entries.items()}

@@ -10,7 +10,7 @@ with Starting():
     import click
 
     from show_attend_tell import __version__
-    from show_attend_tell.cli.analyze import analyse
+    from show_attend_tell.cli.analyze import analyze
     from show_attend_tell.cli.caption import caption
     from show_attend_tell.cli.check import data, features
     from show_attend_tell.cli.command import Commands, Moved
@@ -43,18 +43,18 @@ COMMANDS = (
     features,
     models,
     serve,
-    analyse,
+    analyze,
     import_arctic,
 )
 for command in COMMANDS:
     main.add_command(command)
 
 MOVED = {
-    "examine": "sat analyse hard-attention",
-    "pointing": "sat analyse pointing",
-    "rank": "sat analyse ranking",
-    "retrieve": "sat analyse retrieval",
-    "scenes": "sat analyse scenes",
+    "examine": "sat analyze hard-attention",
+    "pointing": "sat analyze pointing",
+    "rank": "sat analyze ranking",
+    "retrieve": "sat analyze retrieval",
+    "scenes": "sat analyze scenes",
 }
 for name, now in MOVED.items():
     main.add_command(Moved(name, now))

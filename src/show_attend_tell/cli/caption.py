@@ -15,23 +15,24 @@ import click
 from show_attend_tell.backends import needs_torch, pick_backend
 from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     backend_option,
     check_targets,
-    decoding_options,
     device_option,
     fail,
-    gave,
+    generation_options,
     model_option,
     note_shadowed,
     printable,
     seed_option,
     weights_option,
+    write_output,
     write_text,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, count, make_folder
+from show_attend_tell.files import check_writable, make_folder
+from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Caption
@@ -43,19 +44,19 @@ Examples:
   sat caption dog.jpg
   sat caption photos/ --recursive
   cat dog.jpg | sat caption -
-  sat caption photos/ --picture looked/            where each word looked
-  sat caption dog.jpg --picture looked/ --format svg --heat
-  sat caption dog.jpg --picture looked/ --beside everyday-hard --look likeliest
+  sat caption photos/ --save-maps looked/            where each word looked
+  sat caption dog.jpg --save-maps looked/ --format svg --heat
+  sat caption dog.jpg --save-maps looked/ --beside everyday-hard --attention-mode likeliest
   sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
-  sat caption dog.jpg --several 3                  three captions that differ in content
+  sat caption dog.jpg --num-captions 3                  three captions that differ in content
   sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
   sat caption photos/ shards/*.tar --output captions.parquet --workers 8   any number of photos
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
 @model_option(default=DEFAULT)
@@ -66,9 +67,9 @@ Examples:
     callback=note_shadowed,
     help="Another model, whose captions stand beside those of the first. It may be given several times.",
 )
-@decoding_options
+@generation_options
 @click.option(
-    "--several",
+    "--num-captions",
     type=click.IntRange(1, 100),
     help="Number of captions of each photo, which differ in content. With --sample: number of captions drawn.",
 )
@@ -109,7 +110,7 @@ Examples:
     help="Page of all captions to write: point at a word and see where the model looked.",
 )
 @click.option(
-    "--picture",
+    "--save-maps",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
     help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
@@ -123,7 +124,7 @@ Examples:
     help="Format of the pictures: svg keeps letters as text, gif and webp move from word to word.",
 )
 @click.option(
-    "--heat", is_flag=True, help="Colours for attention in pictures, safe for colour-blind eyes, instead of light."
+    "--heat", is_flag=True, help="Colors for attention in pictures, safe for color-blind eyes, instead of light."
 )
 @click.option("--dark", is_flag=True, help="Dark page for pictures.")
 @click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
@@ -135,12 +136,12 @@ def caption(
     photos: tuple[str, ...],
     recursive: bool,
     model: str,
-    beside: tuple[str, ...],
-    beam: int | None,
-    look: Any,
-    length_normalisation: float | None,
-    reranker_weight: float | None,
-    several: int | None,
+    compare: tuple[str, ...],
+    beam_size: int | None,
+    attention_mode: Any,
+    length_penalty: float | None,
+    rerank_weight: float | None,
+    num_captions: int | None,
     sample: bool,
     temperature: float,
     top_k: int,
@@ -166,30 +167,30 @@ def caption(
     """Caption photos: files, folders or globs.
 
     With --output, they may be Parquet and tar files and addresses too. The photo - is standard input. With --beside,
-    models of soft attention ignore --look and read attention by expectation. Ctrl-C ends the command, and the files
+    models of soft attention ignore --attention-mode and read attention by expectation. Ctrl-C ends the command, and the files
     then hold the captions made so far.
     """
-    from show_attend_tell.captioner import FEW, Captioner, Sampling, checked_several, progress_bar
+    from show_attend_tell.captioner import FEW, Captioner, Sampling, checked_num_captions, progress_bar
     from show_attend_tell.data.photos import find_photos
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
         raise SatError("--temperature, --top-k and --top-p say how to draw words: add --sample")
-    search = {"beam": beam, "length_normalisation": length_normalisation, "reranker_weight": reranker_weight}
+    search = {"beam_size": beam_size, "length_penalty": length_penalty, "rerank_weight": rerank_weight}
     if sample and any(value is not None for value in search.values()):
         raise SatError(
-            "--beam, --length-normalisation and --reranker-weight are for a search, and --sample draws the words: "
+            "--beam-size, --length-penalty and --rerank-weight are for a search, and --sample draws the words: "
             "leave out one or the other"
         )
     if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
-        raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --picture FOLDER")
+        raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --save-maps FOLDER")
     check_alone(output)
     if output is not None:
-        if json_file or html_file or picture or beside or sample or several or "-" in photos:
+        if json_file or html_file or picture or compare or sample or num_captions or "-" in photos:
             raise SatError(
-                "--output makes a table of captions: leave out --json, --html, --picture, --beside, --sample, "
-                "--several and the photo -"
+                "--output makes a table of captions: leave out --json, --html, --save-maps, --beside, --sample, "
+                "--num-captions and the photo -"
             )
         if backend == "onnx" or precision != "auto":
             raise SatError("--output computes with PyTorch: leave out --backend onnx and --precision")
@@ -201,20 +202,20 @@ def caption(
             model=model,
             device=device,
             encoder_weights=encoder_weights,
-            search={**search, "look": look},
+            search={**search, "attention_mode": attention_mode},
             seed=seed,
         )
-        note_look(work.captioner.name, work.captioner.checkpoint.decoder.config.attention, look)
+        note_attention_mode(work.captioner.name, work.captioner.checkpoint.decoder.config.attention, attention_mode)
         how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
         do_shards(photos, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
         return
     sampling = None
     if sample:
-        sampling = Sampling(captions=several or 1, temperature=temperature, top_k=top_k, top_p=top_p)
-    differing = None if sample else several
+        sampling = Sampling(captions=num_captions or 1, temperature=temperature, top_k=top_k, top_p=top_p)
+    differing = None if sample else num_captions
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
-    check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *beside))
+    check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *compare))
     names: dict[Path, str] = {}
     if picture is not None:
         names = dict(zip(files, picture_names(files, form), strict=True))
@@ -224,27 +225,31 @@ def caption(
         Captioner.from_pretrained(
             name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
         )
-        for name in (model, *beside)
+        for name in (model, *compare)
     ]
     streams = []
     for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
         if picture is not None and attention in ("none", "uniform"):
-            raise SatError(f"{captioner.name} has no attention to draw: leave out --picture")
+            raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
         soft = attention == "soft"
-        if not beside:
-            note_look(model, attention, look)
-        decoding = captioner.checkpoint.decoding.but(look=None if soft and beside else look, **search)
-        captioner.check_decoding(decoding)
-        checked_several(differing, decoding, sampling)
+        if not compare:
+            note_attention_mode(model, attention, attention_mode)
+        generation = captioner.checkpoint.generation.merge(
+            attention_mode=None if soft and compare else attention_mode, **search
+        )
+        captioner.check_generation(generation)
+        checked_num_captions(differing, generation, sampling)
         streams.append(
-            captioner.stream(inputs, decoding, sampling=sampling, several=differing, seed=seed, errors="skip")
+            captioner.stream(inputs, generation, sampling=sampling, num_captions=differing, seed=seed, errors="skip")
         )
     if found.note:
         click.echo(found.note, err=True)
 
     cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
-    results = Results(json_file, html_file, cards, named=bool(beside), listed=several is not None, photos=len(files))
+    results = Results(
+        json_file, html_file, cards, named=bool(compare), listed=num_captions is not None, photos=len(files)
+    )
     interrupted, pictures = False, 0
     try:
         with progress_bar(len(files), show=len(files) > FEW) as bar:
@@ -254,7 +259,7 @@ def caption(
                     results.add(file, captions, made[0] if isinstance(made[0], SatError) else None)
                 if picture is not None and captions:
                     first, *others = captions
-                    first.save(picture / names[file], beside=others, heat=heat, dark=dark, per_word_scale=stretch)
+                    first.save(picture / names[file], compare=others, heat=heat, dark=dark, per_word_scale=stretch)
                     pictures += 1
                 bar.update()
     except KeyboardInterrupt:
@@ -262,24 +267,26 @@ def caption(
     finally:
         results.write()
     if pictures:
-        results.say(f"{count(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
+        results.log(f"{plural(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
     if html_file and results.captioned:
-        results.say(f"a page to explore the captions in: {html_file}")
+        results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:
         kept = ""
         if json_file and json_file != "-" and (results.captioned or results.failed):
             kept = f"; {json_file} has what was made"
-        fail(f"interrupted: {results.captioned} of {count(len(files), 'photo')} captioned{kept}", 130)
+        fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned{kept}", 130)
     if results.failed and len(files) > 1:
         fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
     if results.failed:
         sys.exit(1)
 
 
-def note_look(model: str, attention: str, look: str | None) -> None:
+def note_attention_mode(model: str, attention: str, attention_mode: str | None) -> None:
     """Say that a model of that kind of attention was not trained for that look, if so."""
-    if attention == "soft" and look not in (None, "expectation"):
-        click.echo(f"note: {model} was trained to look by expectation; its captions by {look} are poor", err=True)
+    if attention == "soft" and attention_mode not in (None, "mean"):
+        click.echo(
+            f"note: {model} was trained to look by expectation; its captions by {attention_mode} are poor", err=True
+        )
 
 
 STDIN = Path("-")  # what standard input is called
@@ -334,7 +341,7 @@ class Results:
         self._in_lines = bool(json_file) and str(json_file).lower().endswith(".jsonl")
         self._lines: io.FileIO | None = None  # the file of JSON Lines, which is opened when the first one is written
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Print a line, on standard error when standard output has the JSON."""
         click.echo(text, err=self.json_file == "-")
 
@@ -380,7 +387,7 @@ class Results:
         except OSError as error:
             raise SatError(
                 f"{self.json_file} cannot be written ({error.strerror}): it holds the captions of "
-                f"{count(self.captioned, 'photo')}"
+                f"{plural(self.captioned, 'photo')}"
             ) from error
 
     def _append(self, lines: bytes) -> None:
@@ -403,7 +410,7 @@ class Results:
             if self._lines is not None:
                 self._lines.close()
             elif self._entries:
-                gave(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
+                write_output(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
         finally:
             self._write_page()
 
@@ -412,7 +419,7 @@ class Results:
             from show_attend_tell.show import page
 
             names = list(dict.fromkeys(entry["source"] for entry in self._shown))
-            title = Path(names[0]).name if len(names) == 1 else count(len(names), "photo")
+            title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
             write_text(Path(self.html_file), page.captions_page(self._shown, title=title, cards=self.cards))
 
 

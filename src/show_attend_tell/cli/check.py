@@ -1,4 +1,4 @@
-"""`sat data` and `sat features`: a data folder looked at before training, and its photos encoded once."""
+"""`sat check` and `sat encode`: a data folder looked at before training, and its photos encoded once."""
 
 import dataclasses
 import json
@@ -11,29 +11,29 @@ import click
 
 from show_attend_tell.cli.command import (
     PAPERS_ENCODER,
-    Teaching,
+    BaseCommand,
     cache_option,
     check_targets,
     device_option,
-    gave,
     json_option,
     with_encoder_of_start,
+    write_output,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, some
+from show_attend_tell.messages import first_three, plural, shorten
 
 DATA_EXAMPLES = """
 \b
 Examples:
-  sat data products/
-  sat data products/ --json report.json
-  sat data products/ --encoder facebook/dinov2-small
+  sat check products/
+  sat check products/ --json report.json
+  sat check products/ --encoder facebook/dinov2-small
 """
 SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has all
 
 
-@click.command(cls=Teaching, examples=DATA_EXAMPLES)
+@click.command(cls=BaseCommand, examples=DATA_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @with_encoder_of_start
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
@@ -43,7 +43,7 @@ def data(
     data: Path,
     encoder: str | None,
     encoder_weights: str | None,
-    geometry: Any,
+    resize: Any,
     restval: bool,
     json_file: str | None,
     device: str,
@@ -68,14 +68,14 @@ def data(
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
-    say = (lambda text: None) if json_file == "-" else click.echo
-    say(f"{data}: {', '.join(dataset.report.sources)}")
+    log = (lambda text: None) if json_file == "-" else click.echo
+    log(f"{data}: {', '.join(dataset.report.sources)}")
     opened, problems = open_all([example.photo for example in dataset.examples])
     unread = f"{len(problems):,} of them cannot be read"
     left_out = ", which a training leaves out" if problems and dataset.own else ""
-    say(f"{count(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
+    log(f"{plural(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
     for photo, why in list(problems.items())[:SHOWN]:
-        say(f"  {photo}: {why}")
+        log(f"  {photo}: {why}")
     everything = dataset
     if left_out:
         names = {str(example.photo): example.name for example in dataset.examples}
@@ -83,7 +83,7 @@ def data(
         dataset = without(dataset, UnreadablePhotos(by_name, opened))
     config = preset("flickr8k", "soft")
     dataset, network, start, _, plan = start_of(
-        dataset, config, None, encoder, fits=True, weights=encoder_weights, geometry=geometry
+        dataset, config, None, encoder, fits=True, weights=encoder_weights, resize=resize
     )
     if dataset.own:
         config, lines = fitted(dataset, config, started=start is not None)
@@ -93,30 +93,32 @@ def data(
     vocabulary = (
         start.vocabulary.extended(train, **size)
         if start is not None
-        else Vocabulary.build(train, **size, tokeniser=dataset.tokeniser)
+        else Vocabulary.build(train, **size, tokenizer=dataset.tokenizer)
     )
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
     alone = without_captions(everything)
 
-    tokens = "words" if dataset.tokeniser.between else "pieces of words"
+    tokens = "words" if dataset.tokenizer.between else "pieces of words"
     for line in (*dataset.report.lines(), *in_words(found, tokens)):
-        say(line)
+        log(line)
     if alone:
-        say(f"{count(len(alone), 'photo')} of the folder without a caption: {some([photo.name for photo in alone])}")
+        log(
+            f"{plural(len(alone), 'photo')} of the folder without a caption: {first_three([photo.name for photo in alone])}"
+        )
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
-    for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("geometry", geometry)):
+    for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("resize", resize)):
         words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
     command = shlex.join([*words, *(["--restval"] if restval else [])])
-    say("a training would go like this:")
+    log("a training would go like this:")
     for line in plan:
-        say(f"  {line}")
-    say(
+        log(f"  {line}")
+    log(
         f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
-        f"{duration(takes.training)} for {count(takes.updates, 'update')}, {duration(takes.decoding)} to choose how to "
+        f"{duration(takes.training)} for {plural(takes.updates, 'update')}, {duration(takes.generation)} to choose how to "
         f"decode; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
     )
-    gave(
+    write_output(
         json_file,
         json.dumps(
             {
@@ -126,7 +128,7 @@ def data(
                 "without_captions": [str(photo) for photo in alone],
                 "opened": opened,
                 "unreadable": problems,
-                "tokeniser": dataset.tokeniser.name,
+                "tokenizer": dataset.tokenizer.name,
                 "plan": plan,
                 "estimate": dataclasses.asdict(takes),
                 "next": command,
@@ -136,7 +138,7 @@ def data(
         )
         + "\n",
     )
-    say(f"Next: {command}")
+    log(f"Next: {command}")
 
 
 def in_words(found: Any, tokens: str = "words") -> list[str]:
@@ -151,7 +153,7 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
         "learnt",
     ]
     if found.coverage is not None:
-        unknown = f"; not: {some(found.not_covered)}" if found.not_covered else ""
+        unknown = f"; not: {first_three(found.not_covered)}" if found.not_covered else ""
         lines.append(f"coverage: {100 * found.coverage:.1f} % of the {tokens} of val captions are learnt{unknown}")
     language = f"{100 * found.english:.0f} % of the words are English words that {START} knows"
     if found.script == "Latin":
@@ -168,8 +170,8 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
     )
     for odd, what in rules:
         if odd:
-            lines.append(f"to look at: {count(len(odd), 'caption')} {what}")
-            lines += [f"  {each.photo} ({each.why}): {brief(each.caption)}" for each in odd[:SHOWN]]
+            lines.append(f"to look at: {plural(len(odd), 'caption')} {what}")
+            lines += [f"  {each.photo} ({each.why}): {shorten(each.caption)}" for each in odd[:SHOWN]]
     return lines
 
 
@@ -194,13 +196,13 @@ def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
 FEATURES_EXAMPLES = """
 \b
 Examples:
-  sat features flickr8k/ --geometry squash
-  sat features products/ --flipped --crops 2
-  sat features shards/*.tar --output features.parquet --workers 8
+  sat encode flickr8k/ --resize squash
+  sat encode products/ --flipped --crops 2
+  sat encode shards/*.tar --output features.parquet --workers 8
 """
 
 
-@click.command(cls=Teaching, examples=FEATURES_EXAMPLES)
+@click.command(cls=BaseCommand, examples=FEATURES_EXAMPLES)
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
 @with_encoder_of_start
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
@@ -220,7 +222,7 @@ def features(
     data: tuple[str, ...],
     encoder: str | None,
     encoder_weights: str | None,
-    geometry: Any,
+    resize: Any,
     flipped: bool,
     crops: int,
     restval: bool,
@@ -248,8 +250,8 @@ def features(
             raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
         from show_attend_tell.cli.shards.works import Encoding
 
-        encoder, geometry = encoder or PAPERS_ENCODER, geometry or "crop"
-        work = Encoding(name=encoder, device=device, weights=encoder_weights, geometry=geometry)
+        encoder, resize = encoder or PAPERS_ENCODER, resize or "crop"
+        work = Encoding(name=encoder, device=device, weights=encoder_weights, resize=resize)
         how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
         do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
         return
@@ -269,13 +271,13 @@ def features(
     dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
-    kind = {"weights": encoder_weights, "geometry": geometry}
+    kind = {"weights": encoder_weights, "resize": resize}
     if dataset.report.photos["train"]:
         config = preset("flickr8k", "soft")
-        _, network = own_start(dataset, config, encoder, say=click.echo, **kind)
+        _, network = own_start(dataset, config, encoder, log=click.echo, **kind)
     else:
         _, network = start_and_encoder(None, encoder, **kind)
-    click.echo(f"encoder {network.name}, geometry {network.preprocessing.geometry}")
+    click.echo(f"encoder {network.name}, geometry {network.preprocessing.resize}")
     network.to(pick_device(device))
     cache = cache or default_cache()
     try:

@@ -14,12 +14,12 @@ from show_attend_tell import threads
 from show_attend_tell.backends import INSTALL_TORCH
 from show_attend_tell.cli.starting import Starting
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, replace
+from show_attend_tell.files import atomic_write, check_writable
 
 F = TypeVar("F", bound=Callable[..., Any])  # a command's function
 
 
-class Teaching(click.Command):
+class BaseCommand(click.Command):
     """A command whose help ends with examples, which takes no empty value, and tells a mistake in one sentence."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
@@ -162,43 +162,45 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) ->
     return given
 
 
-def model_option(*, default: str | None = None, required: bool = False, several: str = "") -> Callable[[F], F]:
-    """``--model``. With ``several``, it may be given several times, and its name is ``models``.
+def model_option(*, default: str | None = None, required: bool = False, num_captions: str = "") -> Callable[[F], F]:
+    """``--model``. With ``num_captions``, it may be given several times, and its name is ``models``.
 
-    ``several`` is the sentence of the help that says what several models mean.
+    ``num_captions`` is the sentence of the help that says what several models mean.
     """
     return click.option(
         "--model",
-        "models" if several else "model",
-        default=[default] if default and several else default,
+        "models" if num_captions else "model",
+        default=[default] if default and num_captions else default,
         show_default=default is not None,
         required=required,
-        multiple=bool(several),
+        multiple=bool(num_captions),
         callback=note_shadowed,
         help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."
-        + (f" {several}" if several else ""),
+        + (f" {num_captions}" if num_captions else ""),
     )
 
 
 data_option = click.option(
     "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
 )
-look_option = click.option(
-    "--look",
-    type=click.Choice(["expectation", "likeliest", "sampled"]),
+attention_mode_option = click.option(
+    "--attention-mode",
+    type=click.Choice(["mean", "argmax", "sample"]),
     help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
     "[default: the model's]",
 )
-decoding_options = options(
-    click.option("--beam", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"),
-    look_option,
+generation_options = options(
     click.option(
-        "--length-normalisation",
+        "--beam-size", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"
+    ),
+    attention_mode_option,
+    click.option(
+        "--length-penalty",
         type=click.FloatRange(0),
         help="Exponent γ of the caption score log p / length^γ; 0 turns it off. [default: the model's]",
     ),
     click.option(
-        "--reranker-weight",
+        "--rerank-weight",
         type=click.FloatRange(0),
         help="Weight ω of the reranker in the caption score; 0 turns it off. [default: the model's]",
     ),
@@ -253,7 +255,7 @@ cache_option = click.option(
 PAPERS_ENCODER = "vgg19"
 
 
-def _with_encoder(encoder: str | None, geometry: str | None) -> Callable[[F], F]:
+def _with_encoder(encoder: str | None, resize: str | None) -> Callable[[F], F]:
     """The options of commands that encode photos. A default of None is that of the model to start from."""
     start = "that of the model to start from, otherwise "
     return options(
@@ -266,11 +268,11 @@ def _with_encoder(encoder: str | None, geometry: str | None) -> Callable[[F], F]
         ),
         weights_option,
         click.option(
-            "--geometry",
+            "--resize",
             type=click.Choice(["crop", "squash"]),
-            default=geometry,
+            default=resize,
             help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
-            f"[default: {'' if geometry else start}crop]",
+            f"[default: {'' if resize else start}crop]",
         ),
     )
 
@@ -323,7 +325,7 @@ def _matches(file: Path, folder: Path, patterns: Iterable[str]) -> bool:
     )
 
 
-def gave(target: str | None, text: str) -> bool:
+def write_output(target: str | None, text: str) -> bool:
     """Write a text to the file that an option like ``--json`` names, if it names one.
 
     Returns true for "-", standard output, which then must get nothing else.
@@ -338,7 +340,7 @@ def gave(target: str | None, text: str) -> bool:
 
 def write_text(file: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+    atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def was_given(name: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import Teaching, check_targets, gave, json_option, seed_option, write_text
+from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, seed_option, write_output, write_text
 from show_attend_tell.errors import SatError
 
 COMPARE_EXAMPLES = """
@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.command(cls=Teaching, examples=COMPARE_EXAMPLES)
+@click.command(cls=BaseCommand, examples=COMPARE_EXAMPLES)
 @click.argument("systems", nargs=-1, required=True, metavar="BASELINE.json SYSTEM.json...")
 @click.option(
     "--resamples",
@@ -66,8 +66,8 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    told = gave(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n")
-    if not gave(markdown_file, found.to_markdown()) and not told:
+    told = write_output(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n")
+    if not write_output(markdown_file, found.to_markdown()) and not told:
         click.echo(found.to_text(), nl=False)
 
 
@@ -77,7 +77,7 @@ def _name(files: list[Path]) -> str:
     return stem or ",".join(map(str, files))
 
 
-@click.command(cls=Teaching, examples=REPORT_EXAMPLES)
+@click.command(cls=BaseCommand, examples=REPORT_EXAMPLES)
 @click.argument("evaluation", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path), required=False)
 @click.option(
@@ -97,7 +97,7 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     """
     from show_attend_tell.analysis.report import report as made
     from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
-    from show_attend_tell.files import count, some
+    from show_attend_tell.messages import first_three, plural
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)
@@ -107,7 +107,7 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     if result.missing:
         click.echo(
             f"note: {len(result.missing)} of {result.photos} photos were not found and stay empty: "
-            f"{some(result.missing)}",
+            f"{first_three(result.missing)}",
             err=True,
         )
     if not result.attention:
@@ -117,4 +117,4 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
             err=True,
         )
     write_text(output, result.page)
-    click.echo(f"{output}: {count(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")
+    click.echo(f"{output}: {plural(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

@@ -9,21 +9,21 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
+    BaseCommand,
     F,
-    Teaching,
     cache_option,
     check_targets,
     data_option,
-    decoding_options,
     device_option,
     fail,
-    gave,
+    generation_options,
     json_option,
     model_option,
     seed_option,
     split_option,
     was_given,
     weights_option,
+    write_output,
 )
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
@@ -32,7 +32,7 @@ EVALUATE_EXAMPLES = """
 \b
 Examples:
   sat evaluate --model flickr8k-soft --data flickr8k/ --split test
-  sat evaluate --model my-model --data flickr8k/ --split val --beam 3 --json scores.json
+  sat evaluate --model my-model --data flickr8k/ --split val --beam-size 3 --json scores.json
   sat evaluate --model flickr8k-hard --data flickr8k/ --attention --json hard.json
   sat evaluate --model nic-1 --model nic-2 --model nic-3 --data flickr8k/
 """
@@ -57,13 +57,13 @@ def tokens_option(default: str) -> Callable[[F], F]:
     )
 
 
-@click.command(cls=Teaching, examples=EVALUATE_EXAMPLES)
+@click.command(cls=BaseCommand, examples=EVALUATE_EXAMPLES)
 @model_option(
-    default="flickr8k-soft", several="Give it several times for an ensemble, which averages their probabilities."
+    default="flickr8k-soft", num_captions="Give it several times for an ensemble, which averages their probabilities."
 )
 @data_option
 @split_option("test")
-@decoding_options
+@generation_options
 @tokens_option("those of the model's language, split for English")
 @seed_option("sampled places")
 @json_option("the scores and the captions")
@@ -74,7 +74,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
     is_eager=True,
     hidden=True,
     expose_value=False,
-    callback=lambda ctx, parameter, given: given and fail("--gaze is now a command: use sat analyse gaze", 2),
+    callback=lambda ctx, parameter, given: given and fail("--gaze is now a command: use sat analyze ablation", 2),
 )
 @click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
 @weights_option
@@ -84,10 +84,10 @@ def evaluate(
     models: tuple[str, ...],
     data: Path,
     split: str,
-    beam: int | None,
-    look: Any,
-    length_normalisation: float | None,
-    reranker_weight: float | None,
+    beam_size: int | None,
+    attention_mode: Any,
+    length_penalty: float | None,
+    rerank_weight: float | None,
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -122,10 +122,10 @@ def evaluate(
         dataset,
         split,
         cache=cache or default_cache(),
-        beam=beam,
-        look=look,
-        length_normalisation=length_normalisation,
-        reranker_weight=reranker_weight,
+        beam_size=beam_size,
+        attention_mode=attention_mode,
+        length_penalty=length_penalty,
+        rerank_weight=rerank_weight,
         tokens=tokens,
         attention=attention,
         seed=seed,
@@ -135,7 +135,7 @@ def evaluate(
             f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, "
             f"look by {result['look']}, {compared_by(result)}"
         )
-        tell_scores(result)
+        print_scores(result)
     write_scores(json_file, result)
     if card:
         model = captioner.checkpoint
@@ -155,7 +155,7 @@ def _same_data(before: dict[str, Any], result: dict[str, Any], digest: str) -> b
     return all(before.get(name, value) == value for name, value in now.items())
 
 
-@click.command(cls=Teaching, examples=SCORE_EXAMPLES)
+@click.command(cls=BaseCommand, examples=SCORE_EXAMPLES)
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
@@ -190,17 +190,17 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     if json_file != "-":
         where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
         click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {compared_by(result)}")
-        tell_scores(result)
+        print_scores(result)
     write_scores(json_file, result)
 
 
 def compared_by(result: dict[str, Any]) -> str:
-    """What the scores of an evaluation compare, in words, with the model's tokeniser if it is not the English one."""
-    by = f", tokeniser {result['tokeniser']}" if "tokeniser" in result else ""
+    """What the scores of an evaluation compare, in words, with the model's tokenizer if it is not the English one."""
+    by = f", tokenizer {result['tokenizer']}" if "tokenizer" in result else ""
     return ("scores count characters" if result["tokens"] == "characters" else f"{result['tokens']} tokens") + by
 
 
-def tell_scores(result: dict[str, Any]) -> None:
+def print_scores(result: dict[str, Any]) -> None:
     """Print the figures of an evaluation."""
     for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
         figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
@@ -231,4 +231,4 @@ def write_scores(json_file: str | None, result: dict[str, Any]) -> None:
     figures = {name: value for name, value in result.items() if name != "results"}
     head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
     text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
-    gave(json_file, text)
+    write_output(json_file, text)

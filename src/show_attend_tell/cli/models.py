@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import Teaching
+from show_attend_tell.cli.command import BaseCommand
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count
+from show_attend_tell.messages import plural
 
 EXAMPLES = """
 \b
@@ -22,7 +22,7 @@ Examples:
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 def models() -> None:
     """List the models of this package, and their scores."""
     from show_attend_tell.checkpoint.card import score_lines
@@ -38,7 +38,7 @@ def models() -> None:
             click.echo(f"  {line}")
 
 
-@click.command("import-arctic", cls=Teaching, examples=IMPORT_EXAMPLES)
+@click.command("import-arctic", cls=BaseCommand, examples=IMPORT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.npz")
 @click.argument("options", type=click.Path(path_type=Path), metavar="MODEL.npz.pkl")
 @click.argument("dictionary", type=click.Path(path_type=Path), metavar="DICTIONARY.pkl")
@@ -68,16 +68,16 @@ def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, en
     if (output / "config.json").exists():
         raise SatError(f"{output} holds a model already: give another --output")
     check_vacant(output)
-    encoder = None if encoder_weights is None else load_encoder("vgg19", weights=encoder_weights, geometry="crop")
+    encoder = None if encoder_weights is None else load_encoder("vgg19", weights=encoder_weights, resize="crop")
     checkpoint = imported(model, options, dictionary, encoder=encoder)
     checkpoint.save(output)
 
     config = checkpoint.decoder.config
     click.echo(f"{output}: {config.attention} attention; {config.sizes}; {config.vocabulary_size:,} words")
     if left_out := checkpoint.training.get("words_left_out"):
-        click.echo(f"{count(left_out, 'word')} of {dictionary} have ids that the model lacks: they are unknown to it")
+        click.echo(f"{plural(left_out, 'word')} of {dictionary} have ids that the model lacks: they are unknown to it")
     if unused := checkpoint.training.get("ids_without_a_word"):
-        click.echo(f"{count(unused, 'id')} of the model have no word in {dictionary}: they are called <unused-ID>")
+        click.echo(f"{plural(unused, 'id')} of the model have no word in {dictionary}: they are called <unused-ID>")
     if encoder is not None or config.annotation_size == 512:
         click.echo(f"For photos, it needs the authors' encoder: add --encoder-weights {encoder_weights or 'FILE'}")
     else:

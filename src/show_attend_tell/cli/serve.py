@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from show_attend_tell.checkpoint.hub import DEFAULT, shipped_models
-from show_attend_tell.cli.command import Teaching, backend_option, device_option, model_option, weights_option
+from show_attend_tell.cli.command import BaseCommand, backend_option, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -21,7 +21,7 @@ Examples:
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
@@ -31,7 +31,7 @@ Examples:
     help="Port to listen at; 0 picks a free one.",
 )
 @model_option(
-    several="Give it several times to serve several; the first answers by default. [default: the shipped models, "
+    num_captions="Give it several times to serve several; the first answers by default. [default: the shipped models, "
     f"{DEFAULT} first]"
 )
 @click.option(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
-from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENISER
-from show_attend_tell.data.tokenizers import UNICODE, Tokeniser, Unigram
+from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
+from show_attend_tell.data.tokenizers import UNICODE, Tokenizer, Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
@@ -20,7 +20,7 @@ AMONG_OTHERS = 0.75  # share from which a caption among others is English
 FEWEST_WORDS = 4  # of a caption whose language is judged
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are written together
 SPACELESS = {"East Asian", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # scripts without spaces between words
-PARTED = 3.0, 4.0  # least words a caption, and most letters a word, by which captions of these scripts have spaces
+SEPARATED = 3.0, 4.0  # least words a caption, and most letters a word, by which captions of these scripts have spaces
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,19 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
     )
 
 
-def choose_tokeniser(
+def choose_tokenizer(
     dataset: Dataset, *, english: Collection[str], minimum_count: int, size: int
-) -> tuple[Tokeniser, str]:
-    """The tokeniser for the captions of a data set, and why it is this one.
+) -> tuple[Tokenizer, str]:
+    """The tokenizer for the captions of a data set, and why it is this one.
 
-    ``english`` are common English words. A tokeniser for a script without spaces learns at most ``size`` - 2 pieces
+    ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
     from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
     """
     if not dataset.own:
-        return ENGLISH_TOKENISER, f"English, since {dataset.name} is one of the paper's data sets"
+        return ENGLISH_TOKENIZER, f"English, since {dataset.name} is one of the paper's data sets"
     main, share = main_script(dataset), english_share(dataset, english)
     if share >= ENGLISH:
-        return ENGLISH_TOKENISER, "English, as in the paper's data sets"
+        return ENGLISH_TOKENIZER, "English, as in the paper's data sets"
     if main not in SPACELESS:
         return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main or 'no'} script)"
     if not lacks_spaces(dataset):
@@ -122,7 +122,7 @@ def lacks_spaces(dataset: Dataset) -> bool:
     read = [raw.split() for example in dataset.examples for raw in example.raw]
     words = sum(map(len, read))
     letters = sum(len(word) for caption in read for word in caption)
-    return words < PARTED[0] * len(read) or letters > PARTED[1] * words
+    return words < SEPARATED[0] * len(read) or letters > SEPARATED[1] * words
 
 
 def english_share(dataset: Dataset, english: Collection[str]) -> float:

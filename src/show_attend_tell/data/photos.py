@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count
+from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # refused, and that is told. A filter that the user set comes first.
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
-Geometry = Literal["squash", "crop"]
+Resize = Literal["squash", "crop"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -201,7 +201,7 @@ class Found:
     def skipped(self) -> str:
         """What was left out, in words: "2 files and 1 subfolder"; empty when it was nothing."""
         parts = [
-            count(number, thing) for number, thing in ((self.files, "file"), (self.folders, "subfolder")) if number
+            plural(number, thing) for number, thing in ((self.files, "file"), (self.folders, "subfolder")) if number
         ]
         return " and ".join(parts)
 
@@ -290,15 +290,15 @@ class Preprocessing:
     """
 
     size: int = 224
-    geometry: Geometry = "crop"
+    resize: Resize = "crop"
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int) or self.size < 1:
             raise SatError(f"preprocessing: size {self.size!r} is not a positive number of pixels")
-        if self.geometry not in get_args(Geometry):
-            raise SatError(f"preprocessing: geometry {self.geometry!r} is neither 'squash' nor 'crop'")
+        if self.resize not in get_args(Resize):
+            raise SatError(f"preprocessing: geometry {self.resize!r} is neither 'squash' nor 'crop'")
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(values) != 3 or not all(math.isfinite(value) for value in values):
                 raise SatError(f"preprocessing: {name} {values!r} is not three numbers, one per channel")
@@ -312,13 +312,13 @@ class Preprocessing:
         return torch.from_numpy(self.pixels(photo, view, name))
 
     def pixels(self, photo: Image.Image, view: str = "original", name: str = "") -> NDArray[np.float32]:
-        """Return the pixels of an RGB photo (`open_photo`), normalised: (3, size, size) float32.
+        """Return the pixels of an RGB photo (`open_photo`), normalized: (3, size, size) float32.
 
         Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
         `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
         time: another for every `name` of a photo, and the same whenever it is asked for. `tiled-2x2` is the photo four
         times, at half the side; `tiled-1x2` is the photo twice, side by side, at half the width. An odd number of
-        pixels leaves the last row or column in the mean colour. Raises `SatError` for a view of another name.
+        pixels leaves the last row or column in the mean color. Raises `SatError` for a view of another name.
         """
         box, mirrored = self.seen(*photo.size), view == "flipped"
         if check_view(view).startswith("crop-"):
@@ -343,7 +343,7 @@ class Preprocessing:
         `width`, `height` and the result are in the photo's own pixels, and the corners need not be whole:
         attention drawn on the original belongs exactly there.
         """
-        if self.geometry == "squash":
+        if self.resize == "squash":
             return (0.0, 0.0, float(width), float(height))
         shortest = round(self.size * 256 / 224)
         # The resized photo, in whole pixels: the long side is cut down to a whole number, as torchvision
@@ -360,7 +360,7 @@ class Preprocessing:
         """Return the values as JSON can hold them; `from_dict` is the way back."""
         return {
             "size": self.size,
-            "geometry": self.geometry,
+            "resize": self.resize,
             "mean": [float(value) for value in self.mean],
             "std": [float(value) for value in self.std],
         }
@@ -406,7 +406,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
     if image.mode.startswith("I;16"):
-        return _from_grey(np.asarray(image).astype(np.float64), 65535)
+        return _from_gray(np.asarray(image).astype(np.float64), 65535)
     if image.mode in ("I", "F"):
         values = np.asarray(image).astype(np.float64)
         if not np.isfinite(values).all():
@@ -414,8 +414,8 @@ def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
         low, high = float(values.min()), float(values.max())
         for full in (1, 255, 65535):
             if low >= 0 and high <= full and (full > 1 or image.mode == "F"):
-                return _from_grey(values, full)
-        return _from_grey(values - low, high - low or 1.0)
+                return _from_gray(values, full)
+        return _from_gray(values - low, high - low or 1.0)
     if image.has_transparency_data:
         seen_through = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -423,7 +423,7 @@ def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
     return image.convert("RGB")
 
 
-def _from_grey(values: NDArray[np.float64], full: float) -> Image.Image:
+def _from_gray(values: NDArray[np.float64], full: float) -> Image.Image:
     return Image.fromarray((values * (255 / full)).round().astype(np.uint8)).convert("RGB")
 
 

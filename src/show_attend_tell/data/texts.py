@@ -5,13 +5,13 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from show_attend_tell.data.tokenizers import Tokeniser
+from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.errors import SatError
 
 LONGEST = 10_000  # characters of a line; a longer one is no caption
 
 
-def read_texts(file: Path, tokeniser: Tokeniser) -> list[tuple[str, ...]]:
+def read_texts(file: Path, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     """The captions of a text file, one in each line, cut into words; empty lines are left out.
 
     The file is in UTF-8, and compressed by gzip if its name ends in .gz. Raises `SatError` for a file that cannot be
@@ -21,7 +21,7 @@ def read_texts(file: Path, tokeniser: Tokeniser) -> list[tuple[str, ...]]:
     for number, line in enumerate(lines(file), start=1):
         if len(line) > LONGEST:
             raise SatError(f"{file}, line {number}: {len(line):,} characters are no caption: give one caption a line")
-        if words := tuple(tokeniser.words(line)):
+        if words := tuple(tokenizer.words(line)):
             found.append(words)
     if not found:
         raise SatError(f"{file} holds no captions: give one in each line")

@@ -1,12 +1,12 @@
 """How a text is cut into the words that a model reads and says, and how they are joined to a text again.
 
-| tokeniser | of which captions | words | scores compare |
+| tokenizer | of which captions | words | scores compare |
 | --- | --- | --- | --- |
 | `ENGLISH` | English, and the paper's data sets | as in Karpathy's split files | words |
 | `UNICODE` | others in scripts with spaces | by the categories of Unicode | words |
 | `Unigram` | Chinese, Japanese, Thai and the like | pieces that are learnt from the training captions | characters |
 
-A model stores its tokeniser in its vocabulary's file. All other modules ask this tokeniser.
+A model stores its tokenizer in its vocabulary's file. All other modules ask this tokenizer.
 """
 
 import functools
@@ -24,7 +24,7 @@ from show_attend_tell.errors import SatError
 Tokens = Literal["split", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
 
 
-class Tokeniser(Protocol):
+class Tokenizer(Protocol):
     """Cuts texts into words, and joins words to texts."""
 
     @property
@@ -89,19 +89,19 @@ _MARKS = ".,;!?'\"‘’“”…"
 _PUNCTUATION = str.maketrans(_DASHES, " " * len(_DASHES), _MARKS)
 
 
-def tokenise(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Cut a raw caption into lower-case words without punctuation.
 
     Reproduces the `tokens` of Karpathy's Flickr8k split file from its `raw` for all 40,000 captions (100 %),
     so captions read from raw text and captions read from that file are in the same words.
 
-    >>> tokenise("A dark-haired man's dog jumps .")
+    >>> tokenize("A dark-haired man's dog jumps .")
     ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
     """
     return text.lower().translate(_PUNCTUATION).split()
 
 
-ENGLISH = Spaced("english", "split", tokenise)
+ENGLISH = Spaced("english", "split", tokenize)
 
 
 # Other scripts with spaces
@@ -301,8 +301,8 @@ def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) ->
     return {piece.replace("▁", " "): score for piece, score in pieces}
 
 
-def named(name: object, scores: dict[str, float] | None = None) -> Tokeniser:
-    """The tokeniser of that name in a file; ``scores`` are those of a `Unigram`.
+def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
+    """The tokenizer of that name in a file; ``scores`` are those of a `Unigram`.
 
     Raises `SatError` for another name, and for scores that are missing, are not finite, or are of pieces too long.
     """
@@ -312,14 +312,14 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokeniser:
         if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
             raise SatError(f"it has a piece of {len(longest):,} signs, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
-    for tokeniser in (ENGLISH, UNICODE):
-        if name == tokeniser.name:
-            return tokeniser
-    raise SatError(f"it has the tokeniser {str(name)[:40]!r}, and this version knows english, unicode and unigram")
+    for tokenizer in (ENGLISH, UNICODE):
+        if name == tokenizer.name:
+            return tokenizer
+    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows english, unicode and unigram")
 
 
 def joined(words: Iterable[str], name: str) -> str:
-    """The text of words that the tokeniser of that name has cut."""
+    """The text of words that the tokenizer of that name has cut."""
     return "".join(words).strip() if name == Unigram.name else " ".join(words)
 
 
@@ -332,7 +332,7 @@ def in_form(text: str, tokens: Tokens) -> str:
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()
-    return " ".join(tokenise(text) if tokens == "split" else unicode_words(text))
+    return " ".join(tokenize(text) if tokens == "split" else unicode_words(text))
 
 
 def compared(text: str, tokens: Tokens) -> list[str]:

@@ -1,4 +1,4 @@
-"""Words and their numbers, and the tokeniser that cuts captions into these words.
+"""Words and their numbers, and the tokenizer that cuts captions into these words.
 
 Id 0 is the end of a caption and id 1 an unknown word, as in the authors' program; every other id is one word
 of the training captions, the most frequent first. There is no start id: a caption begins from a zero
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.tokenizers import ENGLISH, Tokeniser, Unigram, named
+from show_attend_tell.data.tokenizers import ENGLISH, Tokenizer, Unigram, named
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import atomic_write
 
 END_TEXT = "<end>"
 UNKNOWN_TEXT = "<unk>"
@@ -30,9 +30,9 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
 
-    def __init__(self, words: Iterable[str], tokeniser: Tokeniser = ENGLISH) -> None:
-        """Make the vocabulary of `words` of a tokeniser, in the order of their ids, which start at 2."""
-        self.tokeniser = tokeniser
+    def __init__(self, words: Iterable[str], tokenizer: Tokenizer = ENGLISH) -> None:
+        """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2."""
+        self.tokenizer = tokenizer
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
         # The two special texts are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
@@ -47,7 +47,7 @@ class Vocabulary:
         *,
         minimum_count: int = 1,
         size: int = 10_000,
-        tokeniser: Tokeniser = ENGLISH,
+        tokenizer: Tokenizer = ENGLISH,
         texts: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
@@ -62,16 +62,16 @@ class Vocabulary:
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
-        if isinstance(tokeniser, Unigram):
-            often = [piece for piece in _frequent(captions, 1) if piece in tokeniser.scores]
-            return cls(dict.fromkeys([*often, *tokeniser.scores]), tokeniser)
+        if isinstance(tokenizer, Unigram):
+            often = [piece for piece in _frequent(captions, 1) if piece in tokenizer.scores]
+            return cls(dict.fromkeys([*often, *tokenizer.scores]), tokenizer)
         frequent = _frequent(captions, minimum_count, texts)
         if not frequent:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
                 "lower minimum_count or give more captions"
             )
-        return cls(frequent[: size - 2], tokeniser)
+        return cls(frequent[: size - 2], tokenizer)
 
     def extended(
         self,
@@ -86,10 +86,10 @@ class Vocabulary:
         The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. A `Unigram`
         learns no more pieces. Raises SatError for a `minimum_count` below 1.
         """
-        if isinstance(self.tokeniser, Unigram):
+        if isinstance(self.tokenizer, Unigram):
             return self
         new = [word for word in _frequent(captions, minimum_count, texts) if word not in self]
-        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokeniser)
+        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokenizer)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -111,7 +111,7 @@ class Vocabulary:
 
     def text(self, ids: Iterable[int]) -> str:
         """The text of ids, up to the first END if there is one."""
-        return self.tokeniser.text(self.decode(ids))
+        return self.tokenizer.text(self.decode(ids))
 
     def __len__(self) -> int:
         return len(self._words)
@@ -120,7 +120,7 @@ class Vocabulary:
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._words == other._words and self.tokeniser == other.tokeniser
+        return isinstance(other, Vocabulary) and self._words == other._words and self.tokenizer == other.tokenizer
 
     def __hash__(self) -> int:
         return hash(self._words)
@@ -134,39 +134,39 @@ class Vocabulary:
         return self._words
 
     def to_json(self) -> Any:
-        """What `from_json` takes: all K words in the order of their ids, and any tokeniser but the English one.
+        """What `from_json` takes: all K words in the order of their ids, and any tokenizer but the English one.
 
-        It is a list of words, or an object with ``tokeniser``, ``words`` and, for a `Unigram`, the words' ``scores``.
+        It is a list of words, or an object with ``tokenizer``, ``words`` and, for a `Unigram`, the words' ``scores``.
         """
         words = list(self._words)
-        if self.tokeniser == ENGLISH:
+        if self.tokenizer == ENGLISH:
             return words
         scores = {}
-        if isinstance(self.tokeniser, Unigram):
-            scores = {"scores": [self.tokeniser.scores[piece] for piece in words[2:]]}
-        return {"tokeniser": self.tokeniser.name, "words": words, **scores}
+        if isinstance(self.tokenizer, Unigram):
+            scores = {"scores": [self.tokenizer.scores[piece] for piece in words[2:]]}
+        return {"tokenizer": self.tokenizer.name, "words": words, **scores}
 
     @classmethod
     def from_json(cls, content: object) -> "Vocabulary":
         """Make the vocabulary that `to_json` described; raises SatError when it does not describe one."""
-        tokeniser: object = ENGLISH.name
+        tokenizer: object = ENGLISH.name
         words, scores = content, None
         if isinstance(content, dict):
-            tokeniser, words, scores = map(content.get, ("tokeniser", "words", "scores"))
+            tokenizer, words, scores = map(content.get, ("tokenizer", "words", "scores"))
         if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
             raise SatError("a vocabulary is a list of words, and this is not one")
         if words[:2] != [END_TEXT, UNKNOWN_TEXT]:
             raise SatError(f"a vocabulary starts with {END_TEXT!r}, {UNKNOWN_TEXT!r}; this one with {words[:2]!r}")
         if scores is None:
-            return cls(words[2:], named(tokeniser))
+            return cls(words[2:], named(tokenizer))
         if not isinstance(scores, list) or len(scores) != len(words) - 2 or {*map(type, scores)} - {int, float}:
             raise SatError("'scores' must be a list of one number for each word")
-        return cls(words[2:], named(tokeniser, dict(zip(words[2:], map(float, scores), strict=True))))
+        return cls(words[2:], named(tokenizer, dict(zip(words[2:], map(float, scores), strict=True))))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the words to `path` as JSON (`to_json`), whole or not at all."""
         text = json.dumps(self.to_json(), ensure_ascii=False, indent=0)
-        replace(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
+        atomic_write(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":

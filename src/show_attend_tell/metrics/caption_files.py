@@ -26,17 +26,8 @@ from typing import Any, get_args
 from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
 from show_attend_tell.data.tokenizers import Tokens, in_form
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import (
-    brief,
-    count,
-    list_of_objects,
-    read_json,
-    read_object,
-    read_text,
-    shown,
-    some,
-    text_of,
-)
+from show_attend_tell.files import list_of_objects, read_json, read_object, read_text, text_of
+from show_attend_tell.messages import first_three, plural, shorten, shown
 from show_attend_tell.metrics.scores import words_of
 
 
@@ -66,7 +57,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
     With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
-    way (`tokenisers.tokenise`). With the others they are in the form of `tokenisers.in_form`, which is the raw text for
+    way (`tokenizers.tokenize`). With the others they are in the form of `tokenizers.in_form`, which is the raw text for
     "raw" and "ptb". Raises `SatError` for a file of an unknown form, a damaged file, one without references, an unknown
     split, and files of lines of different lengths.
     """
@@ -78,7 +69,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
         for file, lines in zip(files, columns, strict=True):
             if len(lines) != len(columns[0]):
                 raise SatError(
-                    f"{file} has {count(len(lines), 'line')} and {files[0]} {len(columns[0])}; they must be of the "
+                    f"{file} has {plural(len(lines), 'line')} and {files[0]} {len(columns[0])}; they must be of the "
                     "same photos in the same order"
                 )
         for number, row in enumerate(zip(*columns, strict=True), start=1):
@@ -105,7 +96,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
             forms = [" ".join(words) if tokens == "split" else in_form(raw, tokens) for words, raw in spoken]
             texts.setdefault(photo.name, forms)
     if not texts:
-        raise SatError(f"{file} lists {count(len(chosen), 'photo')} and no reference of any")
+        raise SatError(f"{file} lists {plural(len(chosen), 'photo')} and no reference of any")
     return References(
         name,
         file,
@@ -125,7 +116,7 @@ def read_references(files: Sequence[Path], *, split: str = "test", tokens: Token
 def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in their order in the file.
 
-    With the tokens "split" captions are put into the split file's form (`tokenisers.tokenise`), which does not change
+    With the tokens "split" captions are put into the split file's form (`tokenizers.tokenize`), which does not change
     captions that have it already. Raises `SatError`, naming the first offender, for a file of an unknown form, an empty
     or damaged file, a photo that has no references or two captions, and a number of lines that is not that of photos.
     """
@@ -143,8 +134,8 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
         lines = _lines(file)
         if len(lines) != len(references.texts):
             raise SatError(
-                f"{file} has {count(len(lines), 'caption')} and {references.source} references of "
-                f"{count(len(references.texts), 'photo')}; give a caption a line, in that order"
+                f"{file} has {plural(len(lines), 'caption')} and {references.source} references of "
+                f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
             )
         listed = [
             (f"{file}: line {number}", photo, line)
@@ -163,8 +154,8 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
         captions[name] = in_form(caption, tokens)
     if missing := [photo for photo in references.texts if photo not in captions]:
         raise SatError(
-            f"{file} has no caption of {count(len(missing), 'photo')} with references in {references.source}: "
-            f"{some(missing)}; score the photos of one split"
+            f"{file} has no caption of {plural(len(missing), 'photo')} with references in {references.source}: "
+            f"{first_three(missing)}; score the photos of one split"
         )
     return captions
 
@@ -214,7 +205,7 @@ def check_alike(first: Evaluation, other: Evaluation) -> None:
     for one, two in ((first, other), (other, first)):
         if strangers := [photo for photo in one.captions if photo not in two.captions]:
             raise SatError(
-                f"{two.file} has no caption of {some(strangers)}, and {one.file} has: evaluate both on one split"
+                f"{two.file} has no caption of {first_three(strangers)}, and {one.file} has: evaluate both on one split"
             )
     for photo, references in first.references.items():
         if references != other.references[photo]:
@@ -229,7 +220,7 @@ def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
     for tokens in get_args(Tokens):
         if tokens == named:
             return tokens  # type: ignore[no-any-return]
-    raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {brief(named)}")
+    raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {shorten(named)}")
 
 
 def _lines(file: Path) -> list[str]:

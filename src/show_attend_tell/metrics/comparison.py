@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count
+from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
 from show_attend_tell.metrics.caption_files import Evaluation, check_alike
 from show_attend_tell.metrics.scores import Statistics, score
@@ -148,7 +148,7 @@ class Comparison:
     def notes(self) -> list[str]:
         """How the figures were made and what they leave out, a sentence or two a line."""
         lines = [
-            f"{count(self.photos, 'photo')}, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
+            f"{plural(self.photos, 'photo')}, {self.tokens} tokens, ×100; 95 % intervals by the paired bootstrap, "
             f"{self.resamples:,} resamples, seed {self.seed}."
         ]
         if self.photos == 1:

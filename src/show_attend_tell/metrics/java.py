@@ -1,8 +1,8 @@
-"""The metrics that run on Java: METEOR, SPICE and the Penn Treebank tokeniser, as pycocoevalcap 1.2 carries them.
+"""The metrics that run on Java: METEOR, SPICE and the Penn Treebank tokenizer, as pycocoevalcap 1.2 carries them.
 
 The programs are pycocoevalcap's, with the same settings and the same input. Its Python classes for them are not used:
 
-- they do not check that Java and the jars are there; the tokeniser then returns empty captions, and every score is 0;
+- they do not check that Java and the jars are there; the tokenizer then returns empty captions, and every score is 0;
 - they wait for ever for a program that died or does not answer.
 
 N captions, each with its references; the words of a text are separated by single spaces.
@@ -74,8 +74,8 @@ def java_program(module: ModuleType, jar: str) -> Path:
     return path
 
 
-def ptb_tokenise(texts: Sequence[str]) -> list[str]:
-    """Cut raw captions with pycocoevalcap's own tokeniser program and drop what it counts as punctuation.
+def ptb_tokenize(texts: Sequence[str]) -> list[str]:
+    """Cut raw captions with pycocoevalcap's own tokenizer program and drop what it counts as punctuation.
 
     Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
     """
@@ -92,10 +92,10 @@ def ptb_tokenise(texts: Sequence[str]) -> list[str]:
             timeout=_PATIENCE + 0.01 * len(texts),
         )
     except (JavaError, OSError, subprocess.SubprocessError) as error:
-        raise SatError(f"the tokens 'ptb' need its tokeniser: {error}") from error
+        raise SatError(f"the tokens 'ptb' need its tokenizer: {error}") from error
     lines = done.stdout.split("\n")[:-1]
     if len(lines) != len(texts):
-        raise SatError(f"the PTB tokeniser returned {len(lines)} lines for {len(texts)} captions; use the tokens split")
+        raise SatError(f"the PTB tokenizer returned {len(lines)} lines for {len(texts)} captions; use the tokens split")
     return [" ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines]
 
 

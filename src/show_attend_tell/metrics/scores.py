@@ -6,9 +6,9 @@ To score is to compute metrics of captions against references. There are five co
   joined by spaces, and are given to the scorers as they are;
 - `"raw"`: the references are raw text, with capitals and punctuation, and both are parted at spaces alone. The paper's
   own figures may be of this kind;
-- `"ptb"`: both are raw text, which the Penn Treebank tokeniser cuts, as in coco-caption;
-- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenisers.unicode_words`);
-- `"characters"`: the characters, for scripts without spaces between words (`tokenisers.characters`).
+- `"ptb"`: both are raw text, which the Penn Treebank tokenizer cuts, as in coco-caption;
+- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenizers.unicode_words`);
+- `"characters"`: the characters, for scripts without spaces between words (`tokenizers.characters`).
 
 METEOR and SPICE know English only, so the last two do without them.
 
@@ -30,7 +30,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenise
+from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics import java as java_metrics
 from show_attend_tell.metrics.java import JavaError, scorer_module
@@ -157,7 +157,7 @@ def score(
     """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
 
     `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
-    the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenised first, which
+    the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenized first, which
     needs Java. With "characters" each character counts as a word. `show` shows the progress of METEOR, which takes
     longest.
 
@@ -185,7 +185,7 @@ def score(
     choices = [[" ".join(compared(text, tokens)) for text in references[photo]] for photo in photos]
     if tokens == "ptb":
         texts = [*candidates, *(text for texts in choices for text in texts)]
-        words = iter(java_metrics.ptb_tokenise(texts))
+        words = iter(java_metrics.ptb_tokenize(texts))
         candidates = [next(words) for _ in candidates]
         choices = [[next(words) for _ in texts] for texts in choices]
     for photo, texts in zip(photos, choices, strict=True):
@@ -281,7 +281,7 @@ def score_entries(
 
 def words_of(text: str, tokens: Tokens) -> list[str]:
     """What `variety` counts as the words of a text that is scored by such tokens."""
-    return tokenise(text) if tokens in ("raw", "ptb") else compared(in_form(text, tokens), tokens)
+    return tokenize(text) if tokens in ("raw", "ptb") else compared(in_form(text, tokens), tokens)
 
 
 def check_scorers() -> None:
@@ -293,7 +293,7 @@ def variety(
     captions: Mapping[str, str],
     training: Iterable[Sequence[str]] | None,
     *,
-    cut: Callable[[str], Sequence[str]] = tokenise,
+    cut: Callable[[str], Sequence[str]] = tokenize,
     whole: Mapping[str, bool] | None = None,
 ) -> dict[str, float]:
     """How varied captions are, and whether they are whole: no score of a single caption shows it.

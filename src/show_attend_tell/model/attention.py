@@ -3,13 +3,13 @@
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
 size.
 
-`Attention` computes α (paper sec. 3.1.2). A `Look` turns α into the context ẑ. In a decoder's step, soft and hard
+`Attention` computes α (paper sec. 3.1.2). A `AttentionMode` turns α into the context ẑ. In a decoder's step, soft and hard
 attention differ only in it:
 
-- `Expectation`: the soft model's Σ_i α_i a_i (eq. 8);
-- `Sampled` and `Likeliest`: the hard model's one place (eq. 3 and 4);
-- `Mixed`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1);
-- `AtPlaces`: places that were drawn before.
+- `MeanAttention`: the soft model's Σ_i α_i a_i (eq. 8);
+- `SampleAttention` and `ArgmaxAttention`: the hard model's one place (eq. 3 and 4);
+- `MixedAttention`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1);
+- `GivenLocations`: places that were drawn before.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.precision import wide
-from show_attend_tell.settings import LOOKS
+from show_attend_tell.model.precision import promote
+from show_attend_tell.settings import ATTENTION_MODES
 
 
 class Attention(nn.Module):
@@ -52,44 +52,44 @@ class Attention(nn.Module):
         """
         query = self.query(hidden)  # (B, P, A)
         together = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
-        return torch.softmax(wide(together @ (2 * self.energy).to(together.dtype)), dim=-1)
+        return torch.softmax(promote(together @ (2 * self.energy).to(together.dtype)), dim=-1)
 
 
-class Looked(NamedTuple):
-    """What a `Look` gives."""
+class Attended(NamedTuple):
+    """What a `AttentionMode` gives."""
 
     context: Tensor  # ẑ before the gate (B, P, D)
-    places: Tensor | None  # s_t, the place looked at (B, P); None when all were looked at
+    locations: Tensor | None  # s_t, the place looked at (B, P); None when all were looked at
 
 
-class Look(Protocol):
+class AttentionMode(Protocol):
     """A way of turning α into a context. A decoder calls it once a step, in the order of the steps."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         """Look at annotations (B, L, D) by alpha (B, P, L)."""
         ...
 
 
-class Expectation:
+class MeanAttention:
     """ẑ_t = Σ_i α_ti a_i, the expectation of the context (eq. 8)."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        return Looked(alpha.to(annotations.dtype) @ annotations, None)
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        return Attended(alpha.to(annotations.dtype) @ annotations, None)
 
 
-class Likeliest:
+class ArgmaxAttention:
     """ẑ_t = a_i of the place i with the largest α_ti."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        return look_at(alpha.argmax(-1), annotations)
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        return attend_at(alpha.argmax(-1), annotations)
 
 
-class Sampled:
+class SampleAttention:
     """ẑ_t = a_i of a place i drawn from Multinoulli(α_t) (eq. 3 and 4).
 
     ``uniforms`` (B, P, C) are numbers drawn from [0, 1), one a step. Each becomes a place by the inverse of the
     cumulative α. With the numbers of `for_photos`, a photo's places do not depend on the other photos of its batch. An
-    instance counts its steps, so use it for one search or one `tell`.
+    instance counts its steps, so use it for one search or one `teacher_forcing`.
     """
 
     def __init__(self, uniforms: Tensor) -> None:
@@ -97,76 +97,76 @@ class Sampled:
         self.time = 0
 
     @classmethod
-    def for_photos(cls, seeds: Sequence[int], *, paths: int, steps: int, device: torch.device) -> "Sampled":
+    def for_photos(cls, seeds: Sequence[int], *, paths: int, steps: int, device: torch.device) -> "SampleAttention":
         """Draw the numbers of each photo by its own seed, for that many paths and steps."""
         draws = [
             torch.rand(steps, paths, generator=torch.Generator().manual_seed(seed)).T for seed in seeds
         ]  # steps first, so that more steps leave the numbers of the earlier ones as they are
         return cls(torch.stack(draws).to(device))
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         uniform = self.uniforms[:, :, self.time].to(alpha.device)
         self.time += 1
-        below = wide(alpha).cumsum(-1) <= uniform[..., None]
-        return look_at(below.sum(-1).clamp_max(alpha.shape[-1] - 1), annotations)
+        below = promote(alpha).cumsum(-1) <= uniform[..., None]
+        return attend_at(below.sum(-1).clamp_max(alpha.shape[-1] - 1), annotations)
 
 
-class AtPlaces:
+class GivenLocations:
     """ẑ_t = a_i of places that were drawn before (B, P, C), one a step.
 
-    An instance counts its steps, so use it for one `tell`.
+    An instance counts its steps, so use it for one `teacher_forcing`.
     """
 
-    def __init__(self, places: Tensor) -> None:
-        self.places = places
+    def __init__(self, locations: Tensor) -> None:
+        self.locations = locations
         self.time = 0
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         self.time += 1
-        return look_at(self.places[:, :, self.time - 1].to(alpha.device), annotations)
+        return attend_at(self.locations[:, :, self.time - 1].to(alpha.device), annotations)
 
 
-class Mixed:
+class MixedAttention:
     """The expectation on the paths where ``expected`` (B, P) is true, a sampled place on the others (sec. 4.1).
 
-    ``uniforms`` are as in `Sampled`. `Looked.places` has a sampled place for every path, also for those that look by
+    ``uniforms`` are as in `SampleAttention`. `Attended.places` has a sampled place for every path, also for those that look by
     expectation.
     """
 
     def __init__(self, expected: Tensor, uniforms: Tensor) -> None:
         self.expected = expected
-        self.expectation = Expectation()
-        self.sampled = Sampled(uniforms)
+        self.expectation = MeanAttention()
+        self.sampled = SampleAttention(uniforms)
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         sampled = self.sampled(alpha, annotations)
         expectation = self.expectation(alpha, annotations)
         expected = self.expected.to(alpha.device)[..., None]
-        return Looked(torch.where(expected, expectation.context, sampled.context), sampled.places)
+        return Attended(torch.where(expected, expectation.context, sampled.context), sampled.locations)
 
 
-def look_at(places: Tensor, annotations: Tensor) -> Looked:
+def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
     """Look at one place of each path: annotations (B, L, D), places (B, P)."""
-    index = places[..., None].expand(-1, -1, annotations.shape[-1])
-    return Looked(annotations.gather(1, index), places)
+    index = locations[..., None].expand(-1, -1, annotations.shape[-1])
+    return Attended(annotations.gather(1, index), locations)
 
 
-def look_by_name(
+def attention_mode_by_name(
     name: str,
     *,
     seeds: Sequence[int] = (),
     paths: int = 1,
     steps: int = 0,
     device: torch.device | None = None,
-) -> Look:
+) -> AttentionMode:
     """The look of that name, for decoding. "sampled" needs the photos' seeds and the numbers of paths and steps.
 
-    Raises `SatError` for a name that is not one of `LOOKS`.
+    Raises `SatError` for a name that is not one of `ATTENTION_MODES`.
     """
-    if name == "expectation":
-        return Expectation()
-    if name == "likeliest":
-        return Likeliest()
-    if name == "sampled":
-        return Sampled.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
-    raise SatError(f"look is {name!r}: choose one of {', '.join(LOOKS)}")
+    if name == "mean":
+        return MeanAttention()
+    if name == "argmax":
+        return ArgmaxAttention()
+    if name == "sample":
+        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
+    raise SatError(f"look is {name!r}: choose one of {', '.join(ATTENTION_MODES)}")

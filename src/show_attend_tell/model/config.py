@@ -23,7 +23,7 @@ class Config:
 
     kind: ClassVar[str]  # the name by which `registry` finds it
     ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
-    reads_places: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
+    reads_locations: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
     built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
     vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
     annotation_size: Count = 512  # D
@@ -97,7 +97,7 @@ class DecoderConfig(Config):
         1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
     )
     tied_embeddings: bool = False  # L_o is E
-    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalised by itself
+    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalized by itself
     annotation_norm: Literal["scale", "layer"] = "scale"
     annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
     dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
@@ -133,11 +133,11 @@ def check_window(window: int, rows: int, columns: int) -> None:
         raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
 
 
-def window_side(window: int, places: int) -> int:
+def window_side(window: int, locations: int) -> int:
     """The places on a side of a square grid. Raises `SatError` for a window on places that are not one."""
-    side = math.isqrt(places)
-    if window > 1 and side * side != places:
-        raise SatError(f"annotation_window is {window}, and {places} places are not a square grid: give 1")
+    side = math.isqrt(locations)
+    if window > 1 and side * side != locations:
+        raise SatError(f"annotation_window is {window}, and {locations} places are not a square grid: give 1")
     return side
 
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Attention, Look
+from show_attend_tell.model.attention import Attention, AttentionMode
 from show_attend_tell.model.config import DecoderConfig, window_side
-from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
-from show_attend_tell.model.kernels import Normalise, normalise
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations
+from show_attend_tell.model.kernels import Normalize, normalize
+from show_attend_tell.model.precision import promote
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
 
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 class AttentionDecoder(Decoder):
-    """Show, Attend and Tell's decoder. Soft and hard attention have the same weights and differ in the `Look`."""
+    """Show, Attend and Tell's decoder. Soft and hard attention have the same weights and differ in the `AttentionMode`."""
 
     config: DecoderConfig
 
@@ -77,9 +77,9 @@ class AttentionDecoder(Decoder):
 
         self.dropout = Dropout(config.dropout)
         self.annotation_dropout = nn.Dropout1d(config.annotation_dropout)
-        self.initialise()
+        self.initialize()
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Draw every matrix uniformly from ±1/√(inputs), the words from a Gaussian of 0.05; biases are zero.
 
         The paper says "randomly". The authors' program draws from a Gaussian of 0.01, with orthogonal square matrices;
@@ -101,25 +101,25 @@ class AttentionDecoder(Decoder):
         Raises `SatError` for annotations of another shape or size.
         """
         check_annotations(annotations, self.config.annotation_size)
-        return self.first_state(*self.normalised(annotations), paths=paths)
+        return self.first_state(*self.normalized(annotations), paths=paths)
 
-    def normalised(
-        self, annotations: Tensor, normalise: Normalise = normalise, dtype: torch.dtype | None = None
+    def normalized(
+        self, annotations: Tensor, normalize: Normalize = normalize, dtype: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
         """Annotations (B, L, D) of the size that the weights expect, channels dropped out, and their mean (B, D).
 
-        They are of the weights' type, or of ``dtype``. ``normalise`` is `kernels.normalise`, plain or compiled.
+        They are of the weights' type, or of ``dtype``. ``normalize`` is `kernels.normalize`, plain or compiled.
         """
         dtype = dtype or self.embedding.weight.dtype
         ones = self.embedding.weight.new_ones(len(annotations), annotations.shape[2], 1)
         kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every place
         if self.config.annotation_norm == "layer":
-            return normalise(annotations, kept, dtype)
+            return normalize(annotations, kept, dtype)
         annotations = annotations.to(kept.dtype) * self.annotation_scale * kept
         return annotations.to(dtype), annotations.mean(1)
 
     def first_state(self, annotations: Tensor, mean: Tensor, *, paths: int) -> State:
-        """The state before the first word, from what `normalised` gave."""
+        """The state before the first word, from what `normalized` gave."""
         if self.config.attention == "uniform":
             annotations = annotations.mean(1, keepdim=True)  # one place, so that α is 1 there
         if self.config.annotation_window > 1:
@@ -132,7 +132,7 @@ class AttentionDecoder(Decoder):
         keys = self.attention.keys(annotations)
         return State(
             source=(annotations.to(keys.dtype), keys),
-            memory=tuple(wide(part)[:, None].expand(-1, paths, -1) for part in (hidden, memory)),
+            memory=tuple(promote(part)[:, None].expand(-1, paths, -1) for part in (hidden, memory)),
         )
 
     def embed(self, words: Tensor) -> Embedded:
@@ -141,20 +141,20 @@ class AttentionDecoder(Decoder):
         gates = self.gates_from_word(embedding)
         return Embedded(embedding.to(gates.dtype), gates)
 
-    def step(self, embedded: Embedded, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Embedded, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """Look, then advance the LSTM by one word."""
         annotations, keys = state.source
         hidden, memory = state.memory
 
         alpha = self.attention(keys, hidden)  # (B, P, L)
-        context, places = look(alpha, annotations)  # ẑ_t (B, P, D)
+        context, locations = mode(alpha, annotations)  # ẑ_t (B, P, D)
         beta = None
         if self.gate is not None:
             beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
             context = beta * context
 
         gates = embedded.gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
-        i, f, o, g = wide(gates).chunk(4, dim=-1)  # the memory stays in float32, also under autocast
+        i, f, o, g = promote(gates).chunk(4, dim=-1)  # the memory stays in float32, also under autocast
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)
         dtype = embedded.embedding.dtype
@@ -162,8 +162,8 @@ class AttentionDecoder(Decoder):
             output=Output(embedded.embedding, hidden.to(dtype), context.to(dtype)),
             state=State(state.source, (hidden, memory)),
             alpha=None if self.config.attention == "uniform" else alpha,
-            beta=None if beta is None else wide(beta.squeeze(-1)),
-            places=places,
+            beta=None if beta is None else promote(beta.squeeze(-1)),
+            locations=locations,
         )
 
     def read_out(self, output: Output) -> Tensor:
@@ -213,8 +213,8 @@ def windowed(annotations: Tensor, window: int) -> Tensor:
     Hard attention sees one place a word. With windows, a place that is a little off still shows most of the thing.
     Raises `SatError` for places that are not a square grid.
     """
-    batch, places, size = annotations.shape
-    side = window_side(window, places)
+    batch, locations, size = annotations.shape
+    side = window_side(window, locations)
     grid = annotations.mT.reshape(batch, size, side, side)
     means = nn.functional.avg_pool2d(grid, window, stride=1, padding=window // 2, count_include_pad=False)
     return means.flatten(2).mT.contiguous()

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Look
+from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.interface import EXPECTATION, Decoder, Parts, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Parts, State, Step
+from show_attend_tell.model.precision import promote
 
 
 class Ensemble(Decoder):
@@ -53,9 +53,9 @@ class Ensemble(Decoder):
         """The words (...) as each member embeds them."""
         return tuple(member.embed(words) for member in self.members)
 
-    def step(self, embedded: tuple[Parts, ...], state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: tuple[Parts, ...], state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """One step of every member; the output is log p (B, P, K)."""
-        looks = [*(copy.copy(look) for _ in self.members[1:]), look]  # a look may count its steps: this is one
+        looks = [*(copy.copy(mode) for _ in self.members[1:]), mode]  # a look may count its steps: this is one
         steps = [
             member.step(own, State(source, memory), its_look)
             for member, own, source, memory, its_look in zip(
@@ -63,7 +63,7 @@ class Ensemble(Decoder):
             )
         ]
         log_probabilities = [
-            torch.log_softmax(wide(member.read_out(step.output)), dim=-1)
+            torch.log_softmax(promote(member.read_out(step.output)), dim=-1)
             for member, step in zip(self.members, steps, strict=True)
         ]
         return Step(

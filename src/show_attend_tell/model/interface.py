@@ -3,7 +3,7 @@
 B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · K vocabulary · C caption
 length with the end token.
 
-`decoder` has the paper's decoder, `comparators` the other systems of Table 1, `ensemble` several decoders as one, and
+`decoder` has the paper's decoder, `baselines` the other systems of Table 1, `ensemble` several decoders as one, and
 `registry` finds a decoder by its name. To write a new one, read `Decoder` below.
 """
 
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Expectation, Look
+from show_attend_tell.model.attention import AttentionMode, MeanAttention
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.precision import promote
 
-EXPECTATION = Expectation()
+MEAN_ATTENTION = MeanAttention()
 
 # What a decoder's methods hand to each other: one tensor, or a tuple of parts (best a named tuple). Each decoder
 # defines its own and is the only one to look inside; everybody else passes it on, by `map_parts` where its tensors
@@ -58,13 +58,13 @@ class Step(NamedTuple):
     state: State
     alpha: Tensor | None = None  # α_t (B, P, L); None for a decoder without attention
     beta: Tensor | None = None  # β_t (B, P); None without a gate
-    places: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
+    locations: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
 
 
 class Decoder(nn.Module):
     """A distribution over the next word, given a photo and the words so far.
 
-    Training (`tell`) and every search call these methods alone, in this order:
+    Training (`teacher_forcing`) and every search call these methods alone, in this order:
 
     1. ``state = decoder.start(annotations, paths=P)`` once for the photos;
     2. ``embedded = decoder.embed(words)`` for the previous words, of one step or of all steps at once;
@@ -101,10 +101,10 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def step(self, embedded: Parts, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Parts, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """One step of every path.
 
-        Gets the previous words as `embed` gave them, each tensor (B, P, ·), the state, and how to look. Calls ``look``
+        Gets the previous words as `embed` gave them, each tensor (B, P, ·), the state, and how to look. Calls ``mode``
         exactly once, with α (B, P, L) and the annotations (B, L, D), if the decoder has attention. Gives a `Step`; its
         ``state`` has the ``source`` that it got.
         """
@@ -127,17 +127,17 @@ class Decoder(nn.Module):
         return None
 
     def own_reranker(self) -> Any:
-        """What ranks the captions that a search ends with, by ``add_agreement`` as `VisualNgrams` has it; or None."""
+        """What ranks the captions that a search ends with, by ``add_rerank_scores`` as `VisualNgrams` has it; or None."""
         return None
 
 
-class Told(NamedTuple):
-    """A caption told step by step with its true history: what `tell` gives."""
+class DecoderOutput(NamedTuple):
+    """A caption told step by step with its true history: what `teacher_forcing` gives."""
 
     logits: Tensor  # (B, P, C, K)
     alpha: Tensor | None  # (B, P, C, L)
     beta: Tensor | None  # (B, P, C)
-    places: Tensor | None  # (B, P, C)
+    locations: Tensor | None  # (B, P, C)
     penalty: Tensor | None = None  # (B, P)
 
 
@@ -160,15 +160,15 @@ def at_step(embedded: Parts, time: int, paths: int) -> Parts:
     return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
 
 
-def tell(
+def teacher_forcing(
     decoder: Decoder,
     annotations: Tensor,
     captions: Tensor,
     *,
     paths: int = 1,
-    look: Look = EXPECTATION,
+    mode: AttentionMode = MEAN_ATTENTION,
     history: Tensor | None = None,
-) -> Told:
+) -> DecoderOutput:
     """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
 
     Captions (B, P, C) are one for each path. They may be padded at their ends with any words; leave what is told there
@@ -183,7 +183,7 @@ def tell(
             now = at_step(embedded, time, paths)
         else:
             now = map_parts(lambda part, time=time: part[:, :, time], embedded)
-        taken.append(decoder.step(now, state, look))
+        taken.append(decoder.step(now, state, mode))
         state = taken[-1].state
 
     def over_time(*steps: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ def tell(
 
     output = map_parts(over_time, *(step.output for step in taken))
     penalty = decoder.penalty(output, state.source, captions)
-    return Told(decoder.read_out(output), gather("alpha"), gather("beta"), gather("places"), penalty)
+    return DecoderOutput(decoder.read_out(output), gather("alpha"), gather("beta"), gather("locations"), penalty)
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
@@ -204,8 +204,8 @@ def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
     They are in float32 at least.
     """
     target = (captions if captions.dim() == 3 else captions[:, None])[..., None].expand(*logits.shape[:-1], 1)
-    picked = wide(logits.gather(-1, target).squeeze(-1))
-    return picked - wide(logits).logsumexp(-1)
+    picked = promote(logits.gather(-1, target).squeeze(-1))
+    return picked - promote(logits).logsumexp(-1)
 
 
 def drawn_words(weights: Tensor, uniforms: Tensor) -> Tensor:

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.model.config import LARGEST
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.precision import promote
 
 WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-Normalise: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
+Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
 
 
-def normalise(annotations: Tensor, kept: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def normalize(annotations: Tensor, kept: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Annotations (B, L, D) scaled to mean 0 and variance 1 over their channels, in ``dtype``, and their mean (B, D).
 
     ``kept`` (B, 1, D) are the factors of the channels: dropout's, or ones.
@@ -34,10 +34,10 @@ def normalise(annotations: Tensor, kept: Tensor, dtype: torch.dtype) -> tuple[Te
 
 def exponentials(keys: Tensor) -> Tensor:
     """exp(−2k) of keys k (B, L, A)."""
-    return torch.exp((-2 * wide(keys)).clamp(-LARGEST, LARGEST)).to(keys.dtype)
+    return torch.exp((-2 * promote(keys)).clamp(-LARGEST, LARGEST)).to(keys.dtype)
 
 
-def look(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def mode(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """exp(−2q) (B, P, A) and α (B, P, L), of exp(−2k) (B, L, A), q (B, P, A) and w (A,), in the type of w.
 
     α is the softmax over the places of Σ_a w_a σ_a.
@@ -46,7 +46,7 @@ def look(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return query, torch.softmax((weight / (1 + keys[:, None] * query[:, :, None])).sum(-1), dim=-1)
 
 
-def look_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
+def mode_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
     """The gradient of the energies (B, P, L) from those of ẑ = Σ_l α_l a_l (B, P, D) and of α (B, P, L).
 
     The annotations are (B, L, D); the gradient of α is what comes to it beside ẑ.
@@ -112,9 +112,9 @@ def word_scores(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
 
 def word_sums(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What `word_scores` gives, and log Σ exp(logit), (N,) each."""
-    total = wide(logits).logsumexp(-1)
-    picked = wide(logits.gather(-1, words[:, None]).squeeze(-1))
-    return picked - total, wide(logits).mean(-1) - total, total
+    total = promote(logits).logsumexp(-1)
+    picked = promote(logits.gather(-1, words[:, None]).squeeze(-1))
+    return picked - total, promote(logits).mean(-1) - total, total
 
 
 def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> Tensor:
@@ -122,16 +122,16 @@ def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> T
 
     ``total`` (N,) is the third result of `word_sums`. It has the type of the logits.
     """
-    return (even[:, None] - share[:, None] * torch.exp(wide(logits) - total[:, None])).to(logits.dtype)
+    return (even[:, None] - share[:, None] * torch.exp(promote(logits) - total[:, None])).to(logits.dtype)
 
 
 class Kernels(NamedTuple):
     """The functions above, plain or compiled."""
 
-    normalise: Normalise
+    normalize: Normalize
     exponentials: Callable[[Tensor], Tensor]
-    look: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    look_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    mode: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    mode_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     query_sums: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     key_sums: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     advance: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -139,7 +139,7 @@ class Kernels(NamedTuple):
     word_scores: WordScores
 
 
-PLAIN = Kernels(normalise, exponentials, look, look_slopes, query_sums, key_sums, advance, advance_slopes, word_scores)
+PLAIN = Kernels(normalize, exponentials, mode, mode_slopes, query_sums, key_sums, advance, advance_slopes, word_scores)
 
 
 def can_compile() -> bool:
@@ -180,6 +180,6 @@ class _WordScores(torch.autograd.Function):
         logits, words, total = ctx.saved_tensors
         even, share = d_mean / logits.shape[-1], d_picked + d_mean
         d_logits = ctx.slopes(logits, total, even, share)
-        true = word_slopes(wide(logits.gather(-1, words[:, None])), total, even, share).squeeze(-1) + d_picked
+        true = word_slopes(promote(logits.gather(-1, words[:, None])), total, even, share).squeeze(-1) + d_picked
         d_logits[torch.arange(len(words), device=words.device), words] = true.to(d_logits.dtype)
         return d_logits, None, None, None

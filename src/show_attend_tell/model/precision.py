@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def wide(values: Tensor) -> Tensor:
+def promote(values: Tensor) -> Tensor:
     """The values in float32 at least: half precision is widened, float64 stays float64.
 
     Softmax, sums of log-probabilities and the LSTM's memory need it; half precision loses too many digits there.

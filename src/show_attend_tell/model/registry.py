@@ -24,7 +24,7 @@ KINDS: dict[str, tuple[type[Config], type[Any]]] = {
     "cmu_msr": (CmuMsrConfig, CmuMsr),
     "msr": (MsrConfig, Msr),
 }
-COMPARATORS = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --comparator` takes
+BASELINES = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --decoder` takes
 
 
 def classes(kind: str) -> tuple[type[Config], type[Any]]:

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import AtPlaces, Look, Mixed
+from show_attend_tell.model.attention import AttentionMode, GivenLocations, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder, Output
-from show_attend_tell.model.interface import EXPECTATION, Told, previous_words
+from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, previous_words
 from show_attend_tell.model.kernels import PLAIN, Kernels
 
 
@@ -42,7 +42,7 @@ class Unrolled(NamedTuple):
     context: Tensor  # ẑ_t (B, P, T, D), the gate included
     alpha: Tensor  # (B, P, T, L)
     beta: Tensor | None  # (B, P, T)
-    places: Tensor | None  # (B, P, T), drawn; None where nothing was drawn
+    locations: Tensor | None  # (B, P, T), drawn; None where nothing was drawn
 
 
 def unroll(
@@ -55,25 +55,25 @@ def unroll(
     *,
     expect: Tensor | None = None,
     uniforms: Tensor | None = None,
-    places: Tensor | None = None,
+    locations: Tensor | None = None,
     kernels: Kernels = PLAIN,
 ) -> Unrolled:
     """Run the recurrence over the words' share of the gates (B, T, 4n), or (B, P, T, 4n) of another caption for each
     path; biases are included.
 
     annotations (B, L, D), keys W_a a (B, L, A), first hidden state and memory (B, n). With ``uniforms`` (B, P, T) a
-    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false. With ``places`` (B, P, T)
+    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false. With ``locations`` (B, P, T)
     every path looks at these. Without both, every path looks by expectation.
     """
     gate_bias = weights.gate_bias
     words = words if words.dim() == 4 else words[:, None]
-    if places is not None:
-        expect = torch.zeros(places.shape[:2], dtype=torch.bool, device=places.device)
+    if locations is not None:
+        expect = torch.zeros(locations.shape[:2], dtype=torch.bool, device=locations.device)
     outputs = _Unroll.apply(  # type: ignore[no-untyped-call]
-        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, places, kernels
+        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, locations, kernels
     )
-    hiddens, contexts, alphas, betas, places = outputs
-    return Unrolled(hiddens, contexts, alphas, betas if gate_bias is not None else None, places)
+    hiddens, contexts, alphas, betas, locations = outputs
+    return Unrolled(hiddens, contexts, alphas, betas if gate_bias is not None else None, locations)
 
 
 class _Unroll(torch.autograd.Function):
@@ -109,21 +109,21 @@ class _Unroll(torch.autograd.Function):
         before, looked = new(B, P, T, n), new(B, P, T, D)
         betas = new(B, P, T, dtype=state)
         alphas, queries, activations, memories = [], [], [], [c]
-        places = None if given is None else given.clone()
+        locations = None if given is None else given.clone()
         if uniforms is not None:
-            places = torch.empty((B, P, T), dtype=torch.long, device=words.device)
+            locations = torch.empty((B, P, T), dtype=torch.long, device=words.device)
         for t in range(T):
             before[:, :, t] = h = h.to(dtype)
             product = h @ from_hidden.T
-            query, alpha = kernels.look(exp_keys, product[..., 4 * n : 4 * n + A], twice)
+            query, alpha = kernels.mode(exp_keys, product[..., 4 * n : 4 * n + A], twice)
             queries.append(query)
             alphas.append(alpha)
             context = alpha.to(dtype) @ annotations
-            if places is not None and expect is not None:
+            if locations is not None and expect is not None:
                 if uniforms is not None:
                     below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
-                    places[:, :, t] = below.sum(-1).clamp_max(L - 1)
-                drawn = annotations.gather(1, places[:, :, t, None].expand(-1, -1, D))
+                    locations[:, :, t] = below.sum(-1).clamp_max(L - 1)
+                drawn = annotations.gather(1, locations[:, :, t, None].expand(-1, -1, D))
                 context = torch.where(expect[..., None], context, drawn)
             looked[:, :, t] = context
             if gate_bias is not None:
@@ -137,19 +137,19 @@ class _Unroll(torch.autograd.Function):
             memories.append(c)
             hiddens[:, :, t] = h
         ctx.save_for_backward(
-            annotations, from_hidden, from_context, energy, gate_bias, expect, places,
+            annotations, from_hidden, from_context, energy, gate_bias, expect, locations,
             exp_keys, before, looked, contexts, betas,
         )  # fmt: skip
         ctx.steps = alphas, queries, activations, memories
         ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
-        ctx.mark_non_differentiable(*([places] if places is not None else []))
-        return hiddens, contexts, torch.stack(alphas, dim=2), betas, places
+        ctx.mark_non_differentiable(*([locations] if locations is not None else []))
+        return hiddens, contexts, torch.stack(alphas, dim=2), betas, locations
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_hiddens: Tensor, d_contexts: Tensor, d_alphas: Tensor, d_betas: Tensor, _: Any) -> Any:
         (
-            annotations, from_hidden, from_context, energy, gate_bias, expect, places,
+            annotations, from_hidden, from_context, energy, gate_bias, expect, locations,
             exp_keys, before, looked, contexts, betas,
         ) = ctx.saved_tensors  # fmt: skip
         alphas, queries, activations, memories = ctx.steps
@@ -159,7 +159,7 @@ class _Unroll(torch.autograd.Function):
         twice = 2 * energy.detach().to(state)
         products = before.new_empty(B, P, T, from_hidden.shape[0])  # gradients of the product on h
         slopes = memories[0].new_empty(B, P, T, L)
-        d_looked = before.new_empty(B, P, T, D)
+        d_attended = before.new_empty(B, P, T, D)
         d_energy = torch.zeros_like(twice)
         d_h = torch.zeros_like(memories[0])
         d_c = torch.zeros_like(d_h)
@@ -174,9 +174,9 @@ class _Unroll(torch.autograd.Function):
                 d_beta = (d_context.to(state) * looked[:, :, t]).sum(-1, keepdim=True) + d_betas[:, :, t, None]
                 d_product[..., -1:] = d_beta * beta * (1 - beta)
                 d_context = d_context * beta.to(dtype)
-            d_looked[:, :, t] = d_context
+            d_attended[:, :, t] = d_context
             through = d_context if expect is None else d_context * expect[..., None]
-            slope = kernels.look_slopes(through, annotations.detach(), alphas[t], d_alphas[:, :, t].clone())
+            slope = kernels.mode_slopes(through, annotations.detach(), alphas[t], d_alphas[:, :, t].clone())
             slopes[:, :, t] = slope
             once, squared = kernels.query_sums(keys_last, queries[t], slope)
             d_product[..., 4 * n : 4 * n + A] = 2 * twice * (once - squared)
@@ -189,10 +189,10 @@ class _Unroll(torch.autograd.Function):
         d_annotations = None
         if ctx.needs_input_grad[1]:
             weights = torch.stack(alphas, dim=2)
-            if places is not None:
-                drawn = torch.nn.functional.one_hot(places, L).to(state)
+            if locations is not None:
+                drawn = torch.nn.functional.one_hot(locations, L).to(state)
                 weights = torch.where(expect[:, :, None, None], weights, drawn)
-            d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_looked.flatten(1, 2)
+            d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_attended.flatten(1, 2)
         d_bias = None if gate_bias is None else products[..., -1].to(state).sum().reshape(1).to(gate_bias.dtype)
         d_words = products[..., rows] if W == P else products[..., rows].sum(1, keepdim=True)
         return (
@@ -201,8 +201,8 @@ class _Unroll(torch.autograd.Function):
         )  # fmt: skip
 
 
-class UnrolledTell:
-    """`interface.tell` of an `AttentionDecoder`, with the recurrence of `unroll` and the loops of ``kernels``."""
+class UnrolledForward:
+    """`interface.teacher_forcing` of an `AttentionDecoder`, with the recurrence of `unroll` and the loops of ``kernels``."""
 
     def __init__(self, kernels: Kernels = PLAIN) -> None:
         self.kernels = kernels
@@ -214,22 +214,22 @@ class UnrolledTell:
         captions: Tensor,
         *,
         paths: int = 1,
-        look: Look = EXPECTATION,
+        mode: AttentionMode = MEAN_ATTENTION,
         history: Tensor | None = None,
-    ) -> Told:
-        """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.tell` does.
+    ) -> DecoderOutput:
+        """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.teacher_forcing` does.
 
-        ``look`` is an `Expectation`, a `Mixed` or an `AtPlaces`.
+        ``mode`` is an `MeanAttention`, a `MixedAttention` or an `GivenLocations`.
         """
         embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
         dtype = embedded.gates.dtype
-        state = decoder.first_state(*decoder.normalised(annotations, self.kernels.normalise, dtype), paths=1)
+        state = decoder.first_state(*decoder.normalized(annotations, self.kernels.normalize, dtype), paths=1)
         annotations, keys = state.source
         hidden, memory = state.memory
         gate = decoder.gate
         from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
         from_hidden += [] if gate is None else [gate.weight]
-        mixed = look if isinstance(look, Mixed) else None
+        mixed = mode if isinstance(mode, MixedAttention) else None
         told = unroll(
             embedded.gates,
             annotations,
@@ -244,7 +244,7 @@ class UnrolledTell:
             ),
             expect=None if mixed is None else mixed.expected.to(keys.device),
             uniforms=None if mixed is None else mixed.sampled.uniforms.to(keys.device),
-            places=look.places.to(keys.device) if isinstance(look, AtPlaces) else None,
+            locations=mode.locations.to(keys.device) if isinstance(mode, GivenLocations) else None,
             kernels=self.kernels,
         )
         embedding = embedded.embedding
@@ -252,4 +252,4 @@ class UnrolledTell:
             embedding = embedding[:, None].expand(-1, paths, -1, -1)
         output = Output(embedding, told.hidden, told.context)
         alpha = None if decoder.config.attention == "uniform" else told.alpha
-        return Told(decoder.read_out(output), alpha, told.beta, told.places)
+        return DecoderOutput(decoder.read_out(output), alpha, told.beta, told.locations)

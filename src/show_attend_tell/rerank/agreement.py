@@ -16,7 +16,7 @@ SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
 Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
 
 
-class Agreement:
+class NgramReranker:
     """What visual n-grams do once it is known which n-grams a photo's captions are expected to have."""
 
     numbers: dict[Ngram, int]  # of the G n-grams
@@ -27,20 +27,22 @@ class Agreement:
         """The shares of captions that are expected to have each n-gram, (B, G), of annotations (B, L, D)."""
         raise NotImplementedError
 
-    def worth(self, rarity: float) -> Any:
+    def worth(self, rare_word_exponent: float) -> Any:
         """How much each n-gram counts in the agreement, (G,)."""
         raise NotImplementedError
 
-    def agreements(self, expected: Any, captions: Sequence[Sequence[int]], rarity: float = 0.0) -> list[float]:
+    def rerank_scores(
+        self, expected: Any, captions: Sequence[Sequence[int]], rare_word_exponent: float = 0.0
+    ) -> list[float]:
         """The agreement of captions, as word ids without the end token, with the n-grams ``expected`` (G,) of a photo.
 
         The agreement is the mean over n = 1, 2, 3 of 2 Σ_g w_g E[g] / (N_c + N_t). g runs over the caption's n-grams,
         and counts w_g, by its `worth`. N_c is the number of these n-grams, and N_t that of a training caption of mean
-        length. With a ``rarity`` of 0 this is about the share of n-grams (F1) that the caption would have in common
+        length. With a ``rare_word_exponent`` of 0 this is about the share of n-grams (F1) that the caption would have in common
         with a person's caption, from 0 to about 1. An n-gram that is not expected adds nothing. The second time that a
         caption has an n-gram counts as another n-gram, whose share is that of the captions that have it twice.
         """
-        shares, usual = (expected * self.worth(rarity)).tolist(), float(self.length)
+        shares, usual = (expected * self.worth(rare_word_exponent)).tolist(), float(self.length)
         result = []
         for words in captions:
             found = [0.0] * LONGEST
@@ -51,18 +53,20 @@ class Agreement:
             result.append(sum(have / of for have, of in zip(found, both, strict=True)) / LONGEST)
         return result
 
-    def add_agreement(
-        self, annotations: Any, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    def add_rerank_scores(
+        self, annotations: Any, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
 
-        `search.ranked` orders them by it. ``rarity`` is that of `agreements`.
+        `search.ranked` orders them by it. ``rare_word_exponent`` is that of `rerank_scores`.
         """
         return [
             [
-                dataclasses.replace(hypothesis, agreement=agreement)
-                for hypothesis, agreement in zip(
-                    hypotheses, self.agreements(expected, [each.words for each in hypotheses], rarity), strict=True
+                dataclasses.replace(hypothesis, rerank_score=rerank_score)
+                for hypothesis, rerank_score in zip(
+                    hypotheses,
+                    self.rerank_scores(expected, [each.words for each in hypotheses], rare_word_exponent),
+                    strict=True,
                 )
             ]
             for expected, hypotheses in zip(self.expected(annotations), found, strict=True)

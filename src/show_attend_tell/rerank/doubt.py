@@ -105,7 +105,7 @@ class Doubt:
 
 
 def summary(annotations: Tensor) -> Tensor:
-    """The mean over places of normalised annotations, (B, D) on the CPU, of annotations (B, L, D)."""
+    """The mean over places of normalized annotations, (B, D) on the CPU, of annotations (B, L, D)."""
     return nn.functional.layer_norm(annotations.float(), annotations.shape[-1:]).mean(1).cpu()
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.packing import unpacked
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.agreement import SELDOM, Agreement, Ngram
+from show_attend_tell.rerank.agreement import SELDOM, Ngram, NgramReranker
 from show_attend_tell.search import Hypothesis
 
 STEPS = 200  # steps of the scale of doubt
@@ -22,7 +22,7 @@ UNSURE = 0.95  # doubt above which a caption is called unsure
 Array = NDArray[Any]
 
 
-class ArrayNgrams(Agreement):
+class ArrayNgrams(NgramReranker):
     """`visual_ngrams.VisualNgrams` of a file, as arrays."""
 
     def __init__(self, packed: Mapping[str, Array]) -> None:
@@ -56,9 +56,9 @@ class ArrayNgrams(Agreement):
         found: Array = np.maximum(self.prior + (along - self.offset) @ self.shares.T, 0)
         return found
 
-    def worth(self, rarity: float) -> Array:
+    def worth(self, rare_word_exponent: float) -> Array:
         """As `VisualNgrams.worth`."""
-        p, powers = self.prior[self.single], self.common[self.single] ** -np.float32(rarity)
+        p, powers = self.prior[self.single], self.common[self.single] ** -np.float32(rare_word_exponent)
         worth = np.ones_like(self.prior)
         worth[self.single] = powers * (p**2).sum() / max((p**2 * powers).sum(), np.finfo(p.dtype).tiny)
         return worth
@@ -73,7 +73,7 @@ def digest(packed: Mapping[str, Array]) -> str:
     return hashed.hexdigest()
 
 
-def normalised(annotations: Array) -> Array:
+def normalized(annotations: Array) -> Array:
     """Annotations with mean 0 and variance 1 over their channels, as PyTorch's layer_norm has them."""
     annotations = annotations.astype(np.float32, copy=False)
     centred = annotations - annotations.mean(-1, keepdims=True)
@@ -83,7 +83,7 @@ def normalised(annotations: Array) -> Array:
 
 def second_moments(annotations: Array, channels: Array) -> Array:
     """As `visual_ngrams.second_moments`: (B, M)."""
-    normal = normalised(annotations)[..., channels]
+    normal = normalized(annotations)[..., channels]
     rows, columns = np.triu_indices(len(channels))
     moments = (normal.swapaxes(1, 2) @ normal)[:, rows, columns]
     moments = np.copysign(np.sqrt(np.abs(moments)), moments)
@@ -115,7 +115,7 @@ class ArrayDoubt:
         likelihoods = np.array(
             [best.log_probability / (len(best.words) + best.ended) for best, *_ in found], dtype=np.float32
         )
-        away = np.square((normalised(annotations).mean(1) - self.mean) @ self.whitening.T).sum(1)
+        away = np.square((normalized(annotations).mean(1) - self.mean) @ self.whitening.T).sum(1)
         far = (np.log(np.maximum(away, np.float32(1e-12))) - self.typical[0]) / self.typical[1]
         strange = far - (likelihoods - self.typical[2]) / self.typical[3]
         below = np.searchsorted(self.quantiles, strange, side="right")  # quantiles that are less strange

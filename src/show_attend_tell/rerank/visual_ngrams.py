@@ -25,7 +25,7 @@ from show_attend_tell.backends import native_bf16
 from show_attend_tell.checkpoint.packing import SCALE, pack, pack_4bit, unpack, unpack_4bit
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Agreement, Ngram, counted, said
+from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Ngram, NgramReranker, counted, said
 from show_attend_tell.rerank.ngrams import digest
 from show_attend_tell.vision.sources import Annotations
 
@@ -39,7 +39,7 @@ TOGETHER = 32  # photos whose second moments are made at once
 SLICE = 8192  # second moments multiplied at once
 
 
-class VisualNgrams(Agreement, nn.Module):
+class VisualNgrams(NgramReranker, nn.Module):
     """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams.
 
     ``packed`` has the tensors as a file holds them: `fit` rounds the directions to 4 bits a weight, and the rest to 8.
@@ -108,15 +108,15 @@ class VisualNgrams(Agreement, nn.Module):
         along = (self.directions @ moments.T).T  # several times faster than the other way round
         return (self.prior + (along - self.offset) @ self.shares.T).clamp_min(0)
 
-    def worth(self, rarity: float) -> Tensor:
+    def worth(self, rare_word_exponent: float) -> Tensor:
         """How much each n-gram counts in the agreement, (G,): one, and for a word more the rarer it is.
 
-        A word that a share p of the training captions has counts p^−τ, τ being ``rarity``, times a constant. A word's
+        A word that a share p of the training captions has counts p^−τ, τ being ``rare_word_exponent``, times a constant. A word's
         second time in a caption counts as much as its first. By the constant, the mean agreement of training captions
         with the mean training photo does not depend on τ.
         """
         words = self.ngrams[:, 2] < 0
-        p, powers = self.prior[words], self.common[words] ** -rarity
+        p, powers = self.prior[words], self.common[words] ** -rare_word_exponent
         worth = torch.ones_like(self.prior)
         worth[words] = powers * (p**2).sum() / (p**2 * powers).sum().clamp_min(torch.finfo(p.dtype).tiny)
         return worth
@@ -192,7 +192,7 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     dual = torch.cholesky_solve(targets, torch.linalg.cholesky(ridge))  # (N, G)
     rank = min(DIRECTIONS, *dual.shape)
     with torch.random.fork_rng(devices=[inputs.device] if inputs.device.type == "cuda" else []):
-        torch.manual_seed(0)  # of the randomised decomposition
+        torch.manual_seed(0)  # of the randomized decomposition
         axes = torch.svd_lowrank(kernel @ dual, q=min(rank + 16, *dual.shape), niter=4)[2][:, :rank].contiguous()
     dual = (dual @ axes / scale).to(dtype)  # (N, R)
     directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices(inputs)])
@@ -213,8 +213,8 @@ def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
 def upper_triangle(size: int, device: torch.device) -> Tensor:
     """Where the upper triangle of a square matrix is among its values in row-major order: (size · (size + 1) / 2,)."""
     rows, columns = torch.triu_indices(size, size, device=device)
-    places: Tensor = rows * size + columns
-    return places
+    locations: Tensor = rows * size + columns
+    return locations
 
 
 def varied(annotations: Annotations, names: Sequence[str]) -> Tensor:

@@ -1,7 +1,7 @@
 """From annotations to words: beam search, greedy (a beam of one) and sampling.
 
-- `beam` has the beam search, the one to read; `sampling` draws words at random. Both are in NumPy, and know a decoder
-  as a `walker` of one of these kinds;
+- `beam_size` has the beam search, the one to read; `sampling` draws words at random. Both are in NumPy, and know a decoder
+  as a `session` of one of these kinds;
 - `plain` has the walker for any `Decoder` of PyTorch;
 - `fast` has one several times faster, for the paper's decoder on a CPU;
 - `onnx` has one without PyTorch;
@@ -12,35 +12,35 @@ What needs PyTorch is imported at first use.
 
 from typing import TYPE_CHECKING, Any
 
-from show_attend_tell.search.beam import photos_together
+from show_attend_tell.search.beam import search_batch_size
 from show_attend_tell.search.hypotheses import Hypothesis, different, ranked
 from show_attend_tell.search.sampling import check_sampling
 
 if TYPE_CHECKING:
-    from show_attend_tell.backends.optimized import FastBeamSearch, fastest_beam_search
-    from show_attend_tell.backends.session import PlainWalker, beam_search, sample
+    from show_attend_tell.backends.optimized import OptimizedBeamSearch, fastest_beam_search
+    from show_attend_tell.backends.session import TorchSession, beam_search, sample
 
 __all__ = [
-    "FastBeamSearch",
     "Hypothesis",
-    "PlainWalker",
+    "OptimizedBeamSearch",
+    "TorchSession",
     "beam_search",
     "check_sampling",
     "different",
     "fastest_beam_search",
-    "photos_together",
     "ranked",
     "sample",
+    "search_batch_size",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """What needs PyTorch."""
-    if name in ("FastBeamSearch", "fastest_beam_search"):
+    if name in ("OptimizedBeamSearch", "fastest_beam_search"):
         from show_attend_tell.backends import optimized as fast
 
         return getattr(fast, name)
-    if name in ("PlainWalker", "beam_search", "sample"):
+    if name in ("TorchSession", "beam_search", "sample"):
         from show_attend_tell.backends import session as plain
 
         return getattr(plain, name)

@@ -19,7 +19,7 @@ NEVER = float("-inf")
 DIFFERENCE = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
-class Trail(NamedTuple):
+class Backpointers(NamedTuple):
     """What one step of a search leaves behind, to be read backwards from the end."""
 
     photos: Numbers  # which of the photos these are (B′,), in order
@@ -28,7 +28,7 @@ class Trail(NamedTuple):
     rows: Numbers  # where α, β and the place of each path are in the next three (B′, P)
     alpha: Any  # (B′, Q, L) or None; the walker's own tensors or arrays, as the next two
     beta: Any  # (B′, Q) or None
-    places: Any  # (B′, Q) or None
+    locations: Any  # (B′, Q) or None
 
 
 @dataclass(frozen=True)
@@ -43,36 +43,36 @@ class Hypothesis:
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
     ended: bool  # False when the longest length came before the end token
     seen: "Seen" = field(repr=False, compare=False)
-    agreement: float | None = None  # A, with the photo, from 0; None until a reranker gives it
+    rerank_score: float | None = None  # A, with the photo, from 0; None until a reranker gives it
     doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property
     def alpha(self) -> Any:
         """α (T, L), a tensor of PyTorch's decoders and an array of ONNX Runtime's; None without attention."""
-        return self.seen.along([step.alpha for step in self.seen.trail])
+        return self.seen.along([step.alpha for step in self.seen.backpointers])
 
     @property
     def beta(self) -> Any:
         """β (T,), as α; None without a gate."""
-        return self.seen.along([step.beta for step in self.seen.trail])
+        return self.seen.along([step.beta for step in self.seen.backpointers])
 
     @property
-    def places(self) -> Any:
+    def locations(self) -> Any:
         """The places looked at (T,), as α; None when looking by expectation."""
-        return self.seen.along([step.places for step in self.seen.trail])
+        return self.seen.along([step.locations for step in self.seen.backpointers])
 
 
 class Seen(NamedTuple):
     """Where a hypothesis finds what it saw."""
 
-    trail: list[Trail]  # of the whole search
+    backpointers: list[Backpointers]  # of the whole search
     photo: int
     rows: list[int]  # of each word (T,)
 
     def along(self, parts: list[Any]) -> Any:
         """What the path saw at each of its T words, of every step's part (B′, Q, ...)."""
         found = []
-        for step, part, row in zip(self.trail, parts, self.rows, strict=False):
+        for step, part, row in zip(self.backpointers, parts, self.rows, strict=False):
             if part is None:
                 return None
             found.append(part[int(np.searchsorted(step.photos, self.photo)), row])
@@ -86,7 +86,7 @@ class Seen(NamedTuple):
 
 
 def read_back(
-    trail: list[Trail], scores: Scores, finished: NDArray[np.bool_], *, least: int = 1
+    backpointers: list[Backpointers], scores: Scores, finished: NDArray[np.bool_], *, least: int = 1
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every photo, from each path's log p (B, P) and whether it ended (B, P).
 
@@ -95,12 +95,12 @@ def read_back(
     """
     if bool(((scores > NEVER).sum(1) < least).any()):
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    steps, (batch, paths) = len(trail), scores.shape
+    steps, (batch, paths) = len(backpointers), scores.shape
     words = np.full((batch, paths, steps), Vocabulary.END)
     rows = np.zeros_like(words)
     path = np.tile(np.arange(paths), (batch, 1))
     for time in reversed(range(steps)):
-        step = trail[time]
+        step = backpointers[time]
         here, photo = path[step.photos], np.arange(len(step.photos))[:, None]
         words[step.photos, :, time] = step.words[photo, here]
         rows[step.photos, :, time] = step.rows[photo, here]
@@ -109,7 +109,7 @@ def read_back(
     said, at, log_p, ended = (cast(list[Any], part.tolist()) for part in (words, rows, scores, finished))
     return [
         [
-            Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(trail, b, at[b][p][:T]))
+            Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(backpointers, b, at[b][p][:T]))
             for p, T in enumerate(lengths[b])
             if log_p[b][p] > NEVER
         ]
@@ -129,58 +129,58 @@ def repeating(said: Numbers) -> Numbers:
     return np.concatenate([last, np.where(before, said[..., 2:], last)], axis=-1)
 
 
-def told(walker: Drawn, words: list[int]) -> Hypothesis:
+def teacher_forced(session: Drawn, words: list[int]) -> Hypothesis:
     """A caption, with its end token, told along the one path of one photo, as if a search had found it."""
     only = np.zeros((1, 1), dtype=np.int64)
-    trail, log_p, previous = [], 0.0, walker.vocabulary_size
+    backpointers, log_p, previous = [], 0.0, session.vocabulary_size
     for word in words:
-        glimpse = walker.step(np.full_like(only, previous))
-        log_p += float(walker.log_probabilities()[0, 0, word])
-        trail.append(Trail(only[0], np.full_like(only, word), only, *glimpse))
-        walker.follow(None, only)
+        step = session.step(np.full_like(only, previous))
+        log_p += float(session.log_probabilities()[0, 0, word])
+        backpointers.append(Backpointers(only[0], np.full_like(only, word), only, *step))
+        session.reorder(None, only)
         previous = word
-    ((found,),) = read_back(trail, np.full((1, 1), log_p), np.ones((1, 1), dtype=bool))
+    ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.ones((1, 1), dtype=bool))
     return found
 
 
-def ranked(hypotheses: list[Hypothesis], length_normalisation: float, reranker_weight: float = 0.0) -> list[Hypothesis]:
+def ranked(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
     """Order the captions of one photo, the best first: by log p / length^γ + ω A.
 
     Captions that ended come before those that did not, and an empty caption comes last.
 
-    γ is ``length_normalisation``, 0 for none; the end token counts. ω, ``reranker_weight``, weighs the agreement A with
+    γ is ``length_penalty``, 0 for none; the end token counts. ω, ``rerank_weight``, weighs the agreement A with
     the photo that a reranker gave each caption, where one did.
     """
 
     def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
-        return bool(hypothesis.words), hypothesis.ended, score(hypothesis, length_normalisation, reranker_weight)
+        return bool(hypothesis.words), hypothesis.ended, score(hypothesis, length_penalty, rerank_weight)
 
     return sorted(hypotheses, key=key, reverse=True)
 
 
-def score(hypothesis: Hypothesis, length_normalisation: float, reranker_weight: float) -> float:
+def score(hypothesis: Hypothesis, length_penalty: float, rerank_weight: float) -> float:
     """log p / length^γ + ω A, see `ranked`."""
     length = len(hypothesis.words) + hypothesis.ended
-    normalised: float = hypothesis.log_probability / max(1, length) ** length_normalisation
-    return normalised + reranker_weight * (hypothesis.agreement or 0.0)
+    normalized: float = hypothesis.log_probability / max(1, length) ** length_penalty
+    return normalized + rerank_weight * (hypothesis.rerank_score or 0.0)
 
 
 def different(
-    hypotheses: list[Hypothesis], several: int, length_normalisation: float, reranker_weight: float
+    hypotheses: list[Hypothesis], num_captions: int, length_penalty: float, rerank_weight: float
 ) -> list[Hypothesis]:
     """Of one photo's `ranked` captions, the best one and others that are good and say something else.
 
-    They are ``several``, or fewer where fewer captions ended. Each caption after the first has the largest `score` less
+    They are ``num_captions``, or fewer where fewer captions ended. Each caption after the first has the largest `score` less
     μ times its overlap with the most similar one before it (maximal marginal relevance, Carbonell and Goldstein 1998).
     The overlap is the share of words and pairs of words that two captions have in common, from 0 to 1. μ is
     `DIFFERENCE` times the standard deviation of the photo's scores.
     """
     left = [hypothesis for hypothesis in hypotheses if hypothesis.words and hypothesis.ended] or hypotheses[:1]
-    scores = [score(hypothesis, length_normalisation, reranker_weight) for hypothesis in left]
+    scores = [score(hypothesis, length_penalty, rerank_weight) for hypothesis in left]
     content = [{*hypothesis.words, *pairwise(hypothesis.words)} for hypothesis in left]
     penalty, closest = DIFFERENCE * pstdev(scores), [0.0] * len(left)
     chosen = [0]
-    while len(chosen) < min(several, len(left)):
+    while len(chosen) < min(num_captions, len(left)):
         last = content[chosen[-1]]
         overlaps = [2 * len(each & last) / max(1, len(each) + len(last)) for each in content]
         closest = list(map(max, closest, overlaps))

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.search.hypotheses import NEVER, Hypothesis, Trail, read_back, repeating
+from show_attend_tell.search.hypotheses import NEVER, Backpointers, Hypothesis, read_back, repeating
 from show_attend_tell.search.session import Drawn, Numbers, Scores
 
 
 def draw(
-    walker: Drawn,
+    session: Drawn,
     *,
     seeds: list[int],
     max_length: int = 40,
@@ -33,41 +33,41 @@ def draw(
     model's own, before these. Raises `SatError` for a temperature not above 0, a top_k below 0 or a top_p outside
     (0, 1].
     """
-    batch, captions = walker.photos, walker.paths
+    batch, captions = session.photos, session.paths
     check_sampling(captions, temperature, top_k, top_p)
     if max_length < 1:
         raise SatError(f"the longest caption is {max_length}: give at least 1")
     photos, paths = np.arange(batch), np.tile(np.arange(captions), (batch, 1))
-    words = np.full_like(paths, walker.vocabulary_size)
+    words = np.full_like(paths, session.vocabulary_size)
     said = np.empty((batch, captions, 0), dtype=np.int64)  # by each path so far (B, P, t)
     scores = np.zeros((batch, captions))
     finished = np.zeros((batch, captions), dtype=bool)
     generators = [Uniforms(seed) for seed in seeds]
-    trail: list[Trail] = []
+    backpointers: list[Backpointers] = []
 
     for _ in range(max_length):
-        glimpse = walker.step(words)
-        log_probabilities = walker.log_probabilities()
+        step = session.step(words)
+        log_probabilities = session.log_probabilities()
         weights = narrowed(
             log_probabilities,
             temperature,
             top_k,
             top_p,
-            allow_end=bool(trail),
-            again=repeating(said) if trail and not allow_repetitions else None,
+            allow_end=bool(backpointers),
+            banned=repeating(said) if backpointers and not allow_repetitions else None,
         )
         uniforms = np.stack([generator(captions) for generator in generators])
         words = np.where(finished, Vocabulary.END, drawn_words(weights, uniforms))
         picked = np.take_along_axis(log_probabilities, words[..., None], axis=-1)[..., 0]
         scores += np.where(finished, 0.0, picked)
-        trail.append(Trail(photos, words, paths, glimpse.rows, *glimpse[1:]))
+        backpointers.append(Backpointers(photos, words, paths, step.rows, *step[1:]))
         said = np.concatenate([said, words[..., None]], axis=-1)
         finished |= words == Vocabulary.END
         if finished.all():
             break
-        walker.follow(None, paths)
+        session.reorder(None, paths)
 
-    return read_back(trail, scores, finished, least=captions)
+    return read_back(backpointers, scores, finished, least=captions)
 
 
 class Uniforms:
@@ -112,19 +112,19 @@ def narrowed(
     top_p: float,
     *,
     allow_end: bool = True,
-    again: Numbers | None = None,
+    banned: Numbers | None = None,
 ) -> NDArray[Any]:
     """The distribution to draw words from (..., K), after temperature, top-k and top-p in that order.
 
-    The unknown word and the words that a path may not say ``again`` (..., ·) have no share in it.
+    The unknown word and the words that a path may not say ``banned`` (..., ·) have no share in it.
     """
     with np.errstate(over="ignore"):  # what is too small divides to −∞
         logits = log_probabilities / np.asarray(max(temperature, 1e-30), dtype=log_probabilities.dtype)
     logits[..., Vocabulary.UNKNOWN] = NEVER
     if not allow_end:
         logits[..., Vocabulary.END] = NEVER
-    if again is not None:
-        np.put_along_axis(logits, again, NEVER, axis=-1)
+    if banned is not None:
+        np.put_along_axis(logits, banned, NEVER, axis=-1)
     if 0 < top_k < logits.shape[-1]:
         others = np.argpartition(-logits, top_k - 1, axis=-1)[..., top_k:]
         np.put_along_axis(logits, others, NEVER, axis=-1)

@@ -6,8 +6,8 @@ K vocabulary · N continuations.
 A search holds NumPy arrays of words, paths and log-probabilities, which are small. States, annotations and logits stay
 with the decoder, whether PyTorch or ONNX Runtime computes it:
 
-- `plain.PlainWalker` is any `Decoder` of PyTorch, `fast.FastWalker` the paper's decoder, faster;
-- `onnx.OnnxWalker` is the paper's decoder without PyTorch.
+- `plain.TorchSession` is any `Decoder` of PyTorch, `fast.OptimizedSession` the paper's decoder, faster;
+- `onnx.OnnxSession` is the paper's decoder without PyTorch.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -19,13 +19,13 @@ Numbers = NDArray[np.int64]
 Scores = NDArray[np.floating[Any]]
 
 
-class Glimpse(NamedTuple):
+class SessionStep(NamedTuple):
     """What a walker looked at in one step; the last three are its own tensors or arrays."""
 
     rows: Numbers  # where α, β and the place of each path are in the next three (B′, P′)
     alpha: Any = None  # (B′, Q, L); None for a decoder without attention
     beta: Any = None  # (B′, Q); None without a gate
-    places: Any = None  # (B′, Q); None when looking by expectation
+    locations: Any = None  # (B′, Q); None when looking by expectation
 
 
 class Continuations(NamedTuple):
@@ -36,7 +36,7 @@ class Continuations(NamedTuple):
     words: Numbers
 
 
-class Walker(Protocol):
+class DecoderSession(Protocol):
     """A decoder on its way along some paths of the same number of words."""
 
     vocabulary_size: int  # K; this is also the id of the word before the first
@@ -44,28 +44,28 @@ class Walker(Protocol):
     paths: int  # P′ of each photo, when it starts
     whole: bool  # whether it follows every path of every photo to the end of the search
 
-    def step(self, words: Numbers) -> Glimpse:
+    def step(self, words: Numbers) -> SessionStep:
         """Say the words (B′, P′) along the paths, and look for the words after them."""
         ...
 
-    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
         """Go on with the photos that are true in ``photos`` (B′,), None for all, and with their ``paths`` (B″, P″)."""
         ...
 
 
-class Searched(Walker, Protocol):
+class SearchSession(DecoderSession, Protocol):
     """A walker that a beam search may use."""
 
-    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
         """The ``count`` best continuations of each photo's paths, or all where there are fewer.
 
-        Gets log p of the paths (B′, P′), the words that no path may say, and those that each path may not say ``again``
+        Gets log p of the paths (B′, P′), the words that no path may say, and those that each path may not say ``banned``
         (B′, P′, ·).
         """
         ...
 
 
-class Drawn(Walker, Protocol):
+class Drawn(DecoderSession, Protocol):
     """A walker that words may be drawn from."""
 
     def log_probabilities(self) -> Scores:

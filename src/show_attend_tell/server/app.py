@@ -130,11 +130,15 @@ def api(service: Service, token: str | None) -> APIRouter:
         """One caption for each photo by each model, in the order of the photos."""
         async with service.visit(request, schema.CaptionFields) as visit:
             asked = visit.asked
-            models, several = service.named(asked.model or []), len(visit.body.uploads) > 1
-            if asked.format == "png" and several:
+            models, num_captions = service.named(asked.model or []), len(visit.body.uploads) > 1
+            if asked.format == "png" and num_captions:
                 raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
             photos, found = await service.answers(
-                visit, models, beam=asked.beam, look=asked.look, show=asked.format != "json"
+                visit,
+                models,
+                beam_size=asked.beam_size,
+                attention_mode=asked.attention_mode,
+                show=asked.format != "json",
             )
             if asked.format == "json":
                 told = [caption.to_dict() for caption in found]
@@ -155,17 +159,19 @@ def api(service: Service, token: str | None) -> APIRouter:
         async with service.visit(request, schema.ScoreFields) as visit:
             asked = visit.asked
             model = service.named([asked.model] if asked.model is not None else [])[0]
-            words = [model.checkpoint.vocabulary.tokeniser.words(caption) for caption in asked.captions]
+            words = [model.checkpoint.vocabulary.tokenizer.words(caption) for caption in asked.captions]
             if [] in words:
                 raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
-            photos, found = await service.answers(visit, [model], look=asked.look, captions=asked.captions)
+            photos, found = await service.answers(
+                visit, [model], attention_mode=asked.attention_mode, captions=asked.captions
+            )
         vocabulary = model.checkpoint.vocabulary
         return JSONResponse(
             [
                 {
                     "source": photo.source,
                     "model": model.name,
-                    "look": asked.look or model.checkpoint.decoding.look,
+                    "attention_mode": asked.attention_mode or model.checkpoint.generation.attention_mode,
                     "captions": [
                         {
                             "caption": caption,
@@ -197,7 +203,7 @@ def api(service: Service, token: str | None) -> APIRouter:
                     "name": name,
                     "attention": checkpoint.decoder.config.attention,
                     "words": len(checkpoint.vocabulary),
-                    "decoding": dataclasses.asdict(checkpoint.decoding),
+                    "generation": dataclasses.asdict(checkpoint.generation),
                     "training": checkpoint.training,
                     "scores": checkpoint.scores,
                     "card": checkpoint.card(name),
@@ -233,7 +239,7 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
         captions.append(dataclasses.replace(caption, kept=photo))
     if kind == "png":
         file = io.BytesIO()
-        captions[0].picture(beside=captions[1:]).save(file, format="PNG")
+        captions[0].picture(compare=captions[1:]).save(file, format="PNG")
         return Response(file.getvalue(), media_type="image/png")
     cards = {model.name: model.checkpoint.card(model.name) for model in models}
     title = captions[0].source or "Show, Attend and Tell"

@@ -21,8 +21,8 @@ from PIL import Image
 
 from show_attend_tell.backends import joined
 from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.search import photos_together
+from show_attend_tell.checkpoint.records import GenerationConfig
+from show_attend_tell.search import search_batch_size
 from show_attend_tell.server.limits import Limits
 
 TOGETHER = 8  # photos searched together at most, where it is faster
@@ -59,7 +59,7 @@ class Job:
 
     captioner: Captioner
     photo: Photo
-    decoding: Decoding
+    generation: GenerationConfig
     captions: tuple[str, ...] | None = None
     future: "Future[Any]" = field(default_factory=Future)
 
@@ -70,16 +70,18 @@ class Job:
     @property
     def paths(self) -> int:
         """How many word sequences the decoder follows: the beam, or the captions to be scored."""
-        return self.decoding.beam if self.captions is None else len(self.captions)
+        return self.generation.beam_size if self.captions is None else len(self.captions)
 
     @property
-    def kind(self) -> tuple[str, str, Decoding]:
-        return self.captioner.name, self.act, self.decoding
+    def kind(self) -> tuple[str, str, GenerationConfig]:
+        return self.captioner.name, self.act, self.generation
 
     @property
     def most_together(self) -> int:
         """How many jobs of this kind are done together at most."""
-        alone = self.captions is not None or photos_together(self.decoding.beam, self.captioner.device) < TOGETHER
+        alone = (
+            self.captions is not None or search_batch_size(self.generation.beam_size, self.captioner.device) < TOGETHER
+        )
         return 1 if alone else TOGETHER
 
 
@@ -245,7 +247,7 @@ class Queue:
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
         first = jobs[0]
-        captioner, decoding, encoder = first.captioner, first.decoding, id(first.captioner.encoder)
+        captioner, generation, encoder = first.captioner, first.generation, id(first.captioner.encoder)
         for job in jobs:
             if encoder not in job.photo.annotations:
                 with self._timed(captioner, "encode", 1):
@@ -257,15 +259,17 @@ class Queue:
             with self._timed(captioner, "score", first.paths):
                 return [
                     [
-                        captioner.told(annotations, text, look=decoding.look, seed=seeds[0]).log_probability
+                        captioner.explain_annotations(
+                            annotations, text, attention_mode=generation.attention_mode, seed=seeds[0]
+                        ).log_probability
                         for text in first.captions
                     ]
                 ]
         with self._timed(captioner, "search", first.paths, len(jobs)):
             annotations = joined([job.photo.annotations[encoder] for job in jobs])
-            found = captioner.search(annotations, decoding, seeds=seeds)
+            found = captioner.search(annotations, generation, seeds=seeds)
             return [
-                captioner.caption_of(hypotheses, decoding, None, 0, size=job.photo.size, source=job.photo.source)
+                captioner.caption_of(hypotheses, generation, None, 0, size=job.photo.size, source=job.photo.source)
                 for job, hypotheses in zip(jobs, found, strict=True)
             ]
 

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from show_attend_tell.data.photos import formats_read, open_header, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief
+from show_attend_tell.messages import shorten
 from show_attend_tell.server.limits import Limits, Problem
 
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
@@ -160,7 +160,7 @@ def unfit(error: ValidationError, fields: type[BaseModel]) -> Problem:
     """What is wrong with the fields, what was given, and what to give."""
     told = []
     for found in error.errors(include_url=False, include_context=False):
-        given = "" if found["type"] == "missing" else f" (given: {brief(found['input'])})"
+        given = "" if found["type"] == "missing" else f" (given: {shorten(found['input'])})"
         what = _remedy(found["type"], str(found["loc"][0]), fields) if found["loc"] else None
         told.append(f"{'.'.join(map(str, found['loc'])) or 'the request'}: {what or found['msg']}{given}")
     return Problem(422, "; ".join(told[:3]) + ".")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from show_attend_tell.server.limits import Limits
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 
 MOST_BEAM = 100
 MOST_CAPTIONS = 20  # scored for each photo of a request
@@ -24,11 +24,11 @@ def true_or_false(value: Any) -> Any:
 
 
 Names = Annotated[list[str], Field(min_length=1, max_length=8)]
-A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `tokenisers.tokenise` leaves something
+A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `tokenizers.tokenize` leaves something
 Text = Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_CAPTIONS)]
-LookField = Annotated[
-    LookName | None,
+AttentionModeField = Annotated[
+    AttentionModeName | None,
     Field(
         description="How attention is read: `expectation` (the mean over all places, weighted by α), `likeliest` (the "
         "place with the largest α) or `sampled` (a place drawn at random by α). Default: the model's."
@@ -50,7 +50,7 @@ class CaptionFields(Fields):
         BeforeValidator(listed),
         Field(description="Names of one or several models. Default: the first model served."),
     ] = None
-    beam: Annotated[
+    beam_size: Annotated[
         int | None,
         Field(
             ge=1,
@@ -59,7 +59,7 @@ class CaptionFields(Fields):
             examples=[5],
         ),
     ] = None
-    look: LookField = None
+    attention_mode: AttentionModeField = None
     attention: Annotated[
         bool,
         BeforeValidator(true_or_false),
@@ -80,7 +80,7 @@ class ScoreFields(Fields):
         Field(description="Captions to score. Each caption is scored for each photo."),
     ]
     model: Annotated[str | None, Field(description="Name of a model. Default: the first model served.")] = None
-    look: LookField = None
+    attention_mode: AttentionModeField = None
 
 
 def request_body(fields: type[Fields], limits: Limits, models: Sequence[str]) -> dict[str, Any]:
@@ -123,11 +123,11 @@ class CaptionAnswer(BaseModel):
     gate: Annotated[
         list[float] | None, Field(description="β, how much each word relied on the photo: T numbers from 0 to 1.")
     ]
-    places: Annotated[
+    locations: Annotated[
         list[tuple[int, int]] | None,
         Field(description="The row and column that each word looked at. Null for the look `expectation`."),
     ]
-    agreement: Annotated[
+    rerank_score: Annotated[
         float | None,
         Field(
             description="How well the caption agrees with the words that the photo is expected to be described with, "
@@ -167,7 +167,7 @@ class ScoresAnswer(BaseModel):
 
     source: str | None
     model: str
-    look: LookName
+    attention_mode: AttentionModeName
     captions: list[ScoredCaption]
 
 
@@ -177,7 +177,7 @@ class ModelAnswer(BaseModel):
     name: str
     attention: Annotated[str, Field(description="soft, hard, uniform or none")]
     words: Annotated[int, Field(description="Size of the vocabulary.")]
-    decoding: Annotated[
+    generation: Annotated[
         dict[str, Any], Field(description="Default settings of the search. The scores were made with them.")
     ]
     training: dict[str, Any]

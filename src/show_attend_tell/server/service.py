@@ -14,12 +14,12 @@ from PIL import Image
 from pydantic import BaseModel
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.errors import SatError
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
 from show_attend_tell.server.reading import Body, Reader, Upload, opened
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
 
@@ -74,14 +74,17 @@ class Service:
         noise = Image.effect_noise((64, 64), 100).convert("RGB")
         for captioner in self.captioners.values():
             pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(noise)}
-            decoding = captioner.checkpoint.decoding
-            greedy = decoding.but(beam=1)
-            tries: list[tuple[Decoding, tuple[str, ...] | None]] = [(greedy, None), (greedy, ("a photo of noise",))]
-            for turn in (tries, [*tries, (decoding, None)]):
+            generation = captioner.checkpoint.generation
+            greedy = generation.merge(beam_size=1)
+            tries: list[tuple[GenerationConfig, tuple[str, ...] | None]] = [
+                (greedy, None),
+                (greedy, ("a photo of noise",)),
+            ]
+            for turn in (tries, [*tries, (generation, None)]):
                 self.queue.pace.forget(captioner.name)
                 for tried, captions in turn:
                     photo = Photo(source=None, size=noise.size, pixels=pixels)
-                    job = Job(captioner=captioner, photo=photo, decoding=tried, captions=captions)
+                    job = Job(captioner=captioner, photo=photo, generation=tried, captions=captions)
                     self.queue.submit([job])
                     job.future.result()
 
@@ -127,8 +130,8 @@ class Service:
         visit: Visit[Any],
         captioners: Sequence[Captioner],
         *,
-        beam: int | None = None,
-        look: LookName | None = None,
+        beam_size: int | None = None,
+        attention_mode: AttentionModeName | None = None,
         captions: Sequence[str] | None = None,
         show: bool = False,
     ) -> tuple[list[Photo], list[Any]]:
@@ -144,7 +147,9 @@ class Service:
                 Job(
                     captioner=captioner,
                     photo=photo,
-                    decoding=captioner.checkpoint.decoding.but(beam=beam, look=look),
+                    generation=captioner.checkpoint.generation.merge(
+                        beam_size=beam_size, attention_mode=attention_mode
+                    ),
                     captions=None if captions is None else tuple(captions),
                 )
                 for captioner in captioners
@@ -171,7 +176,9 @@ class Service:
             found = await asyncio.gather(*[asyncio.wrap_future(job.future) for job in waiting])
         finally:
             self.queue.withdraw(ticket)
-        return photos, [found[place] for start in range(len(photos)) for place in range(start, number, len(photos))]
+        return photos, [
+            found[location] for start in range(len(photos)) for location in range(start, number, len(photos))
+        ]
 
     def close(self) -> None:
         """Give up the requests whose bodies are still on their way: the server stops."""

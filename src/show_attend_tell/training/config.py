@@ -22,8 +22,8 @@ class TrainingConfig:
     decoder: Config = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
-    maximise: Literal["likelihood", "cider"] = "likelihood"  # of true captions, or of captions that the decoder draws
-    self_critical: SelfCritical = field(default_factory=SelfCritical)  # how CIDEr is maximised
+    maximize: Literal["likelihood", "cider"] = "likelihood"  # of true captions, or of captions that the decoder draws
+    self_critical: SelfCritical = field(default_factory=SelfCritical)  # how CIDEr is maximized
 
     minimum_count: Count = 1  # words seen less often in training captions become unknown
     vocabulary_size: Count = 10_000
@@ -38,7 +38,7 @@ class TrainingConfig:
 
     epochs: Count = 50  # at most: patience may end it earlier
     batch_size: Count = 64
-    optimiser: Literal["adam", "rmsprop"] = "rmsprop"
+    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
     attention_rate: Amount = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
     sharpening: Rate = 1.0  # factor of the energies e_ti after the last epoch: above 1, α becomes sharper

@@ -50,15 +50,15 @@ def prepare(
     cache: Path,
     *,
     vocabulary: Vocabulary | None = None,
-    fine_tune: float | None = None,
-    fine_tune_from: str | None = None,
+    encoder_lr: float | None = None,
+    unfreeze_from: str | None = None,
     texts: Sequence[Sequence[str]] = (),
     show: bool = True,
 ) -> TrainingData:
     """Vocabulary, captions and annotations for a training.
 
-    ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``fine_tune`` is the
-    encoder's own learning rate, None to keep it frozen. ``fine_tune_from`` is the first block that is tuned, whose
+    ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``encoder_lr`` is the
+    encoder's own learning rate, None to keep it frozen. ``unfreeze_from`` is the first block that is tuned, whose
     input is cached, None for the whole encoder. ``texts`` are captions without photos; those with a word that is not in
     the vocabulary are left out. Raises `SatError` for data without train or val photos, and `UnreadablePhotos`.
     """
@@ -67,15 +67,15 @@ def prepare(
         (caption for example in train for caption in example.captions),
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
-        tokeniser=dataset.tokeniser,
+        tokenizer=dataset.tokenizer,
         texts=texts,
     )
     cached = encoder
     tuned: Encoder | LastBlocks | None = None
     names: list[str] = []
-    if fine_tune is not None and fine_tune_from is not None:
-        cached, tuned, names = cut(encoder, fine_tune_from)
-    elif fine_tune is not None:
+    if encoder_lr is not None and unfreeze_from is not None:
+        cached, tuned, names = cut(encoder, unfreeze_from)
+    elif encoder_lr is not None:
         check_photos([*train, *validation])
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
@@ -87,7 +87,7 @@ def prepare(
         if tuned is not None:
             return TunedAnnotations(found, tuned, encoder.precision)
         # without attention, most decoders do not tell the places apart
-        averaged = config.decoder.attention == "none" and not config.decoder.reads_places
+        averaged = config.decoder.attention == "none" and not config.decoder.reads_locations
         return MeanAnnotations(found) if averaged else found
 
     weights, scored = joined_sets(dataset)
@@ -101,13 +101,13 @@ def prepare(
         views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
-        encoder_learning_rate=fine_tune or 0.0,
+        encoder_learning_rate=encoder_lr or 0.0,
         tuned_names=names,
         encoder_record={
             "digest": encoder.digest,
             **encoder.preprocessing.to_dict(),
             "preprocessing_version": PREPROCESSING_VERSION,
-            **({"fine_tune_from": fine_tune_from} if fine_tune_from is not None else {}),
+            **({"unfreeze_from": unfreeze_from} if unfreeze_from is not None else {}),
         },
     )
 
@@ -204,11 +204,11 @@ def mosaics(
     Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics, and in these
     all that show it. Raises `SatError` for places that are not a square grid.
     """
-    batch, (_, places, size) = len(names), annotations.shape
-    side = math.isqrt(places)
-    if side * side != places:
-        raise SatError(f"mosaics is above 0, and {places} places are not a square grid: give 0")
-    result, own = annotations.clone(), torch.ones(len(annotations), places, dtype=torch.bool)
+    batch, (_, locations, size) = len(names), annotations.shape
+    side = math.isqrt(locations)
+    if side * side != locations:
+        raise SatError(f"mosaics is above 0, and {locations} places are not a square grid: give 0")
+    result, own = annotations.clone(), torch.ones(len(annotations), locations, dtype=torch.bool)
     first, end, _ = mine.indices(batch)
     number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
     photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo

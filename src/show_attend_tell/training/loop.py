@@ -17,10 +17,10 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Told, drawn_words, tell
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import DecoderOutput, drawn_words, teacher_forcing
+from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
-from show_attend_tell.model.unroll import UnrolledTell
+from show_attend_tell.model.unroll import UnrolledForward
 from show_attend_tell.progress import Progress
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -91,14 +91,14 @@ class Trainer:
         ]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
-        self.optimiser: torch.optim.Optimizer
-        if config.optimiser == "adam":
-            self.optimiser = torch.optim.Adam(groups, fused=True)
+        self.optimizer: torch.optim.Optimizer
+        if config.optimizer == "adam":
+            self.optimizer = torch.optim.Adam(groups, fused=True)
         else:  # Graves' centred RMSProp with the authors' program's constants
-            self.optimiser = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+            self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.rewards = (
-            CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximise == "cider" else None
+            CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximize == "cider" else None
         )
         self.texts = of_one_length([("", words) for words in data.texts], range(len(data.texts)))
         self.batches_an_epoch = len(self.batches(0))
@@ -109,7 +109,7 @@ class Trainer:
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
         unrolled = self.kernels is not kernels.PLAIN and isinstance(self.decoder, AttentionDecoder)
-        self.tell: Callable[..., Told] = UnrolledTell(self.kernels) if unrolled else tell
+        self.tell: Callable[..., DecoderOutput] = UnrolledForward(self.kernels) if unrolled else teacher_forcing
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
 
@@ -216,7 +216,7 @@ class Trainer:
         return of(self.data.captions, size, seed, self.data.weights)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
-        """One step of the optimiser."""
+        """One step of the optimizer."""
         config = self.config
         self.adjust()
         loss = self.loss(indices)
@@ -226,15 +226,15 @@ class Trainer:
                 f"the loss became {value} at batch {self.taken + 1}: lower the learning rate "
                 f"({config.learning_rate}) or clip the gradient"
             )
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
         loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
         if config.clip:
-            together = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+            together = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
             nn.utils.clip_grad_norm_(together, config.clip)
-        self.optimiser.step()
+        self.optimizer.step()
         self.taken += 1
-        self.follow()
+        self.reorder()
         return {"loss": value, **{name: value.item() for name, value in loss.watch.items()}}
 
     def loss_of(self, indices: list[int]) -> Loss:
@@ -314,7 +314,7 @@ class Trainer:
                 annotations,
                 captions,
                 paths=objective.paths,
-                look=draws.look,
+                mode=draws.mode,
                 history=history,
             )
             loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
@@ -368,7 +368,7 @@ class Trainer:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < share
         with self.own_chance(3):
-            logits = wide(self.tell(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]])  # (N, K)
+            logits = promote(self.tell(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
         uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
         own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])
@@ -383,7 +383,7 @@ class Trainer:
                 last = self.config.epochs * self.batches_an_epoch
                 done = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
             factor *= start * 0.5 * (1 + math.cos(math.pi * done))
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
 
@@ -391,7 +391,7 @@ class Trainer:
         """A setting's value now, which moves evenly from ``start`` to ``end`` over the training; None: it stays."""
         return start if end is None else start + (end - start) * self.progress()
 
-    def follow(self) -> None:
+    def reorder(self) -> None:
         """Update the weights that are saved: the decoder's own, or their moving average."""
         decay = min(self.config.averaging, (1 + self.taken) / (10 + self.taken))
         ours: list[Tensor] = list(self.average.parameters())
@@ -402,11 +402,11 @@ class Trainer:
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """BLEU and CIDEr ×100, on the validation photos, of the weights that would be saved, and how varied and whole
         their captions are (`metrics.variety`); and nats a word of the true captions, if these select the epoch."""
-        beam, max_length = self.config.validation_beam, self.config.max_length
-        found = validation_captions(self.average, self.data, beam=beam, max_length=max_length, show=show)[0]
-        tokeniser = self.data.vocabulary.tokeniser
-        said = {name: tokeniser.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        beam_size, max_length = self.config.validation_beam, self.config.max_length
+        found = validation_captions(self.average, self.data, beam_size=beam_size, max_length=max_length, show=show)[0]
+        tokenizer = self.data.vocabulary.tokenizer
+        said = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         told = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
-        varied = variety(said, told, cut=tokeniser.words)
+        varied = variety(said, told, cut=tokenizer.words)
         scores = {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
         return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})

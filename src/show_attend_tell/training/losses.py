@@ -1,10 +1,10 @@
-"""What training minimises: the soft model's loss, and the hard model's sampled bound.
+"""What training minimizes: the soft model's loss, and the hard model's sampled bound.
 
 B batch · P paths of one caption · C caption length with the end token · L places · M likeliest places · K vocabulary ·
 N sampled sequences of places · S rewards of one path: 1 for the whole sentence, C for rewards to go. Captions of one
 batch have one length, so nothing is padded and no mask is needed.
 
-An objective is used in three steps: ``draws = objective.draw(…)``, then `tell` with ``draws.look`` along
+An objective is used in three steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.look`` along
 ``objective.paths`` paths, then ``objective(told, captions, draws)``.
 """
 
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Expectation, Look, Mixed
-from show_attend_tell.model.interface import Told
+from show_attend_tell.model.attention import AttentionMode, MeanAttention, MixedAttention
+from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
 from show_attend_tell.training.ranks import Part
@@ -34,15 +34,15 @@ class Loss(NamedTuple):
 class Draws(NamedTuple):
     """What an objective draws for a batch before the decoder runs."""
 
-    look: Look  # how the decoder looks
+    mode: AttentionMode  # how the decoder looks
     expected: Tensor  # whether a path looks by expectation (true) or at sampled places (false), (B, P)
 
     def of(self, part: Part) -> "Draws":
         """Those of the rows of one rank. A rank without rows of its own samples nothing."""
-        if not isinstance(self.look, Mixed):
-            return Draws(self.look, self.expected[part.rows])
+        if not isinstance(self.mode, MixedAttention):
+            return Draws(self.mode, self.expected[part.rows])
         expected = self.expected[part.rows] if part.share else torch.ones_like(self.expected[part.rows])
-        return Draws(Mixed(expected, self.look.sampled.uniforms[part.rows]), expected)
+        return Draws(MixedAttention(expected, self.mode.sampled.uniforms[part.rows]), expected)
 
 
 def word_losses(
@@ -101,11 +101,11 @@ class SoftObjective:
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
         """Nothing is drawn: every path looks by expectation."""
-        return Draws(Expectation(), torch.ones(batch, 1, dtype=torch.bool))
+        return Draws(MeanAttention(), torch.ones(batch, 1, dtype=torch.bool))
 
     def __call__(
         self,
-        told: Told,
+        told: DecoderOutput,
         captions: Tensor,
         draws: Draws | None = None,
         *,
@@ -271,17 +271,17 @@ class HardObjective:
 
     @property
     def paths(self) -> int:
-        """P: along how many paths `tell` must run."""
+        """P: along how many paths `teacher_forcing` must run."""
         return self.samples + (self.coin == "both")
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
         """A toss of the coin and the places of a batch of that many captions of that many steps."""
         expected = self.toss(batch, self.samples, generator)
-        return Draws(Mixed(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
+        return Draws(MixedAttention(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
     def __call__(
         self,
-        told: Told,
+        told: DecoderOutput,
         captions: Tensor,
         draws: Draws,
         *,
@@ -293,7 +293,7 @@ class HardObjective:
         ``own`` (B, L) is true at the places of the caption's photo, None for all. Raises `SatError` for a decoder
         without attention.
         """
-        if told.alpha is None or told.places is None:
+        if told.alpha is None or told.locations is None:
             raise SatError("hard attention is learnt from sampled places: this decoder has no attention to sample")
         expected = draws.expected.to(told.logits.device)
         sampled = ~expected
@@ -304,7 +304,7 @@ class HardObjective:
 
         rewards = self.rewards(log_probabilities.detach())
         advantage = rewards - self.baseline_of(rewards, sampled)  # (B, P, S)
-        chosen_alpha = told.alpha.gather(-1, told.places[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
+        chosen_alpha = told.alpha.gather(-1, told.locations[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
         credit = (advantage * chosen_alpha.clamp_min(1e-12).log()).sum(-1)
         uncertainty = entropy(told.alpha)  # (B, P, C)
         sampled_weight = weight * sampled

@@ -14,28 +14,29 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
 from show_attend_tell.checkpoint.packing import pack, unpack
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, check_writable, count, replace, some, times
+from show_attend_tell.files import atomic_write, check_writable, file_lock
+from show_attend_tell.messages import first_three, plural, times
 from show_attend_tell.model.config import Config, DecoderConfig, check_window
 from show_attend_tell.model.decoder import AttentionDecoder, grown, ungated
-from show_attend_tell.model.interface import Decoder, tell
+from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare
 from show_attend_tell.training.loop import RESTART, Epoch, Trainer
-from show_attend_tell.training.selection import Metric, choose_decoding, fit_doubt, own_look
+from show_attend_tell.training.selection import Metric, choose_generation, default_attention_mode, fit_doubt
 from show_attend_tell.training.state import check_origin, load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
 from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 Refit = Callable[[Dataset], tuple[TrainingConfig, list[str]]]  # the settings for a data set, and lines about them
 
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
@@ -62,24 +63,24 @@ def train(
     cache: Path,
     device: torch.device,
     resume: bool = False,
-    start_from: Checkpoint | None = None,
-    fine_tune: float | None = None,
-    fine_tune_from: str | None = None,
+    init_from: Checkpoint | None = None,
+    encoder_lr: float | None = None,
+    unfreeze_from: str | None = None,
     texts: Sequence[Sequence[str]] = (),
     bits: Bits = 32,
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
     plan: Sequence[str] = (),
     refit: Refit | None = None,
-    say: Say = print,
+    log: Log = print,
     show: bool = True,
 ) -> Checkpoint:
     """Train on a data set. The best checkpoint is left in ``output``, and the training's own state in
     ``output/training``.
 
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
-    ``start_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
-    ``fine_tune`` is the encoder's learning rate, None to keep it frozen, and ``fine_tune_from`` the first block that is
+    ``init_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
+    ``encoder_lr`` is the encoder's learning rate, None to keep it frozen, and ``unfreeze_from`` the first block that is
     trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
     ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
     say first, about how the settings were chosen. Photos of own data that cannot be read are left out; ``refit`` gives
@@ -91,17 +92,17 @@ def train(
     """
     began = time.monotonic()
     state = output / "training" / "state.safetensors"
-    started_from = (notes or {}).get("started_from")
+    started_from = (notes or {}).get("init_from")
     first = ranks.first()
     if first:
         check_output(output, state, resume=resume)
         if resume:
             check_origin(state, started_from)
     else:
-        say, show = silent, False
+        log, show = silent, False
     check_settings(config, encoder, texts=bool(texts), tensorboard=tensorboard)
-    if start_from is not None:
-        check_start(start_from, config.decoder, encoder)
+    if init_from is not None:
+        check_start(init_from, config.decoder, encoder)
     if first:
         check_writable(state, make=True)
 
@@ -110,27 +111,27 @@ def train(
         config,
         encoder,
         cache,
-        start_from=start_from,
-        fine_tune=fine_tune,
-        fine_tune_from=fine_tune_from,
+        init_from=init_from,
+        encoder_lr=encoder_lr,
+        unfreeze_from=unfreeze_from,
         texts=texts,
         plan=plan,
         refit=refit,
-        say=say,
+        log=log,
         show=show,
     )
     refusal = f"another process trains in {output}: wait for it, or give another --output"
     if first:
         state.parent.mkdir(parents=True, exist_ok=True)
-    with alone(state.parent, refusal=refusal) if first else nullcontext():
+    with file_lock(state.parent, refusal=refusal) if first else nullcontext():
         if ranks.as_the_first(resume and state.exists()):
-            trainer = resumed(config, data, state, device=device, say=say)
+            trainer = resumed(config, data, state, device=device, log=log)
         else:
             if resume:
-                say(f"there is nothing to resume in {output} yet, so the training starts")
-            trainer = started(config, data, start_from, device=device, say=say, show=show)
+                log(f"there is nothing to resume in {output} yet, so the training starts")
+            trainer = started(config, data, init_from, device=device, log=log, show=show)
         trainer.started_from = started_from
-        say_what_is_learnt(trainer, data, own_vocabulary=start_from is None, say=say)
+        log_plan(trainer, data, own_vocabulary=init_from is None, log=log)
 
         reports = Reports(
             output=output,
@@ -138,11 +139,11 @@ def train(
             encoder=encoder,
             tuned={
                 *data.tuned_names,
-                *(start_from.tuned_encoder or () if start_from is not None else ()),
+                *(init_from.tuned_encoder or () if init_from is not None else ()),
             },
             notes={
                 "data": dataset.name,
-                **({} if dataset.tokeniser == ENGLISH else {"tokeniser": dataset.tokeniser.name}),
+                **({} if dataset.tokenizer == ENGLISH else {"tokenizer": dataset.tokenizer.name}),
                 **(notes or {}),
                 "seed": config.seed,
             },
@@ -150,21 +151,21 @@ def train(
             board=TensorBoard(output / "training" / "tensorboard", dataset, data, trainer, encoder)
             if tensorboard and first
             else None,
-            say=say,
+            log=log,
         )
         trainer.run(on_epoch=reports.epoch if first else lambda epoch, better: None, state=state, show=show)
         ranks.wait()  # until the last checkpoint is written
         if trainer.best_epoch == trainer.epoch and config.selected_by != "last":
             further = config.epochs + max(1, config.epochs // 2)
-            say(
+            log(
                 "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
                 f"{further} goes on"
             )
 
-        best = finished(output, config, encoder, data, device=device, say=say, show=show)
+        best = finished(output, config, encoder, data, device=device, log=log, show=show)
         if first:
             best.save(output, bits=bits)
-        say(f"{output} decodes with {best.decoding.summary()}. Training took {duration(time.monotonic() - began)}")
+        log(f"{output} decodes with {best.generation.summary()}. Training took {duration(time.monotonic() - began)}")
         return best
 
 
@@ -186,42 +187,42 @@ def prepared(
     encoder: Encoder,
     cache: Path,
     *,
-    start_from: Checkpoint | None,
-    fine_tune: float | None = None,
-    fine_tune_from: str | None = None,
+    init_from: Checkpoint | None,
+    encoder_lr: float | None = None,
+    unfreeze_from: str | None = None,
     texts: Sequence[Sequence[str]] = (),
     plan: Sequence[str] = (),
     refit: Refit | None = None,
-    say: Say,
+    log: Log,
     show: bool,
 ) -> Prepared:
     """Vocabulary, captions and annotations for a training, as `train` documents its arguments."""
-    if start_from is not None:
-        dataset = dataset.cut(start_from.vocabulary.tokeniser)
+    if init_from is not None:
+        dataset = dataset.cut(init_from.vocabulary.tokenizer)
     told = [*dataset.report.lines(), *plan]
     for line in told:
-        say(line)
+        log(line)
 
     def learnt(dataset: Dataset) -> TrainingData:
-        vocabulary = None if start_from is None else vocabulary_from(start_from, dataset, config, texts)
-        more: dict[str, Any] = {"fine_tune": fine_tune, "fine_tune_from": fine_tune_from, "texts": texts, "show": show}
+        vocabulary = None if init_from is None else vocabulary_from(init_from, dataset, config, texts)
+        more: dict[str, Any] = {"encoder_lr": encoder_lr, "unfreeze_from": unfreeze_from, "texts": texts, "show": show}
         return prepare(dataset, config, encoder, cache, vocabulary=vocabulary, **more)
 
     try:
         data = learnt(dataset)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
-        say(f"left out: {error.what}")
+        log(f"left out: {error.what}")
         config, lines = (config, []) if refit is None else refit(dataset)
         for line in (*dataset.report.lines(), *lines):
             if line not in told:
-                say(line)
+                log(line)
         data = learnt(dataset)  # without the words that only the captions of these photos have
-    if start_from is not None:
-        say_new_words(start_from.vocabulary, data.vocabulary, config, say=say)
+    if init_from is not None:
+        log_new_words(init_from.vocabulary, data.vocabulary, config, log=log)
     if texts:
         left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
-        say(f"{count(len(data.texts), 'caption')} without photos, and {left_out}")
+        log(f"{plural(len(data.texts), 'caption')} without photos, and {left_out}")
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     return Prepared(dataset, config, data)
@@ -236,7 +237,7 @@ def check_output(output: Path, state: Path, *, resume: bool) -> None:
     if resume and model and not state.exists():
         raise SatError(
             f"{output} holds a model without the state of its training: it cannot be resumed. Give another --output; "
-            f"--start-from {output} starts from this model"
+            f"--init-from {output} starts from this model"
         )
     if not resume and state.exists():
         held = "a model" if model else "an interrupted training"
@@ -253,8 +254,8 @@ def check_settings(config: TrainingConfig, encoder: Encoder, *, texts: bool = Fa
     """
     if tensorboard:
         summary_writer()
-    if texts and config.maximise == "cider":
-        raise SatError("maximise is cider, which rewards captions of photos: leave out the captions without photos")
+    if texts and config.maximize == "cider":
+        raise SatError("maximize is cider, which rewards captions of photos: leave out the captions without photos")
     has_alpha = isinstance(config.decoder, DecoderConfig) and config.decoder.attention != "uniform"
     if config.sharpening != 1 and not has_alpha:
         raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α to sharpen: give 1")
@@ -278,8 +279,8 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
     before, now = start.encoder.preprocessing, encoder.preprocessing
     if before != now:
         raise SatError(
-            f"the model to start from saw photos by {before.geometry} to {before.size} pixels, and this training by "
-            f"{now.geometry} to {now.size}: give --geometry {before.geometry}"
+            f"the model to start from saw photos by {before.resize} to {before.size} pixels, and this training by "
+            f"{now.resize} to {now.size}: give --resize {before.resize}"
         )
     wanted, have = start.decoder.config.to_dict(), decoder.to_dict()
     if wanted["kind"] != have["kind"]:
@@ -309,11 +310,11 @@ def vocabulary_from(
     )
 
 
-def say_new_words(before: Vocabulary, vocabulary: Vocabulary, config: TrainingConfig, *, say: Say) -> None:
+def log_new_words(before: Vocabulary, vocabulary: Vocabulary, config: TrainingConfig, *, log: Log) -> None:
     """Say which words a vocabulary has behind those of the model to start from."""
     if new := vocabulary.words[len(before) :]:
-        say(
-            f"{count(len(new), 'new word')} seen {times(config.minimum_count)} or more: {some(new)}; they are appended "
+        log(
+            f"{plural(len(new), 'new word')} seen {times(config.minimum_count)} or more: {first_three(new)}; they are appended "
             f"to the {len(before):,} of the model to start from (--set new_words=false leaves them out)"
         )
 
@@ -339,35 +340,35 @@ def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
 def started(
     config: TrainingConfig,
     data: TrainingData,
-    start_from: Checkpoint | None,
+    init_from: Checkpoint | None,
     *,
     device: torch.device,
-    say: Say,
+    log: Log,
     show: bool,
 ) -> Trainer:
     """A training from its beginning, with random weights or those of the model to start from."""
     initial = None
-    if start_from is not None:
-        initial = initial_weights(start_from.decoder, config.decoder, data, seed=config.seed, say=say, show=show)
+    if init_from is not None:
+        initial = initial_weights(init_from.decoder, config.decoder, data, seed=config.seed, log=log, show=show)
     return Trainer(config, data, device=device, initial=initial, show=show)
 
 
-def resumed(config: TrainingConfig, data: TrainingData, state: Path, *, device: torch.device, say: Say) -> Trainer:
+def resumed(config: TrainingConfig, data: TrainingData, state: Path, *, device: torch.device, log: Log) -> Trainer:
     """A training from where it was interrupted."""
     trainer = Trainer(config, data, device=device)
     before = stored_epochs(state)
     load_state(trainer, state)
-    say(f"resumed after {count(trainer.epoch, 'epoch')} and {count(trainer.batch, 'batch')}")
+    log(f"resumed after {plural(trainer.epoch, 'epoch')} and {plural(trainer.batch, 'batch')}")
     if before is not None and before < config.epochs:
         further = f"{config.epochs} epochs instead of {before}"
         if trainer.restart[1] < trainer.epoch:
-            say(f"{further}: the schedules of the training are stretched")
+            log(f"{further}: the schedules of the training are stretched")
         elif config.schedule == "cosine":
-            say(
+            log(
                 f"{further}: the learning rate goes from {RESTART * config.learning_rate:g} to 0 again, by a new cosine"
             )
         else:
-            say(f"{further}: the learning rate stays {config.learning_rate:g}")
+            log(f"{further}: the learning rate stays {config.learning_rate:g}")
     return trainer
 
 
@@ -377,7 +378,7 @@ def loses_gate(start: Decoder, decoder: Config) -> bool:
 
 
 def initial_weights(
-    start: Decoder, decoder: Config, data: TrainingData, *, seed: int, say: Say, show: bool
+    start: Decoder, decoder: Config, data: TrainingData, *, seed: int, log: Log, show: bool
 ) -> dict[str, Tensor]:
     """The weights of the model to start from.
 
@@ -386,7 +387,7 @@ def initial_weights(
     weights = start.state_dict()
     if loses_gate(start, decoder):
         beta = mean_beta(start, data, show=show)
-        say(
+        log(
             f"the gate of the model to start from is removed; its mean, {beta:.2f}, scales the context's weights "
             "instead"
         )
@@ -407,7 +408,7 @@ def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> fl
     betas = []
     for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
         known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
-        told = tell(decoder, data.views[0][[name]].to(device), torch.tensor([known], device=device))
+        told = teacher_forcing(decoder, data.views[0][[name]].to(device), torch.tensor([known], device=device))
         if told.beta is not None:
             betas.append(told.beta.flatten())
     return float(torch.cat(betas).mean())
@@ -416,7 +417,7 @@ def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> fl
 # Reports
 
 
-def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: bool, say: Say) -> None:
+def log_plan(trainer: Trainer, data: TrainingData, *, own_vocabulary: bool, log: Log) -> None:
     """Say how much there is to learn, and that many words are unknown, if they are."""
     unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in data.captions)
     total = sum(len(words) - 1 for _, words in data.captions)
@@ -424,12 +425,12 @@ def say_what_is_learnt(trainer: Trainer, data: TrainingData, *, own_vocabulary: 
         share = f"{100 * unknown / total:.0f} % of the words in the training captions are unknown"
         least = trainer.config.minimum_count
         if own_vocabulary or trainer.config.new_words:
-            say(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
+            log(f"{share}: they are seen fewer than {least} times. --set minimum_count=1 keeps every word")
         else:
-            say(f"{share} to the model to start from, which keeps its vocabulary: --set new_words=true adds to it")
+            log(f"{share} to the model to start from, which keeps its vocabulary: --set new_words=true adds to it")
     photos = len({name for name, _ in data.captions})
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters()) / 1e6
-    say(
+    log(
         f"{len(data.captions):,} captions of {photos:,} photos, {len(data.vocabulary):,} words, "
         f"{weights:.1f} million weights, {trainer.batches_an_epoch} batches an epoch"
     )
@@ -446,7 +447,7 @@ class Reports:
     notes: dict[str, Any]  # for the model card
     bits: Bits
     board: TensorBoard | None
-    say: Say
+    log: Log
 
     def epoch(self, epoch: Epoch, better: bool) -> None:
         """Report an epoch."""
@@ -455,7 +456,7 @@ class Reports:
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
         val = val_line(epoch.scores, best=self.trainer.config.selected_by if better else "")
         told = ", ".join([f"val {val}", *watched, duration(epoch.seconds)])
-        self.say(f"epoch {epoch.number}: {told}{f'; at most {duration(left)} left' if left else ''}")
+        self.log(f"epoch {epoch.number}: {told}{f'; at most {duration(left)} left' if left else ''}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
         if self.board is not None:
@@ -472,7 +473,11 @@ class Reports:
             decoder=self.trainer.average,
             vocabulary=self.trainer.data.vocabulary,
             encoder=dataclasses.replace(EncoderRecord.of(self.encoder), digest=weights_digest({**weights, **tuned})),
-            decoding=Decoding(beam=config.validation_beam, look=own_look(config.decoder), max_length=config.max_length),
+            generation=GenerationConfig(
+                beam_size=config.validation_beam,
+                attention_mode=default_attention_mode(config.decoder),
+                max_length=config.max_length,
+            ),
             training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
             tuned_encoder=tuned or None,
         )
@@ -500,7 +505,7 @@ def write_log(file: Path, epoch: Epoch) -> None:
     kept = [line for line in lines if logged_epoch(line) < epoch.number]
     line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
     text = "".join(f"{line}\n" for line in [*kept, json.dumps(line)])
-    replace(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+    atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def logged_epoch(line: str) -> float:
@@ -521,7 +526,7 @@ def finished(
     data: TrainingData,
     *,
     device: torch.device,
-    say: Say,
+    log: Log,
     show: bool,
 ) -> Checkpoint:
     """The best checkpoint in ``output``, with sharpened attention and with the decoding that val chooses."""
@@ -531,7 +536,7 @@ def finished(
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
         encoder.adopt(best.tuned_encoder)
     best.decoder.to(device)
-    decide_decoding(best, config, data, say=say, show=show)
+    decide_generation(best, config, data, log=log, show=show)
     return best
 
 
@@ -540,38 +545,38 @@ def has_ended(model: Checkpoint) -> bool:
     return any(name.startswith("validation_") for name in model.training)
 
 
-def decide_decoding(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, say: Say, show: bool) -> None:
+def decide_generation(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, log: Log, show: bool) -> None:
     """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
-    best.reranker = fit_visual_ngrams(best.decoder, data, say=say, show=show) if config.visual_ngrams else None
+    best.reranker = fit_visual_ngrams(best.decoder, data, log=log, show=show) if config.visual_ngrams else None
     reranker = best.reranker or best.decoder.own_reranker()
     metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
-    chosen = choose_decoding(
+    chosen = choose_generation(
         best.decoder,
         data,
         config.max_length,
         metric=metric,
         reranker=reranker,
         usual=config.validation_beam,
-        say=say,
+        log=log,
         show=show,
     )
     score = f"validation_{metric}"
-    best.decoding = chosen.decoding
+    best.generation = chosen.generation
     best.training[score] = chosen.scores
-    if chosen.decoding.reranker_weight:
+    if chosen.generation.rerank_weight:
         best.training["without_reranker"] = {
-            "beam": chosen.alone.beam,
-            "length_normalisation": chosen.alone.length_normalisation,
+            "beam_size": chosen.alone.beam_size,
+            "length_penalty": chosen.alone.length_penalty,
             score: chosen.alone_score,
         }
     else:
         best.reranker = reranker = None
         best.training.pop("without_reranker", None)  # of an earlier decision, before the training went on
     if ranks.first():
-        best.doubt = fit_doubt(best.decoder, data, best.decoding, reranker=reranker, show=show)
+        best.doubt = fit_doubt(best.decoder, data, best.generation, reranker=reranker, show=show)
 
 
-def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: bool) -> VisualNgrams | None:
+def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, log: Log, show: bool) -> VisualNgrams | None:
     """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough."""
     captions: dict[str, list[list[int]]] = {}
     for name, words in data.captions:
@@ -579,5 +584,5 @@ def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, say: Say, show: b
     device = next(decoder.parameters()).device
     ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
     if ngrams is None:
-        say(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
+        log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
     return ngrams

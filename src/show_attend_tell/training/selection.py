@@ -9,28 +9,30 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.backends import native_bf16
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.metrics.cider import cider
 from show_attend_tell.metrics.scores import bleu
-from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.interface import Decoder, tell, word_log_probabilities
+from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import evenly
-from show_attend_tell.search import Hypothesis, fastest_beam_search, photos_together, ranked
-from show_attend_tell.settings import LookName
+from show_attend_tell.search import Hypothesis, fastest_beam_search, ranked, search_batch_size
+from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData, batches
 
 # Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
 BEAMS = (1, 3, 5, 10, 20)
 WIDE = (40, 100)  # with a reranker only, which gains from more captions to choose from
-NORMALISATIONS = (0.0, 0.25, 0.5, 0.75)
-TOLD_TOGETHER = 32  # captions of val whose words' probabilities are computed at once
-AGREEMENTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with a reranker
-RARITY = 0.75  # with a reranker: about the least with which the captions of 1,000 photos have 300 different words
+LENGTH_PENALTIES = (0.0, 0.25, 0.5, 0.75)
+FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
+RERANK_WEIGHTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with a reranker
+RARE_WORD_EXPONENT = (
+    0.75  # with a reranker: about the least with which the captions of 1,000 photos have 300 different words
+)
 
 TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
 
@@ -41,19 +43,19 @@ TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
 class Reranker(Protocol):
     """What ranks captions: visual n-grams, or a decoder's own (`Decoder.own_reranker`)."""
 
-    def add_agreement(
-        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    def add_rerank_scores(
+        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D)."""
         ...
 
 
-def own_look(decoder: Config) -> LookName:
+def default_attention_mode(decoder: Config) -> AttentionModeName:
     """How a model reads its attention on val and, unless told otherwise, later: a hard model by its likeliest place.
 
     Read by expectation, a hard model with diffuse α would score as well as one with decided α.
     """
-    return "likeliest" if decoder.attention == "hard" else "expectation"
+    return "argmax" if decoder.attention == "hard" else "mean"
 
 
 @torch.no_grad()
@@ -61,7 +63,7 @@ def validation_captions(
     decoder: Decoder,
     data: TrainingData,
     *,
-    beam: int,
+    beam_size: int,
     max_length: int,
     rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
     reranker: Reranker | None = None,
@@ -70,13 +72,18 @@ def validation_captions(
     """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
 
     Several ranks share the photos, and then each has all captions. One search serves all rankings, γ and ω of
-    `search.ranked`. The decoder looks by its `own_look`, and its
+    `search.ranked`. The decoder looks by its `default_attention_mode`, and its
     captions have no word twice in a row, and no three words in a row twice.
     """
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
-    decoding = Decoding(beam=beam, look=own_look(decoder.config), max_length=max_length, rarity=RARITY)
-    for _, searched in searches(decoder, data, names, decoding, reranker=reranker, show=show):
+    generation = GenerationConfig(
+        beam_size=beam_size,
+        attention_mode=default_attention_mode(decoder.config),
+        max_length=max_length,
+        rare_word_exponent=RARE_WORD_EXPONENT,
+    )
+    for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
@@ -88,7 +95,7 @@ def searches(
     decoder: Decoder,
     data: TrainingData,
     names: Sequence[str],
-    decoding: Decoding,
+    generation: GenerationConfig,
     *,
     reranker: Reranker | None = None,
     show: bool = False,
@@ -97,19 +104,25 @@ def searches(
 
     The hypotheses are not yet in the order of the decoding's γ and ω.
     """
-    look = look_by_name(decoding.look)
+    attention_mode = attention_mode_by_name(generation.attention_mode)
     device = next(decoder.parameters()).device
     search = fastest_beam_search(device, bf16=native_bf16(device))
-    together = photos_together(decoding.beam, device)
-    how = {"max_length": decoding.max_length, "look": look, "allow_repetitions": decoding.repetitions}
-    what = f"val, beam {decoding.beam}"
+    together = search_batch_size(generation.beam_size, device)
+    how = {
+        "max_length": generation.max_length,
+        "attention_mode": attention_mode,
+        "allow_repetitions": generation.repetitions,
+    }
+    what = f"val, beam {generation.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), together):
             annotations = data.views[0][names[start : start + together]].to(device)
-            found = search(decoder, annotations, beam=decoding.beam, **how)
+            found = search(decoder, annotations, beam_size=generation.beam_size, **how)
             yield (
                 annotations,
-                found if reranker is None else reranker.add_agreement(annotations, found, decoding.rarity),
+                found
+                if reranker is None
+                else reranker.add_rerank_scores(annotations, found, generation.rare_word_exponent),
             )
             bar.update(len(annotations))
 
@@ -135,10 +148,10 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
     """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
 
     ``only`` is the metric that is needed, where that is one: the other's scores are not computed. They count what the
-    tokeniser's `units` are: words, or characters in scripts without spaces. Where data sets were joined, each score is
+    tokenizer's `units` are: words, or characters in scripts without spaces. Where data sets were joined, each score is
     the mean of their scores.
     """
-    units = data.vocabulary.tokeniser.units
+    units = data.vocabulary.tokenizer.units
     captions = [units(words) for words in captions]
     references = [[units(words) for words in said] for _, said in data.validation]
     parts = data.parts or [slice(None)]
@@ -164,10 +177,10 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
     device = next(decoder.parameters()).device
     captions = [(name, data.vocabulary.encode(words)) for name, said in data.validation for words in said]
     total, words = 0.0, 0
-    for indices in ranks.mine(batches(captions, TOLD_TOGETHER, seed=0)):
+    for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         told = torch.tensor([captions[index][1] for index in indices], device=device)
-        log_p = word_log_probabilities(tell(decoder, annotations, told).logits, told)[:, 0]
+        log_p = word_log_probabilities(teacher_forcing(decoder, annotations, told).logits, told)[:, 0]
         known = told != Vocabulary.UNKNOWN
         total -= float(log_p[known].double().sum())
         words += int(known.sum())
@@ -178,13 +191,13 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
 class Chosen(NamedTuple):
     """The decodings that val chose, and what they reached."""
 
-    decoding: Decoding  # the best of all
+    generation: GenerationConfig  # the best of all
     scores: dict[str, float]  # each beam's best val score
-    alone: Decoding  # the best without a reranker, of `BEAMS`
+    alone: GenerationConfig  # the best without a reranker, of `BEAMS`
     alone_score: float  # its val score
 
 
-def choose_decoding(
+def choose_generation(
     decoder: Decoder,
     data: TrainingData,
     max_length: int,
@@ -192,29 +205,29 @@ def choose_decoding(
     metric: Metric = "bleu_4",
     reranker: Reranker | None = None,
     usual: int = 1,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     show: bool = False,
 ) -> Chosen:
-    """The beam, length normalisation γ and reranker weight ω that have the best val score.
+    """The beam, length normalization γ and reranker weight ω that have the best val score.
 
     ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there is a
-    reranker and several captions to rank. The look is the decoder's `own_look`. Where all of them score alike, for
+    reranker and several captions to rank. The look is the decoder's `default_attention_mode`. Where all of them score alike, for
     example 0, val cannot tell them apart: then the beam is the ``usual`` one, and γ and ω are 0.
     """
-    chosen = alone = Decoding(look=own_look(decoder.config), max_length=max_length)
+    chosen = alone = GenerationConfig(attention_mode=default_attention_mode(decoder.config), max_length=max_length)
     best = best_alone = -1.0
     scores = {}
     different: set[float] = set()
-    title = f"val {TITLES[metric]} by length normalisation"
-    say(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in NORMALISATIONS))
-    for beam in BEAMS if reranker is None else (*BEAMS, *WIDE):
-        weights = (0.0,) if reranker is None or beam == 1 else AGREEMENTS
-        rankings = [(gamma, weight) for weight in weights for gamma in NORMALISATIONS]
+    title = f"val {TITLES[metric]} by length normalization"
+    log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in LENGTH_PENALTIES))
+    for beam_size in BEAMS if reranker is None else (*BEAMS, *WIDE):
+        weights = (0.0,) if reranker is None or beam_size == 1 else RERANK_WEIGHTS
+        rankings = [(gamma, weight) for weight in weights for gamma in LENGTH_PENALTIES]
         found = validation_scores(
             decoder,
             data,
             only=metric,
-            beam=beam,
+            beam_size=beam_size,
             max_length=max_length,
             rankings=rankings,
             reranker=reranker,
@@ -223,25 +236,29 @@ def choose_decoding(
         by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
         different |= {round(score, 2) for score in by_ranking.values()}  # as they are shown
         for weight in weights:
-            by_gamma = {gamma: by_ranking[gamma, weight] for gamma in NORMALISATIONS}
-            told = f"{beam}, reranker weight {weight:g}" if weight else f"{beam}"
-            say(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
+            by_gamma = {gamma: by_ranking[gamma, weight] for gamma in LENGTH_PENALTIES}
+            told = f"{beam_size}, reranker weight {weight:g}" if weight else f"{beam_size}"
+            log(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
         gamma, weight = max(by_ranking, key=lambda ranking: by_ranking[ranking])
         score = by_ranking[gamma, weight]
-        scores[f"beam {beam}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(score, 2)
+        scores[f"beam {beam_size}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(score, 2)
         if score > best:
-            rarity = RARITY if weight else 0.0
+            rare_word_exponent = RARE_WORD_EXPONENT if weight else 0.0
             chosen = dataclasses.replace(
-                chosen, beam=beam, length_normalisation=gamma, reranker_weight=weight, rarity=rarity
+                chosen,
+                beam_size=beam_size,
+                length_penalty=gamma,
+                rerank_weight=weight,
+                rare_word_exponent=rare_word_exponent,
             )
             best = score
-        gamma = max(NORMALISATIONS, key=lambda gamma: by_ranking[gamma, 0.0])
-        if beam in BEAMS and by_ranking[gamma, 0.0] > best_alone:
-            alone = dataclasses.replace(alone, beam=beam, length_normalisation=gamma)
+        gamma = max(LENGTH_PENALTIES, key=lambda gamma: by_ranking[gamma, 0.0])
+        if beam_size in BEAMS and by_ranking[gamma, 0.0] > best_alone:
+            alone = dataclasses.replace(alone, beam_size=beam_size, length_penalty=gamma)
             best_alone = by_ranking[gamma, 0.0]
     if len(different) == 1:
-        say(f"val cannot tell these decodings apart, so the usual one stays: beam {usual}")
-        chosen = alone = dataclasses.replace(alone, beam=usual, length_normalisation=0.0)
+        log(f"val cannot tell these decodings apart, so the usual one stays: beam {usual}")
+        chosen = alone = dataclasses.replace(alone, beam_size=usual, length_penalty=0.0)
     return Chosen(chosen, scores, alone, round(best_alone, 2))
 
 
@@ -249,7 +266,7 @@ def choose_decoding(
 def fit_doubt(
     decoder: Decoder,
     data: TrainingData,
-    decoding: Decoding,
+    generation: GenerationConfig,
     *,
     reranker: Reranker | None = None,
     show: bool = False,
@@ -269,8 +286,8 @@ def fit_doubt(
             bar.update(len(batch))
     known, likelihoods = [], []
     names = evenly([name for name, _ in data.validation], KNOWN)
-    ranking = (decoding.length_normalisation, decoding.reranker_weight)
-    for annotations, found in searches(decoder, data, names, decoding, reranker=reranker, show=show):
+    ranking = (generation.length_penalty, generation.rerank_weight)
+    for annotations, found in searches(decoder, data, names, generation, reranker=reranker, show=show):
         known.append(summary(annotations))
         likelihoods.append(likelihood([ranked(hypotheses, *ranking)[0] for hypotheses in found]))
     return Doubt.fit(torch.cat(parts), torch.cat(known), torch.cat(likelihoods))

@@ -1,4 +1,4 @@
-"""Training that maximises CIDEr: the decoder draws captions, and is rewarded for the good ones.
+"""Training that maximizes CIDEr: the decoder draws captions, and is rewarded for the good ones.
 
 Rennie et al., "Self-critical Sequence Training for Image Captioning", CVPR 2017. There the reward of the greedy caption
 is the baseline; here it is the mean of the photo's other drawn captions, which costs no search of its own.
@@ -19,11 +19,11 @@ from torch import Tensor
 from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.metrics.cider import PADDING, CiderD, padded
-from show_attend_tell.model.attention import AtPlaces, Look, Sampled
-from show_attend_tell.model.interface import EXPECTATION, Decoder, Told, drawn_words
+from show_attend_tell.model.attention import AttentionMode, GivenLocations, SampleAttention
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, DecoderOutput, drawn_words, teacher_forcing
 from show_attend_tell.model.kernels import WordScores
-from show_attend_tell.model.precision import wide
-from show_attend_tell.search import photos_together
+from show_attend_tell.model.precision import promote
+from show_attend_tell.search import search_batch_size
 from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.settings import Amount, Count, settings
 from show_attend_tell.training.losses import Loss, entropy
@@ -48,7 +48,7 @@ class SelfCritical:
 
     samples: Annotated[int, Field(ge=2)] = 5  # captions drawn of each photo
     longest: Count = 24  # words of a drawn caption, end token included; a longer one is cut off, and has no end
-    places_weight: Amount = 1.0  # λ_r
+    locations_weight: Amount = 1.0  # λ_r
     likelihood_weight: Amount = 0.0  # λ_y
 
 
@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
 
     words: Tensor  # (B, P, C), end tokens behind the caption's own
     lengths: Tensor  # (B, P), words with the end token, if there is one
-    places: Tensor | None  # (B, P, C), of hard attention
+    locations: Tensor | None  # (B, P, C), of hard attention
 
 
 class CaptionRewards:
@@ -104,7 +104,7 @@ class CaptionRewards:
     def loss(
         self,
         decoder: Decoder,
-        tell: Callable[..., Told],
+        tell: Callable[..., DecoderOutput],
         annotations: Tensor,
         photos: Sequence[int],
         *,
@@ -114,7 +114,7 @@ class CaptionRewards:
         """The loss of photos, whose gradient is minus that of `SelfCritical`, but for true captions.
 
         ``photos`` are those of the whole mini-batch; ``annotations`` (B, L, D), and the loss, are of this rank's part
-        of it. The captions are drawn without dropout, and then told as ``tell`` does it, with the decoder's dropout.
+        of it. The captions are drawn without dropout, and then told as ``teacher_forcing`` does it, with the decoder's dropout.
         ``word_scores`` is `kernels.word_scores`, plain or compiled.
         """
         chosen = self.settings
@@ -135,17 +135,17 @@ class CaptionRewards:
             "drawn_ended": ended.float().mean(),
         }
         total, uncertainty = torch.zeros((), device=annotations.device), []
-        for rows in alike(drawn.lengths, photos_together(chosen.samples, annotations.device)):
+        for rows in alike(drawn.lengths, search_batch_size(chosen.samples, annotations.device)):
             part = at_rows(drawn, rows)
-            look: Look = EXPECTATION if part.places is None else AtPlaces(part.places)
-            told = tell(decoder, annotations[rows], part.words, paths=chosen.samples, look=look)
+            mode: AttentionMode = MEAN_ATTENTION if part.locations is None else GivenLocations(part.locations)
+            told = teacher_forcing(decoder, annotations[rows], part.words, paths=chosen.samples, mode=mode)
             there = ~behind(part)
             credit = log_probabilities(told.logits, part.words, word_scores)
             if told.alpha is not None:
                 uncertainty.append(entropy(told.alpha.detach())[there])
-                if part.places is not None:
-                    places = told.alpha.gather(-1, part.places[..., None]).squeeze(-1)
-                    credit = credit + chosen.places_weight * places.clamp_min(1e-12).log()
+                if part.locations is not None:
+                    locations = told.alpha.gather(-1, part.locations[..., None]).squeeze(-1)
+                    credit = credit + chosen.locations_weight * locations.clamp_min(1e-12).log()
             total = total - (advantage[rows, :, None] * credit * there).sum()
         if uncertainty:
             watch["drawn_entropy"] = torch.cat(uncertainty).mean()
@@ -180,23 +180,23 @@ def draw(
     training = decoder.training
     decoder.eval()
     try:
-        size = photos_together(samples, annotations.device)
+        size = search_batch_size(samples, annotations.device)
         batch = shared_by or len(annotations)
         mine = slice(None) if shared_by is None else part_of(shared_by).rows
         hard = decoder.config.attention == "hard"
-        words, places = [], []  # uniform numbers, for as many photos at a time as run together
+        words, locations = [], []  # uniform numbers, for as many photos at a time as run together
         for start in range(0, batch, size):
             together = min(size, batch - start)
             words.append(torch.rand(longest, together, samples, generator=generator))
             if hard:
-                places.append(torch.rand(together, samples, longest, generator=generator))
+                locations.append(torch.rand(together, samples, longest, generator=generator))
         of_words = torch.cat(words, 1)[:, mine].to(annotations.device)
-        of_places = torch.cat(places)[mine] if hard else None
+        of_locations = torch.cat(locations)[mine] if hard else None
         parts = []
         for start in range(0, len(annotations), size):
             rows = slice(start, start + size)
-            own_places = None if of_places is None else of_places[rows]
-            parts.append(_draw(decoder, annotations[rows], of_words[:, rows], own_places))
+            own_locations = None if of_locations is None else of_locations[rows]
+            parts.append(_draw(decoder, annotations[rows], of_words[:, rows], own_locations))
     finally:
         decoder.train(training)
     most = max(part.words.shape[-1] for part in parts)
@@ -207,35 +207,37 @@ def draw(
     return Drawn(
         joined([part.words for part in parts]),
         torch.cat([part.lengths for part in parts]),
-        joined([part.places for part in parts if part.places is not None]) if parts[0].places is not None else None,
+        joined([part.locations for part in parts if part.locations is not None])
+        if parts[0].locations is not None
+        else None,
     )
 
 
-def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_places: Tensor | None) -> Drawn:
+def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations: Tensor | None) -> Drawn:
     """`draw`, all photos together, by uniform numbers for words (C, B, P) and places (B, P, C).
 
     Photos whose captions have all ended leave.
     """
     (longest, batch, samples), device = uniforms.shape, annotations.device
-    sampled = None if of_places is None else Sampled(of_places)
+    sampled = None if of_locations is None else SampleAttention(of_locations)
     state = decoder.start(annotations, paths=samples)
     photos = torch.arange(batch, device=device)  # those that are here
     words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
     finished = torch.zeros_like(words, dtype=torch.bool)
     said = torch.full((batch, samples, longest), Vocabulary.END, device=device)
-    places = None if sampled is None else torch.zeros_like(said)
+    locations = None if sampled is None else torch.zeros_like(said)
     for time in range(longest):
-        step = decoder.step(decoder.embed(words), state, sampled or EXPECTATION)
+        step = decoder.step(decoder.embed(words), state, sampled or MEAN_ATTENTION)
         state = step.state
-        logits = wide(decoder.read_out(step.output))
+        logits = promote(decoder.read_out(step.output))
         logits[..., Vocabulary.UNKNOWN] = NEVER
         if time == 0:
             logits[..., Vocabulary.END] = NEVER
         words = drawn_words(torch.softmax(logits, dim=-1), uniforms[time, photos])
         words = words.masked_fill(finished, Vocabulary.END)
         said[photos, :, time] = words
-        if places is not None and step.places is not None:
-            places[photos, :, time] = step.places
+        if locations is not None and step.locations is not None:
+            locations[photos, :, time] = step.locations
         finished = finished | (words == Vocabulary.END)
         stay = ~finished.all(1)
         left = int(stay.sum())
@@ -248,7 +250,7 @@ def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_places: Te
                 sampled.uniforms = sampled.uniforms[stay.to(sampled.uniforms.device)]
     said = said[..., : time + 1]
     lengths = ((said != Vocabulary.END).sum(-1) + 1).clamp_max(time + 1)
-    return Drawn(said, lengths, None if places is None else places[..., : time + 1])
+    return Drawn(said, lengths, None if locations is None else locations[..., : time + 1])
 
 
 def behind(drawn: Drawn) -> Tensor:
@@ -269,5 +271,5 @@ def at_rows(drawn: Drawn, rows: Tensor) -> Drawn:
     """The captions of some of the photos, without padding that all of them have."""
     lengths = drawn.lengths[rows]
     longest = int(lengths.max())
-    places = None if drawn.places is None else drawn.places[rows, :, :longest]
-    return Drawn(drawn.words[rows, :, :longest], lengths, places)
+    locations = None if drawn.locations is None else drawn.locations[rows, :, :longest]
+    return Drawn(drawn.words[rows, :, :longest], lengths, locations)

@@ -1,6 +1,6 @@
 """What an interrupted training goes on from: its state on disk, and Ctrl-C held back until it can be written.
 
-A state is one safetensors file. Its tensors are the weights, their average, the optimiser's and the objective's own
+A state is one safetensors file. Its tensors are the weights, their average, the optimizer's and the objective's own
 state, and the states of the random generators. Its header has numbers in JSON: how far the training has come, and what
 a resumed training must have in common with it. Nothing is unpickled.
 
@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import replace
+from show_attend_tell.files import atomic_write
 from show_attend_tell.training.config import flat
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def save_state(trainer: "Trainer", file: Path) -> None:
     tensors |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
     if trainer.data.encoder is not None:
         tensors |= {f"encoder.{name}": value for name, value in trainer.data.encoder.state_dict().items()}
-    for index, entry in trainer.optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{name}": value for name, value in entry.items()}
+    for index, entry in trainer.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
     tensors |= {f"objective.{name}": value for name, value in trainer.objective.state_dict().items()}
     tensors |= {"random.global": torch.get_rng_state(), "random.training": trainer.generator.get_state()}
     if trainer.device.type == "cuda":  # dropout draws there
@@ -50,13 +50,13 @@ def save_state(trainer: "Trainer", file: Path) -> None:
         "progress": json.dumps(
             [trainer.epoch, trainer.batch, trainer.taken, trainer.best, trainer.best_epoch, *trainer.restart]
         ),
-        "started_from": json.dumps(trainer.started_from),
+        "init_from": json.dumps(trainer.started_from),
     }
     copies = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace(file, lambda scratch: save_file(copies, scratch, metadata=header), sync=True)
+    atomic_write(file, lambda scratch: save_file(copies, scratch, metadata=header), sync=True)
 
 
 def load_state(trainer: "Trainer", file: Path) -> None:
@@ -110,11 +110,11 @@ def check_origin(file: Path, started_from: str | None) -> None:
 
     None is random weights. A state of an earlier version does not say it, and passes.
     """
-    before = stored(file, "started_from", started_from)
+    before = stored(file, "init_from", started_from)
     if before != started_from:
         raise SatError(
             f"the training in {file} started from {before or 'none'}, and this command starts from "
-            f"{started_from or 'none'}: give --start-from {before or 'none'}"
+            f"{started_from or 'none'}: give --init-from {before or 'none'}"
         )
 
 
@@ -138,12 +138,12 @@ def restore(trainer: "Trainer", tensors: dict[str, Tensor]) -> None:
     if trainer.data.encoder is not None:
         trainer.data.encoder.load_state_dict(part("encoder."))
     entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
-    for name, value in part("optimiser.").items():
+    for name, value in part("optimizer.").items():
         index, _, entry = name.partition(".")
         entries[int(index)][entry] = value
-    optimiser = trainer.optimiser
-    optimiser.load_state_dict({"state": dict(entries), "param_groups": optimiser.state_dict()["param_groups"]})
-    for parameter, state in optimiser.state.items():  # the fused step needs the layout of the weights,
+    optimizer = trainer.optimizer
+    optimizer.load_state_dict({"state": dict(entries), "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, state in optimizer.state.items():  # the fused step needs the layout of the weights,
         for name, value in state.items():  # which an encoder may have in channels_last
             if value.shape == parameter.shape:
                 state[name] = torch.empty_like(parameter).copy_(value)
@@ -178,7 +178,7 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
 
 @contextmanager
 def between_batches() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back, and say whether it was pressed, so that it never cuts a step of the optimiser in two.
+    """Hold Ctrl-C back, and say whether it was pressed, so that it never cuts a step of the optimizer in two.
 
     A second Ctrl-C raises KeyboardInterrupt at once. In a thread other than the main one, which Ctrl-C does not reach,
     nothing changes.

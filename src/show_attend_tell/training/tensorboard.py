@@ -9,12 +9,13 @@ import torch
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import look_by_name
+from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.search import beam_search
-from show_attend_tell.show.pictures import Exhibit, strip
+from show_attend_tell.show.pictures import strip
+from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.selection import own_look
+from show_attend_tell.training.selection import default_attention_mode
 from show_attend_tell.vision.encoder import Encoder
 
 
@@ -41,21 +42,21 @@ class TensorBoard:
             self.writer.add_scalar(name, value, epoch.number)
         with torch.no_grad():
             annotations = self.data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
-        look = look_by_name(own_look(self.trainer.average.config))
-        found_by_photo = beam_search(self.trainer.average, annotations, look=look, allow_repetitions=False)
+        mode = attention_mode_by_name(default_attention_mode(self.trainer.average.config))
+        found_by_photo = beam_search(self.trainer.average, annotations, mode=mode, allow_repetitions=False)
         for example, found in zip(self.examples, found_by_photo, strict=True):
             image = open_photo(example.photo)
             best = found[0]
             if best.alpha is None or not best.words:
                 continue
-            exhibit = Exhibit(
+            figure = FigureData(
                 photo=image,
                 words=self.data.vocabulary.decode(best.words),
-                between=self.data.vocabulary.tokeniser.between,
+                between=self.data.vocabulary.tokenizer.between,
                 attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
                 gate=None if best.beta is None else best.beta.cpu().numpy(),
                 seen=self.encoder.preprocessing.seen(*image.size),
             )
-            picture = np.array(strip([exhibit]))
+            picture = np.array(strip([figure]))
             self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
         self.writer.flush()

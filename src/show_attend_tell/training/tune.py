@@ -1,6 +1,6 @@
 """A search for better settings: trainings whose settings Optuna (an extra) chooses by those that went before.
 
-The paper's authors chose theirs by Bayesian optimisation, with a service that is gone (sec. 4.3). A *study* is kept in
+The paper's authors chose theirs by Bayesian optimization, with a service that is gone (sec. 4.3). A *study* is kept in
 a SQLite file: it can be interrupted, and several processes of one machine may work on it together. A *trial* is one
 training, without the choice of its decoding. Its value is what selects its best epoch (`Trainer.selection`). A trial
 that is worse than the median of the others after as many epochs is ended (pruned).
@@ -22,8 +22,9 @@ import torch
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, make_folder, read_object
-from show_attend_tell.files import replace as replace_file
+from show_attend_tell.files import atomic_write as replace_file
+from show_attend_tell.files import make_folder, read_object
+from show_attend_tell.messages import plural, shorten
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.loop import Epoch
 from show_attend_tell.training.run import check_settings, check_start, prepared, started
@@ -34,7 +35,7 @@ BEATS, GRACE = 10, 60  # seconds: between two signs of life of a trial, and with
 WARM = 3  # trials, before the first one is pruned; none is before its second epoch
 RETRIES = 3  # of a trial whose process was killed
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 Build = Callable[[Sequence[str]], TrainingConfig]  # settings with changes, "learning_rate=1e-3" and the like
 
 
@@ -101,16 +102,16 @@ class Study:
     build: Build
     ranges: Sequence[Range]
     base: dict[str, Any]  # preset, attention, changes and model to start from: what all trials share
-    start_from: Checkpoint | None
-    say: Say
+    init_from: Checkpoint | None
+    log: Log
     show: bool = True
     said: set[str] = field(default_factory=set)  # lines about the data, which each trial would say again
 
-    def say_once(self, line: str) -> None:
+    def log_once(self, line: str) -> None:
         """Say a line, unless a trial before has said it."""
         if line not in self.said:
             self.said.add(line)
-            self.say(line)
+            self.log(line)
 
     def run(self, *, trials: int, seconds: float | None = None) -> dict[str, Any]:
         """Go on until the study has that many trials, or that many seconds are over, and write what is best.
@@ -128,7 +129,7 @@ class Study:
             finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
             done = len(study.get_trials(deepcopy=False, states=finished))
             if done:
-                self.say(f"{self.folder} has {count(done, 'trial')} already")
+                self.log(f"{self.folder} has {plural(done, 'trial')} already")
             if done < trials:
                 enough = optuna.study.MaxTrialsCallback(trials, states=finished)
                 with held_back() as interrupts:
@@ -137,7 +138,7 @@ class Study:
                         return self.trial(optuna, study, trial, interrupts)
 
                     def report(_: Any, trial: Any) -> None:  # once the trial is stored
-                        self.say(self.told(optuna, trial))
+                        self.log(self.told(optuna, trial))
                         interrupts.check()
 
                     study.optimize(objective, callbacks=[report, enough], timeout=seconds)
@@ -165,8 +166,8 @@ class Study:
         if config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
         check_settings(config, self.encoder)
-        if self.start_from is not None:
-            check_start(self.start_from, config.decoder, self.encoder)
+        if self.init_from is not None:
+            check_start(self.init_from, config.decoder, self.encoder)
 
     def check_vacant(self) -> None:
         """Raise `SatError` where the results would overwrite files of a folder that holds no study."""
@@ -249,11 +250,11 @@ class Study:
 
     def trained(self, optuna: Any, trial: Any, config: TrainingConfig) -> float:
         """Train with settings, and report each epoch to the trial; what selected the best one."""
-        start, show = self.start_from, self.show
+        start, show = self.init_from, self.show
         _, config, data = prepared(
-            self.dataset, config, self.encoder, self.cache, start_from=start, say=self.say_once, show=show
+            self.dataset, config, self.encoder, self.cache, init_from=start, log=self.log_once, show=show
         )
-        trainer = started(config, data, start, device=self.device, say=self.say_once, show=show)
+        trainer = started(config, data, start, device=self.device, log=self.log_once, show=show)
 
         def report(epoch: Epoch, better: bool) -> None:
             trial.report(trainer.selection(epoch.scores), epoch.number)
@@ -272,7 +273,7 @@ class Study:
         what = f"trial {trial.number}: {', '.join(self.drawn(trial))}"
         if "error" in trial.user_attrs or not trial.intermediate_values:
             return f"{what}: {trial.user_attrs.get('error', 'ended before its first epoch')}"
-        epochs = count(len(trial.intermediate_values), "epoch")
+        epochs = plural(len(trial.intermediate_values), "epoch")
         if trial.state == optuna.trial.TrialState.PRUNED:
             return f"{what}: {max(trial.intermediate_values.values()):.3f}, pruned after {epochs}"
         return f"{what}: {trial.value:.3f} after {epochs}"
@@ -287,7 +288,7 @@ class Study:
         pruned = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.PRUNED,))
         if pruned and not complete:
             raise SatError(
-                f"no trial of {self.folder} was finished, and {count(len(pruned), 'trial')} ended early "
+                f"no trial of {self.folder} was finished, and {plural(len(pruned), 'trial')} ended early "
                 f"({self.told(optuna, pruned[-1])}): give more --trials, or another --output with other settings"
             )
         if not complete:
@@ -367,6 +368,8 @@ def read_settings(file: Path) -> tuple[str, str, list[str]]:
     preset, attention, changes = (content.get(name) for name in ("preset", "attention", "set"))
     texts = isinstance(changes, list) and all(isinstance(change, str) for change in changes)
     if not (isinstance(preset, str) and isinstance(attention, str) and texts):
-        raise SatError(f"{file} must hold 'preset', 'attention' and 'set', a list of texts, and holds {brief(content)}")
+        raise SatError(
+            f"{file} must hold 'preset', 'attention' and 'set', a list of texts, and holds {shorten(content)}"
+        )
     assert isinstance(changes, list)
     return preset, attention, changes

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from show_attend_tell.backends.onnx.encoder import OnnxEfficientNet, OnnxEncoder
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
-from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Geometry, Preprocessing
+from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Resize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import hub_id
 from show_attend_tell.vision import efficientnet, vgg
@@ -66,13 +66,13 @@ class VGG19(nn.Module):
         return self.features(pixels)  # type: ignore[no-any-return]
 
 
-def vgg19(weights: Weights, geometry: Geometry) -> Backbone:
+def vgg19(weights: Weights, resize: Resize) -> Backbone:
     """VGG-19 with the shipped weights, torchvision's or those of a file, as `encoder.load_encoder` has it."""
     body = VGG19()
     body.load_state_dict(_vgg19_weights(weights))
-    preprocessing = Preprocessing(geometry=geometry)
-    places = preprocessing.size // 16
-    return Backbone(body, "vgg19", 512, (places, places), preprocessing)
+    preprocessing = Preprocessing(resize=resize)
+    locations = preprocessing.size // 16
+    return Backbone(body, "vgg19", 512, (locations, locations), preprocessing)
 
 
 def _vgg19_weights(weights: Weights) -> dict[str, Tensor]:
@@ -124,7 +124,7 @@ class EfficientNetLite2(nn.Module):
         return value
 
 
-def efficientnet_lite2(name: str, weights: Weights, geometry: Geometry) -> Backbone:
+def efficientnet_lite2(name: str, weights: Weights, resize: Resize) -> Backbone:
     """EfficientNet-Lite2, `PROJECTED` or `WHOLE`, with the shipped weights or with those that are given.
 
     It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %. Its
@@ -132,7 +132,7 @@ def efficientnet_lite2(name: str, weights: Weights, geometry: Geometry) -> Backb
     """
     body, arrays = EfficientNetLite2(efficientnet.blocks(name)), efficientnet.read(name, weights)
     body.load_state_dict(as_tensors(arrays))
-    twin = OnnxEfficientNet(name, arrays, efficientnet.preprocessing(geometry))
+    twin = OnnxEfficientNet(name, arrays, efficientnet.preprocessing(resize))
     return Backbone(body, name, twin.annotation_size, twin.grid, twin.preprocessing, "float32", twin)
 
 
@@ -169,12 +169,12 @@ class SmallEncoder(nn.Module):
         return self.convolutions(torch.cat([pixels, columns, rows], dim=1))  # type: ignore[no-any-return]
 
 
-def small(geometry: Geometry) -> Backbone:
+def small(resize: Resize) -> Backbone:
     """A `SmallEncoder`, always with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         body = SmallEncoder()
-    return Backbone(body, "small", 64, (8, 8), Preprocessing(size=64, geometry=geometry))
+    return Backbone(body, "small", 64, (8, 8), Preprocessing(size=64, resize=resize))
 
 
 # Vision models of transformers
@@ -197,7 +197,7 @@ class TransformersBody(nn.Module):
         return output if output.ndim == 4 else output[:, self.skipped :]  # type: ignore[no-any-return]
 
 
-def transformers_model(name: str, geometry: Geometry) -> Backbone:
+def transformers_model(name: str, resize: Resize) -> Backbone:
     """The vision model of a hub id or a local folder; raises `SatError` for one that cannot be had or does not fit."""
     folder = Path(name) if Path(name).is_dir() else None
     if folder is None and "/" not in name:  # a slip of the pen, which the hub takes half a minute to refuse
@@ -235,14 +235,14 @@ def transformers_model(name: str, geometry: Geometry) -> Backbone:
         model.pooler = None
     if untrained := sorted(set(info["missing_keys"]) & model.state_dict().keys()):
         raise SatError(f"encoder {name!r}: its file of weights lacks {', '.join(untrained)}")
-    preprocessing = _transformers_preprocessing(transformers, name, config, geometry)
+    preprocessing = _transformers_preprocessing(transformers, name, config, resize)
     body = TransformersBody(model)
     annotation_size, grid = _probe(body, name, config, preprocessing.size)
     known_as = (hub_id(folder) if folder is not None else None) or name
     return Backbone(body, known_as, annotation_size, grid, preprocessing)
 
 
-def _transformers_preprocessing(transformers: Any, name: str, config: Any, geometry: Geometry) -> Preprocessing:
+def _transformers_preprocessing(transformers: Any, name: str, config: Any, resize: Resize) -> Preprocessing:
     values: dict[str, Any] = {}  # of a model that comes without: ImageNet's usual ones
     if not Path(name).is_dir() or (Path(name) / "preprocessor_config.json").exists():
         try:
@@ -262,8 +262,8 @@ def _transformers_preprocessing(transformers: Any, name: str, config: Any, geome
     if values.get("do_normalize") is False:
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if not all(isinstance(three, (list, tuple)) and len(three) == 3 for three in (mean, std)):
-        raise SatError(f"encoder {name!r}: its preprocessor_config.json has no mean and std of three colours")
-    return Preprocessing(size=size, geometry=geometry, mean=tuple(mean), std=tuple(std))
+        raise SatError(f"encoder {name!r}: its preprocessor_config.json has no mean and std of three colors")
+    return Preprocessing(size=size, resize=resize, mean=tuple(mean), std=tuple(std))
 
 
 def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[int, tuple[int, int]]:

@@ -14,7 +14,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import VGG19, SmallEncoder, TransformersBody
 from show_attend_tell.vision.encoder import Encoder
 
-NORMS = ("layernorm", "post_layernorm", "norm", "final_layer_norm")  # what transformers call a last normalisation
+NORMS = ("layernorm", "post_layernorm", "norm", "final_layer_norm")  # what transformers call a last normalization
 
 
 class LastBlocks(nn.Module):
@@ -59,7 +59,7 @@ def cut(encoder: Encoder, block: str) -> Cut:
         below, ways = _cut_transformers(encoder, body, block)
     else:
         raise SatError(
-            f"encoder {encoder.name} cannot be cut into blocks: leave out --fine-tune-from, or name another --encoder"
+            f"encoder {encoder.name} cannot be cut into blocks: leave out --unfreeze-from, or name another --encoder"
         )
     lower, last = _joined(encoder, below, ways, block)
     mine = {id(weight) for weight in (*last.parameters(), *last.buffers())}
@@ -146,9 +146,9 @@ class _Layers(nn.Module):
 
 
 def _cut_transformers(encoder: Encoder, body: TransformersBody, block: str) -> tuple[nn.Module, list[nn.Module]]:
-    """The model without its last layers and normalisation, as a copy, and these, without the normalisation and with.
+    """The model without its last layers and normalization, as a copy, and these, without the normalization and with.
 
-    Some models only normalise what they pool.
+    Some models only normalize what they pool.
     """
     parent, _, number = block.rpartition(".")
     lists = {name: module for name, module in body.model.named_modules() if isinstance(module, nn.ModuleList)}

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.packing import fitting, read_arrays
-from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.errors import SatError
 
 PROJECTED, WHOLE = "efficientnet-lite2", "efficientnet-lite2-1280"
@@ -28,7 +28,7 @@ TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
 SIZES = {PROJECTED: 512, WHOLE: 1280}  # channels of the map
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a place's
-MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a colour from 0 to 1, as the network was trained
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a color from 0 to 1, as the network was trained
 
 # Of each stage: number of blocks, side of the depthwise kernel, stride of the first block, expansion, channels given.
 STAGES = (
@@ -100,9 +100,9 @@ def blocks(name: str) -> tuple[Block, ...]:
     return BLOCKS if name == PROJECTED else BLOCKS[:-1]
 
 
-def preprocessing(geometry: Geometry) -> Preprocessing:
+def preprocessing(resize: Resize) -> Preprocessing:
     """How a photo becomes the pixels that the network reads."""
-    return Preprocessing(size=SIZE, geometry=geometry, mean=MEAN, std=STD)
+    return Preprocessing(size=SIZE, resize=resize, mean=MEAN, std=STD)
 
 
 def shapes(name: str) -> dict[str, tuple[int, ...]]:

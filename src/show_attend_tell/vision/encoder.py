@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from show_attend_tell.backends import native_bf16
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.checkpoint import packing
-from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19
@@ -149,7 +149,7 @@ class Encoder(nn.Module):
 
 
 def load_encoder(
-    name: str = "vgg19", *, weights: str | Path | Mapping[str, Any] | None = None, geometry: Geometry = "crop"
+    name: str = "vgg19", *, weights: str | Path | Mapping[str, Any] | None = None, resize: Resize = "crop"
 ) -> Encoder:
     """Return a frozen encoder in float32 on the CPU.
 
@@ -176,17 +176,17 @@ def load_encoder(
     if isinstance(weights, Mapping):
         weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
     if name == "vgg19":
-        return Encoder(**vgg19(weights, geometry)._asdict())
+        return Encoder(**vgg19(weights, resize)._asdict())
     if name in efficientnet.NAMES:
-        return Encoder(**efficientnet_lite2(name, weights, geometry)._asdict())
+        return Encoder(**efficientnet_lite2(name, weights, resize)._asdict())
     if weights is not None:
         raise SatError(
             f"encoder {name}: only {', '.join(('vgg19', *efficientnet.NAMES))} take a file of weights; name the "
             "model's local folder instead"
         )
     if name == "small":
-        return Encoder(**small(geometry)._asdict())
-    return Encoder(**transformers_model(name, geometry)._asdict())
+        return Encoder(**small(resize)._asdict())
+    return Encoder(**transformers_model(name, resize)._asdict())
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:

@@ -55,7 +55,8 @@ from torch import Tensor
 
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, count, make_folder, replace, some
+from show_attend_tell.files import atomic_write, file_lock, make_folder
+from show_attend_tell.messages import first_three, plural
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.reading import photo_readers
@@ -169,9 +170,12 @@ class FeatureCache:
     def _drop_damaged(self) -> NoReturn:
         """Drop all damaged rows, so that the next run encodes their photos again; raises `SatError`."""
         names = [name for name in self.names if self._is_damaged(name)]
-        damaged = f"{self.folder}: the stored annotations of {some(names)} are damaged (their checksums differ)"
+        damaged = f"{self.folder}: the stored annotations of {first_three(names)} are damaged (their checksums differ)"
         try:
-            with alone(self.folder, waiting=WAITING.format(self.folder)), open(self.folder / "photos", "r+b") as lines:
+            with (
+                file_lock(self.folder, waiting=WAITING.format(self.folder)),
+                open(self.folder / "photos", "r+b") as lines,
+            ):
                 for name in names:
                     lines.seek(self._rows[name] * LINE)
                     lines.write(DROPPED.encode())
@@ -179,7 +183,7 @@ class FeatureCache:
         except OSError as error:
             raise SatError(f"{damaged}, and cannot be dropped ({error.strerror}): delete this folder") from None
         raise SatError(
-            f"{damaged}. They were dropped: the same command encodes {count(len(names), 'photo')} again (sat train "
+            f"{damaged}. They were dropped: the same command encodes {plural(len(names), 'photo')} again (sat train "
             "with --resume). If it happens again, check the disk"
         )
 
@@ -210,7 +214,7 @@ class FeatureCache:
             raise SatError("; ".join(["there is no photo to encode", *list(unreadable.values())[:3]]))
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
         make_folder(folder, OTHER_CACHE)
-        with alone(folder, waiting=WAITING.format(folder)):
+        with file_lock(folder, waiting=WAITING.format(folder)):
             stored = _read_stored(folder, key, progress)
             rows = stored.rows
             jobs: dict[str, _Job] = {}
@@ -265,8 +269,8 @@ def _row_key(digest: str, name: str, view: str) -> str:
 
 
 def _row_bytes(key: Mapping[str, Any]) -> int:
-    places, size = key["shape"]
-    return 2 * int(places) * int(size)
+    locations, size = key["shape"]
+    return 2 * int(locations) * int(size)
 
 
 # The files of photos
@@ -309,7 +313,10 @@ def _known_files(
     if new:
         make_folder(directory, OTHER_CACHE)
         found = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
-        with alone(directory, waiting=WAITING.format(directory)), contextlib.suppress(SatError):  # it only saves time
+        with (
+            file_lock(directory, waiting=WAITING.format(directory)),
+            contextlib.suppress(SatError),
+        ):  # it only saves time
             _write(index, json.dumps(_read_index(index) | found, indent=0))
     return {name: known[name] for name in photos if name in known}, unreadable
 
@@ -375,7 +382,7 @@ def _read_checksums(folder: Path, row_keys: Sequence[str], key: Mapping[str, Any
         checksums += [_checksum(row_keys[row], rows[row]) for row in bar]
         whole = np.array(checksums, "<u4").tobytes()
         with contextlib.suppress(SatError):  # a folder that cannot be written can still be read
-            replace(file, lambda scratch: scratch.write_bytes(whole))
+            atomic_write(file, lambda scratch: scratch.write_bytes(whole))
     return checksums
 
 
@@ -394,7 +401,7 @@ def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
     more, free = photos * _row_bytes(key), shutil.disk_usage(folder).free
     if more > free:
         raise SatError(
-            f"{folder}: {count(photos, 'photo')} need {more / 1e6:,.1f} MB more, and the disk has only "
+            f"{folder}: {plural(photos, 'photo')} need {more / 1e6:,.1f} MB more, and the disk has only "
             f"{free / 1e6:,.1f} MB free; make room or choose another folder (--cache)"
         )
 
@@ -409,7 +416,7 @@ def _appended(path: Path, end: int) -> Iterator[BinaryIO]:
 
 
 def _write(file: Path, text: str) -> None:
-    replace(file, lambda scratch: scratch.write_bytes(text.encode()), sync=True)
+    atomic_write(file, lambda scratch: scratch.write_bytes(text.encode()), sync=True)
 
 
 def _to_disk(file: BinaryIO) -> None:
@@ -444,7 +451,7 @@ def _encode(
                 _to_disk(checksums)
                 lines.write("".join(f"{row_key}\n" for row_key in batch).encode())
                 _to_disk(lines)
-                stored.rows |= {row_key: len(stored.checksums) + place for place, row_key in enumerate(batch)}
+                stored.rows |= {row_key: len(stored.checksums) + location for location, row_key in enumerate(batch)}
                 stored.checksums += made
                 bar.update(len(batch))
     except OSError as error:

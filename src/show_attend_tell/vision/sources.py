@@ -75,9 +75,10 @@ class JoinedAnnotations:
         for row, name in enumerate(names):
             rows.setdefault(name.partition("/")[0], []).append(row)
         found = {
-            part: self.parts[part][[names[row].partition("/")[2] for row in places]] for part, places in rows.items()
+            part: self.parts[part][[names[row].partition("/")[2] for row in locations]]
+            for part, locations in rows.items()
         }
-        order = torch.tensor([row for places in rows.values() for row in places]).argsort()
+        order = torch.tensor([row for locations in rows.values() for row in locations]).argsort()
         return torch.cat(list(found.values()))[order]
 
 

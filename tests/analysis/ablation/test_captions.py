@@ -24,16 +24,16 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(
     monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
     captioner, data = captioner_of(Pointer(coupled=True)), noise_data(tmp_path)
     examples, annotations = list(data.examples), LivePhotos(data.examples, captioner.encoder)
-    decoding = captioner.checkpoint.decoding
-    lookings = [Looking("expectation", number) for number in range(24)]
+    generation = captioner.checkpoint.generation
+    lookings = [Looking("mean", number) for number in range(24)]
     with torch.no_grad():
-        own = caption_photos(captioner, annotations, examples, lookings, decoding, show=False)
+        own = caption_photos(captioner, annotations, examples, lookings, generation, show=False)
         alphas = [found.alpha for found in own if found.alpha is not None]
         even = caption_photos(
-            captioner, annotations, examples, lookings, decoding, control="uniform", alphas=alphas, show=False
+            captioner, annotations, examples, lookings, generation, control="uniform", alphas=alphas, show=False
         )
         for index in (0, 23):
-            expected = beam_search(captioner.decoder, annotations[[examples[index].name]], max_length=9, look=Uniform())
+            expected = beam_search(captioner.decoder, annotations[[examples[index].name]], max_length=9, mode=Uniform())
             assert even[index].words == expected[0][0].words
         # the references are the model's own captions, so these score 100
         decode = captioner.checkpoint.vocabulary.decode
@@ -41,7 +41,7 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(
             replace(example, captions=(tuple(decode(found.words)),))
             for example, found in zip(examples, own, strict=True)
         ]
-        result = scores_of_controls(captioner, annotations, examples, lookings, decoding, own, show=False)
+        result = scores_of_controls(captioner, annotations, examples, lookings, generation, own, show=False)
     assert result["photos"] == 24 and set(result) == {"photos", "own", *CONTROLS_ALL_ALONG}
     assert set(result["own"]) == {"cider", "bleu_4", "bleu_4_no_brevity"}  # METEOR takes Java
     assert result["own"]["bleu_4"]["score"] == pytest.approx(100, abs=1e-4)
@@ -63,5 +63,5 @@ def test_a_search_by_a_given_look_is_not_split(tmp_path: Path) -> None:
             return super().__call__(alpha, annotations)
 
     photos = torch.rand(101, 15, 11, generator=torch.Generator().manual_seed(1))
-    found = captioner.search(photos, captioner.checkpoint.decoding, seeds=[0] * 101, look=Noting())
+    found = captioner.search(photos, captioner.checkpoint.generation, seeds=[0] * 101, mode=Noting())
     assert len(found) == 101 and set(seen) == {101}

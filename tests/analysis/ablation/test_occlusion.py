@@ -11,11 +11,11 @@ from show_attend_tell.analysis.ablation.occlusion import (
     VARIANTS,
     by_variant,
     falls_in_annotations,
-    hidden_places,
+    hidden_locations,
     hide_annotations,
 )
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking, watch
-from show_attend_tell.settings import LOOKS, LookName
+from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 
 def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
@@ -27,10 +27,10 @@ def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
 
 
 def test_as_many_places_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended() -> None:
-    places = 9 * 7
-    alpha, other = (torch.rand(n, places, generator=torch.Generator().manual_seed(n)).softmax(-1) for n in (4, 3))
-    masks = hidden_places(alpha, other, (9, 7), torch.Generator().manual_seed(2))
-    assert masks.shape == (4 + 4 + 4 + 1 + DRAWS + DRAWS, places) and (masks.sum(1) == 6).all()
+    locations = 9 * 7
+    alpha, other = (torch.rand(n, locations, generator=torch.Generator().manual_seed(n)).softmax(-1) for n in (4, 3))
+    masks = hidden_locations(alpha, other, (9, 7), torch.Generator().manual_seed(2))
+    assert masks.shape == (4 + 4 + 4 + 1 + DRAWS + DRAWS, locations) and (masks.sum(1) == 6).all()
     for step in range(4):
         order, of_other = alpha[step].argsort(descending=True), other[step % 3].argsort(descending=True)
         for row, expected in ((step, order[:6]), (4 + step, order[-6:]), (8 + step, of_other[:6])):
@@ -65,13 +65,13 @@ def test_falls_are_sorted_to_the_words_they_belong_to() -> None:
     assert dict(zip(VARIANTS, found[word].tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_nothing_hidden_costs_nothing(look: LookName, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+def test_nothing_hidden_costs_nothing(mode: AttentionModeName, tmp_path_factory: pytest.TempPathFactory) -> None:
     (example, *_) = noise_data(tmp_path_factory.mktemp("noise"), 1).examples
     decoder, annotations, ids = small_decoder(), small_annotations(1), torch.tensor([[3, 5, 7]])
     with torch.no_grad():
-        watched = watch(decoder, example, annotations, ["a", "b", "c"], ids, Looking(look, 13))
-        masks = hidden_places(watched.alpha, watched.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
+        watched = watch(decoder, example, annotations, ["a", "b", "c"], ids, Looking(mode, 13))
+        masks = hidden_locations(watched.alpha, watched.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
         falls = falls_in_annotations(decoder, annotations, watched, masks)
     for way in ("annotations", "annotations_at_word"):
         np.testing.assert_allclose(falls[way], 0, atol=1e-5)

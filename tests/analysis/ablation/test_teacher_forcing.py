@@ -6,12 +6,12 @@ import pytest
 import torch
 from decoders import Scripted, small_annotations, small_decoder
 
-from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, tell_at_words, tell_throughout, watch
+from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, force_at_words, force_throughout, watch
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import State, tell, word_log_probabilities
-from show_attend_tell.settings import LOOKS, LookName
+from show_attend_tell.model.interface import State, teacher_forcing, word_log_probabilities
+from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 EXAMPLE = Example("photo.png", Path("photo.png"), "val", (("a",),), ("a",))
 IDS = torch.tensor([[3, 5, 7, 4, 9, 2]])
@@ -22,16 +22,16 @@ def watched_by(decoder: AttentionDecoder, looking: Looking) -> Watched:
         return watch(decoder, EXAMPLE, small_annotations(1), list("abcdef"), IDS, looking)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_caption_is_watched_as_it_is_told(look: LookName) -> None:
-    decoder, annotations, looking = small_decoder(), small_annotations(1), Looking(look, 13)
+@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+def test_a_caption_is_watched_as_it_is_told(mode: AttentionModeName) -> None:
+    decoder, annotations, looking = small_decoder(), small_annotations(1), Looking(mode, 13)
     watched = watched_by(decoder, looking)
     with torch.no_grad():
-        told = tell(decoder, annotations, IDS, look=looking.along(IDS))
+        told = teacher_forcing(decoder, annotations, IDS, mode=looking.along(IDS))
         same = annotations.expand(3, -1, -1)
-        throughout = tell_throughout(decoder, same, IDS, looking.along(IDS, 3))
+        throughout = force_throughout(decoder, same, IDS, looking.along(IDS, 3))
         source = decoder.start(annotations, paths=6).source
-        at_words = tell_at_words(decoder, source, watched, looking.at_once(IDS, 3), 3)
+        at_words = force_at_words(decoder, source, watched, looking.at_once(IDS, 3), 3)
     expected = word_log_probabilities(told.logits, IDS)[0, 0]
     torch.testing.assert_close(watched.visible, expected)
     assert told.alpha is not None and told.beta is not None and watched.beta is not None
@@ -43,11 +43,11 @@ def test_a_caption_is_watched_as_it_is_told(look: LookName) -> None:
 
 def test_another_photo_at_one_word_leaves_what_was_seen_before() -> None:
     decoder, annotations, other = small_decoder(), small_annotations(1), small_annotations(1, seed=9)
-    looking = Looking("expectation", 0)
+    looking = Looking("mean", 0)
     watched = watched_by(decoder, looking)
     with torch.no_grad():
         source = decoder.start(other, paths=6).source
-        found = tell_at_words(decoder, source, watched, looking.at_once(IDS, 1), 1)[0]
+        found = force_at_words(decoder, source, watched, looking.at_once(IDS, 1), 1)[0]
         for time in range(6):  # the true photo up to the word, the other one at it
             state = decoder.start(annotations)
             for step in range(time + 1):
@@ -58,12 +58,10 @@ def test_another_photo_at_one_word_leaves_what_was_seen_before() -> None:
                 state = taken.state
             expected = torch.log_softmax(decoder.read_out(taken.output)[0, 0], dim=-1)[IDS[0, time]]
             assert float(found[time]) == pytest.approx(float(expected), abs=1e-5)
-        throughout = tell_throughout(decoder, other, IDS, looking.along(IDS))
+        throughout = force_throughout(decoder, other, IDS, looking.along(IDS))
         assert not torch.allclose(found, throughout[0, 0], atol=1e-2)
 
 
 def test_a_decoder_without_attention_cannot_be_watched() -> None:
     with pytest.raises(SatError, match="without attention has no gaze"):
-        watch(
-            Scripted(torch.zeros(24, 23)), EXAMPLE, small_annotations(1), ["a"], IDS[:, :1], Looking("expectation", 0)
-        )
+        watch(Scripted(torch.zeros(24, 23)), EXAMPLE, small_annotations(1), ["a"], IDS[:, :1], Looking("mean", 0))

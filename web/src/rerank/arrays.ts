@@ -1,6 +1,6 @@
 /** The reranker and the scale of doubt: `rerank/arrays.py` for one photo.
 
-L places · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments · R directions · G n-grams. */
+L locations · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments · R directions · G n-grams. */
 
 import type { Arrays, Numbers } from "../safetensors.ts";
 import type { Hypothesis } from "../search/hypotheses.ts";
@@ -51,11 +51,11 @@ export class ArrayNgrams {
   }
 
   /** The hypotheses of a photo with their agreement, by the photo's annotations. */
-  addAgreement(annotations: Annotations, found: Hypothesis[], rarity: number): Hypothesis[] {
-    const worth = this.worth(rarity);
+  addAgreement(annotations: Annotations, found: Hypothesis[], rare_word_exponent: number): Hypothesis[] {
+    const worth = this.worth(rare_word_exponent);
     const shares = this.expected(annotations).map((share, number) => share * worth[number]);
     return found.map((hypothesis) => ({
-      ...hypothesis, agreement: agreement(hypothesis.words, shares, this.numbers, this.length),
+      ...hypothesis, rerank_score: agreement(hypothesis.words, shares, this.numbers, this.length),
     }));
   }
 
@@ -94,8 +94,8 @@ export class ArrayNgrams {
   }
 
   /** How much each n-gram counts in the agreement (G,). */
-  worth(rarity: number): Float32Array {
-    const powers = this.common.map((share) => share ** -rarity);
+  worth(rare_word_exponent: number): Float32Array {
+    const powers = this.common.map((share) => share ** -rare_word_exponent);
     let plain = 0;
     let weighted = 0;
     this.prior.forEach((share, number) => {
@@ -108,7 +108,7 @@ export class ArrayNgrams {
 }
 
 /** Annotations with mean 0 and variance 1 over their channels. */
-function normalised({ data, size }: Annotations): Float32Array {
+function normalized({ data, size }: Annotations): Float32Array {
   const found = new Float32Array(data.length);
   for (let start = 0; start < data.length; start += size) {
     let mean = 0;
@@ -121,19 +121,19 @@ function normalised({ data, size }: Annotations): Float32Array {
   return found;
 }
 
-/** The second moments of the channels over the places, signed roots, of length one (M,). */
+/** The second moments of the channels over the locations, signed roots, of length one (M,). */
 export function secondMoments(annotations: Annotations, channels: Numbers): Float32Array {
-  const normal = normalised(annotations);
-  const places = normal.length / annotations.size;
+  const normal = normalized(annotations);
+  const locations = normal.length / annotations.size;
   const columns = Array.from(channels, (channel) =>
-    Float32Array.from({ length: places }, (_, place) => normal[place * annotations.size + channel]));
+    Float32Array.from({ length: locations }, (_, location) => normal[location * annotations.size + channel]));
   const found = new Float32Array((columns.length * (columns.length + 1)) / 2);
   let at = 0;
   let length = 0;
   for (let one = 0; one < columns.length; one++) {
     for (let other = one; other < columns.length; other++, at++) {
       let sum = 0;
-      for (let place = 0; place < places; place++) sum += columns[one][place] * columns[other][place];
+      for (let location = 0; location < locations; location++) sum += columns[one][location] * columns[other][location];
       found[at] = Math.sign(sum) * Math.sqrt(Math.abs(sum));
       length += Math.abs(sum);
     }
@@ -156,7 +156,7 @@ export class ArrayDoubt {
   /** The doubt of the best caption of a photo, 0 to 1. */
   of(annotations: Annotations, best: Hypothesis): number {
     const likelihood = best.logProbability / (best.words.length + Number(best.ended));
-    const normal = normalised(annotations);
+    const normal = normalized(annotations);
     const size = annotations.size;
     const away = this.mean.map((value) => -value) as Float32Array;
     for (let at = 0; at < normal.length; at++) away[at % size] += normal[at] / (normal.length / size);

@@ -1,17 +1,17 @@
-/** The paper's decoder as a `Walker`, by ONNX graphs: `model/search/onnx.py` for one photo.
+/** The paper's decoder as a `Session`, by ONNX graphs: `model/search/onnx.py` for one photo.
 
-P paths · Q histories, paths without their last word · L places · n LSTM size · m word-embedding size · K vocabulary ·
+P paths · Q histories, paths without their last word · L locations · n LSTM size · m word-embedding size · K vocabulary ·
 S = 4n + m, or 4n where the context does not feed the deep output. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
 import { NEVER } from "./hypotheses.ts";
-import { distinct, type Continuations, type Glimpse, type Walker } from "./walker.ts";
+import { distinct, type Continuations, type SessionStep, type Session } from "./walker.ts";
 
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
   readonly vocabularySize: number;
-  readonly attention: boolean; // whether it looks at places
+  readonly attention: boolean; // whether it looks at locations
   private readonly byWord = new Map<number, Float32Array>(); // what each word adds, once it is known
 
   constructor(
@@ -36,7 +36,7 @@ export class OnnxDecoder {
 }
 
 /** An `OnnxDecoder` on its way; finished paths leave. */
-export class OnnxWalker implements Walker {
+export class OnnxWalker implements Session {
   readonly vocabularySize: number;
   private rows = [0]; // the history of each path (P′,)
   private deep: Tensor | null = null;
@@ -57,7 +57,7 @@ export class OnnxWalker implements Walker {
     return new OnnxWalker(decoder, seen, keys, hidden, memory);
   }
 
-  async step(words: number[]): Promise<Glimpse> {
+  async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attention } = this.decoder;
     const found = await graphs.step.run({
       seen: this.seen,
@@ -74,11 +74,11 @@ export class OnnxWalker implements Walker {
       rows: this.rows,
       alpha: attention ? floats(found.alpha) : null,
       beta: found.beta ? floats(found.beta) : null,
-      places: found.places ? wholes(found.places) : null,
+      locations: found.locations ? wholes(found.locations) : null,
     };
   }
 
-  follow(paths: number[]): void {
+  reorder(paths: number[]): void {
     const [histories, rows] = distinct(paths);
     const size = this.hidden.dims[2];
     const taken = (part: Tensor) =>
@@ -88,7 +88,7 @@ export class OnnxWalker implements Walker {
     this.memory = taken(this.memory);
   }
 
-  async best(before: number[], count: number, forbidden: number[], again: number[][] | null): Promise<Continuations> {
+  async best(before: number[], count: number, forbidden: number[], banned: number[][] | null): Promise<Continuations> {
     const { runtime, graphs, vocabularySize } = this.decoder;
     const added = new Float32Array(vocabularySize);
     for (const word of forbidden) added[word] = NEVER;
@@ -98,7 +98,7 @@ export class OnnxWalker implements Walker {
       deep: this.deep!,
       before: runtime.tensor(Float32Array.from(before), [1, before.length]),
       added: runtime.tensor(added, [vocabularySize]),
-      again: runtime.whole(filled, [1, before.length, width]),
+      banned: runtime.whole(filled, [1, before.length, width]),
       count: runtime.whole([Math.min(count, before.length * vocabularySize)], [1]),
     });
     const numbers = wholes(chosen);

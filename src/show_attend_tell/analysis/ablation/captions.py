@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from show_attend_tell.analysis.ablation.controls import CONTROLS, look_for_search
+from show_attend_tell.analysis.ablation.controls import CONTROLS, mode_for_search
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import Decoding
+from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, score
 from show_attend_tell.progress import Progress
-from show_attend_tell.search import Hypothesis, photos_together
+from show_attend_tell.search import Hypothesis, search_batch_size
 from show_attend_tell.vision.sources import Annotations
 
 METRICS = ("cider", "meteor", "bleu_4", "bleu_4_no_brevity")
@@ -31,7 +31,7 @@ def caption_photos(
     annotations: Annotations,
     examples: Sequence[Example],
     lookings: Sequence[Looking],
-    decoding: Decoding,
+    generation: GenerationConfig,
     *,
     control: str | None = None,
     alphas: Sequence[Tensor] = (),
@@ -41,23 +41,25 @@ def caption_photos(
 
     The other photo of a control is the next one, and the last one's is the first.
     """
-    together, found = photos_together(decoding.beam, captioner.device), []
+    together, found = search_batch_size(generation.beam_size, captioner.device), []
     title = "captions" if control is None else f"captions by {CONTROLS[control]}"
     with Progress(total=len(examples), desc=title, unit="photo", disable=not show) as bar:
         for start in range(0, len(examples), together):
             rows = range(start, min(start + together, len(examples)))
-            look = None
+            attention_mode = None
             if control is not None:
-                look = look_for_search(
+                attention_mode = mode_for_search(
                     control,
                     [alphas[row] for row in rows],
                     [alphas[(row + 1) % len(alphas)] for row in rows],
                     [lookings[row] for row in rows],
-                    paths=decoding.beam,
-                    steps=decoding.max_length,
+                    paths=generation.beam_size,
+                    steps=generation.max_length,
                 )
             photos = annotations[[examples[row].name for row in rows]].to(captioner.device)
-            searched = captioner.search(photos, decoding, seeds=[lookings[row].seed for row in rows], look=look)
+            searched = captioner.search(
+                photos, generation, seeds=[lookings[row].seed for row in rows], attention_mode=attention_mode
+            )
             found += [hypotheses[0] for hypotheses in searched]
             bar.update(len(rows))
     return found
@@ -68,7 +70,7 @@ def scores_of_controls(
     annotations: Annotations,
     examples: Sequence[Example],
     lookings: Sequence[Looking],
-    decoding: Decoding,
+    generation: GenerationConfig,
     own: Sequence[Hypothesis],
     *,
     seed: int = 0,
@@ -84,14 +86,14 @@ def scores_of_controls(
     captions = {"own": own}
     for control in CONTROLS_ALL_ALONG:
         captions[control] = caption_photos(
-            captioner, annotations, examples, lookings, decoding, control=control, alphas=alphas, show=show
+            captioner, annotations, examples, lookings, generation, control=control, alphas=alphas, show=show
         )
-    tokeniser = captioner.checkpoint.vocabulary.tokeniser
-    references = {example.name: [tokeniser.text(words) for words in example.captions] for example in examples}
+    tokenizer = captioner.checkpoint.vocabulary.tokenizer
+    references = {example.name: [tokenizer.text(words) for words in example.captions] for example in examples}
     statistics: dict[str, Statistics] = {}
     for name, hypotheses in captions.items():
         texts = _texts(captioner, examples, hypotheses)
-        statistics[name] = score(texts, references, tokens=tokeniser.tokens).statistics
+        statistics[name] = score(texts, references, tokens=tokenizer.tokens).statistics
     result: dict[str, Any] = {"photos": len(examples)}
     for name in captions:
         compared = differences([statistics["own"]], [statistics[name]], seed=seed)

@@ -1,6 +1,6 @@
 """Do a word's own places matter to it? α is replaced by something else, and what that costs each word is measured.
 
-A control is a `Look` that does not use the α that it is handed. A word's *cost* is log p(word) by its own α less
+A control is a `AttentionMode` that does not use the α that it is handed. A word's *cost* is log p(word) by its own α less
 log p(word) by the control, in nats: above zero, its own α served the word better.
 
 T words of a caption, end token excluded · R rows, each another control · B photos · P paths · C steps · L places · D
@@ -14,9 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, tell_at_words, tell_throughout
+from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, force_at_words, force_throughout
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Expectation, Likeliest, Look, Looked, Sampled, look_by_name
+from show_attend_tell.model.attention import (
+    ArgmaxAttention,
+    Attended,
+    AttentionMode,
+    MeanAttention,
+    SampleAttention,
+    attention_mode_by_name,
+)
 from show_attend_tell.model.interface import Decoder
 
 DRAWS = 8  # of places a word, for what looks at a random place
@@ -30,23 +37,23 @@ CONTROLS = {  # what stands for a word's α
     "other_view": "another photo's alpha and annotations",
 }
 OWN = {  # the word's own α, by every way of looking
-    "expectation": "own alpha, by expectation",
-    "likeliest": "own alpha, by its likeliest place",
-    "sampled": "own alpha, by a sampled place",
+    "mean": "own alpha, by expectation",
+    "argmax": "own alpha, by its likeliest place",
+    "sample": "own alpha, by a sampled place",
 }
 
 
 class Uniform:
     """ẑ_t = (1/L) Σ_i a_i: the expectation under α that is the same everywhere."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
-        return Expectation()(torch.full_like(alpha, 1 / alpha.shape[-1]), annotations)
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        return MeanAttention()(torch.full_like(alpha, 1 / alpha.shape[-1]), annotations)
 
 
-class RandomPlace(Sampled):
+class RandomLocation(SampleAttention):
     """ẑ_t = a_i at a place drawn with the same probability for each."""
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         return super().__call__(torch.full_like(alpha, 1 / alpha.shape[-1]), annotations)
 
 
@@ -56,17 +63,17 @@ class Given:
     It counts the steps, so it serves one caption or one search.
     """
 
-    def __init__(self, maps: Tensor, look: Look) -> None:
-        self.maps, self.look, self.time = maps, look, 0
+    def __init__(self, maps: Tensor, mode: AttentionMode) -> None:
+        self.maps, self.mode, self.time = maps, mode, 0
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Looked:
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         given = self.maps[:, :, self.time].to(alpha).expand_as(alpha)
         self.time += 1
-        return self.look(given, annotations)
+        return self.mode(given, annotations)
 
     def __copy__(self) -> "Given":
         """A copy counts its steps apart, as an ensemble's members need."""
-        other = Given(self.maps, copy.copy(self.look))
+        other = Given(self.maps, copy.copy(self.mode))
         other.time = self.time
         return other
 
@@ -96,20 +103,20 @@ def costs_at_words(
     source = decoder.start(annotations, paths=steps).source
 
     def told(maps: Tensor, source: object = source) -> Tensor:
-        look = Given(maps[:, :, None], watched.looking.at_once(ids, len(maps)))
-        return tell_at_words(decoder, source, watched, look, len(maps))
+        mode = Given(maps[:, :, None], watched.looking.at_once(ids, len(maps)))
+        return force_at_words(decoder, source, watched, mode, len(maps))
 
     def own(control: str, shift: int = 0) -> Tensor:
         return maps_of(control, watched.alpha, other.alpha, steps, shift)
 
     other_words = told(torch.stack([own("other_word", shift) for shift in range(1, steps)]))
     found = {
-        "uniform": tell_at_words(decoder, source, watched, Uniform(), 1)[0],
+        "uniform": force_at_words(decoder, source, watched, Uniform(), 1)[0],
         "static": told(own("static")[None])[0],
         "other_word": other_words.mean(0),
         "other_photo": told(own("other_photo")[None])[0],
-        "random": tell_at_words(
-            decoder, source, watched, RandomPlace(draws(watched.looking, steps)[:, :, None]), DRAWS
+        "random": force_at_words(
+            decoder, source, watched, RandomLocation(draws(watched.looking, steps)[:, :, None]), DRAWS
         ).mean(0),
         "other_view": told(own("other_photo")[None], decoder.start(other_annotations, paths=steps).source)[0],
     }
@@ -126,28 +133,28 @@ def losses_throughout(
     """
     ids = torch.cat([watched.ids, watched.ids.new_full((1, 1), Vocabulary.END)], dim=1)
     steps = ids.shape[1]
-    several = draws(watched.looking, steps)[None]  # (1, DRAWS, C): paths of one photo
-    looks: dict[str, Look] = {
-        "expectation": Expectation(),
-        "likeliest": Likeliest(),
-        "sampled": Sampled(several),
+    num_captions = draws(watched.looking, steps)[None]  # (1, DRAWS, C): paths of one photo
+    looks: dict[str, AttentionMode] = {
+        "mean": MeanAttention(),
+        "argmax": ArgmaxAttention(),
+        "sample": SampleAttention(num_captions),
         "uniform": Uniform(),
-        "random": RandomPlace(several),
+        "random": RandomLocation(num_captions),
     }
     for name in ("static", "other_word", "other_photo"):
         maps = maps_of(name, watched.alpha, other.alpha, steps, shift_of(watched.looking, len(watched.alpha)))
         looks[name] = Given(maps[None, None], watched.looking.along(ids))
     found = {}
-    for name, look in looks.items():
-        paths = DRAWS if isinstance(look, Sampled) else 1
-        log_p = tell_throughout(decoder, annotations, ids, look, paths=paths)  # (1, P, T + 1)
+    for name, mode in looks.items():
+        paths = DRAWS if isinstance(mode, SampleAttention) else 1
+        log_p = force_throughout(decoder, annotations, ids, mode, paths=paths)  # (1, P, T + 1)
         found[name] = -log_p[0].mean(0).double().cpu().numpy()
     return {name: found[name] for name in (*OWN, *CONTROLS) if name in found}
 
 
-def look_for_search(
+def mode_for_search(
     control: str, alphas: list[Tensor], others: list[Tensor], lookings: list[Looking], *, paths: int, steps: int
-) -> Look:
+) -> AttentionMode:
     """The look of a control for a search of B photos' captions, from their own captions' α (T, L) and other photos'.
 
     The maps of ``other_word`` are the own caption's, a number of steps away that the photo's seed draws.
@@ -156,13 +163,13 @@ def look_for_search(
     if control == "uniform":
         return Uniform()
     if control == "random":
-        return RandomPlace(Sampled.for_photos(seeds, paths=paths, steps=steps, device=device).uniforms)
+        return RandomLocation(SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device).uniforms)
     maps = [
         maps_of(control, alpha, other, steps, shift_of(looking, len(alpha)))
         for alpha, other, looking in zip(alphas, others, lookings, strict=True)
     ]
-    look = look_by_name(lookings[0].name, seeds=seeds, paths=paths, steps=steps, device=device)
-    return Given(torch.stack(maps)[:, None], look)
+    mode = attention_mode_by_name(lookings[0].name, seeds=seeds, paths=paths, steps=steps, device=device)
+    return Given(torch.stack(maps)[:, None], mode)
 
 
 def shift_of(looking: Looking, length: int) -> int:

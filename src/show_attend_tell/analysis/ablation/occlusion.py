@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate, one_hot
 
-from show_attend_tell.analysis.ablation.teacher_forcing import Watched, tell_at_words, tell_throughout
+from show_attend_tell.analysis.ablation.teacher_forcing import Watched, force_at_words, force_throughout
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.model.interface import Decoder
@@ -35,7 +35,7 @@ VARIANTS = {  # which places are hidden
 WAYS = {  # how they are hidden
     "annotations": "in the annotations",
     "annotations_at_word": "in the annotations, only at the word's own step",
-    "grey": "in the photo, greyed and encoded again",
+    "gray": "in the photo, grayed and encoded again",
     "blur": "in the photo, blurred and encoded again",
 }
 
@@ -51,9 +51,11 @@ def falls_in_annotations(
     steps = watched.ids.shape[1]
     for hidden in torch.split(hide_annotations(annotations, masks), AT_ONCE):
         rows = len(hidden)
-        throughout.append(tell_throughout(decoder, hidden, watched.ids, watched.looking.along(watched.ids, rows))[:, 0])
+        throughout.append(
+            force_throughout(decoder, hidden, watched.ids, watched.looking.along(watched.ids, rows))[:, 0]
+        )
         source = decoder.start(hidden, paths=steps).source
-        at_words.append(tell_at_words(decoder, source, watched, watched.looking.at_once(watched.ids, rows), rows))
+        at_words.append(force_at_words(decoder, source, watched, watched.looking.at_once(watched.ids, rows), rows))
     return {
         "annotations": by_variant(watched.visible - torch.cat(throughout)),
         "annotations_at_word": by_variant(watched.visible - torch.cat(at_words)),
@@ -63,60 +65,60 @@ def falls_in_annotations(
 def falls_in_photo(captioner: Captioner, watched: Watched, masks: Tensor) -> dict[str, NDArray[np.float64]]:
     """The falls (T, V) of a caption's words, with places hidden by masks (U, L) in the photo, which is encoded again.
 
-    By two of `WAYS`: hidden parts get the encoder's mean colour (``grey``), or the photo's own mean colour thereabouts,
+    By two of `WAYS`: hidden parts get the encoder's mean color (``gray``), or the photo's own mean color thereabouts,
     over about two by two cells (``blur``).
     """
     pixels = captioner.encoder.preprocessing(open_photo(watched.example.photo)).to(captioner.device)  # (3, S, S)
     rows, columns = captioner.encoder.grid
     thumbnail = adaptive_avg_pool2d(pixels[None], (max(1, rows // 2), max(1, columns // 2)))
     blurred = interpolate(thumbnail, size=pixels.shape[1:], mode="bilinear")[0]
-    grey = torch.zeros_like(pixels)  # the mean colour, once normalised
+    gray = torch.zeros_like(pixels)  # the mean color, once normalized
     cover = interpolate(masks.view(-1, 1, rows, columns).float(), size=pixels.shape[1:], mode="nearest").bool()
 
     def told(instead: Tensor) -> Tensor:
         parts = []
         for part in torch.split(cover, AT_ONCE):  # (≤ AT_ONCE, 1, S, S)
             annotations = captioner.encoder.annotate(torch.where(part, instead, pixels))
-            look = watched.looking.along(watched.ids, len(part))
-            parts.append(tell_throughout(captioner.decoder, annotations, watched.ids, look)[:, 0])
+            mode = watched.looking.along(watched.ids, len(part))
+            parts.append(force_throughout(captioner.decoder, annotations, watched.ids, mode)[:, 0])
         return torch.cat(parts)
 
     return {
-        "grey": by_variant(watched.visible - told(grey)),
+        "gray": by_variant(watched.visible - told(gray)),
         "blur": by_variant(watched.visible - told(blurred)),
     }
 
 
-def hidden_places(alpha: Tensor, other: Tensor, grid: tuple[int, int], generator: torch.Generator) -> Tensor:
+def hidden_locations(alpha: Tensor, other: Tensor, grid: tuple[int, int], generator: torch.Generator) -> Tensor:
     """What to hide for one caption, with α (T, L) and another photo's α (T′, L): masks (U, L), true where hidden.
 
     In this order: each word's most attended places (T), each word's least attended (T), another photo's most attended
     (T), those of the mean α (1), `DRAWS` patches and `DRAWS` random choices. Each mask hides as many places. A patch is
     some word's most attended places, moved as a whole by a random distance; what leaves the grid comes back on the
-    other side. Random places lie scattered, so that their neighbours still tell of them; a patch is as compact as
+    other side. Random places lie scattered, so that their neighbors still tell of them; a patch is as compact as
     attention.
     """
-    steps, places = alpha.shape
-    count = max(1, round(HIDDEN * places))
+    steps, locations = alpha.shape
+    count = max(1, round(HIDDEN * locations))
 
     def largest(values: Tensor) -> Tensor:
-        return one_hot(values.topk(count).indices, places).sum(1).bool()
+        return one_hot(values.topk(count).indices, locations).sum(1).bool()
 
     most = largest(alpha)
     patches = []
     for _ in range(DRAWS):
         word = int(torch.randint(steps, (), generator=generator))
-        moved = int(torch.randint(1, places, (), generator=generator))
+        moved = int(torch.randint(1, locations, (), generator=generator))
         by = (moved // grid[1], moved % grid[1])  # never (0, 0), where it was
         patches.append(most[word].view(grid).roll(by, (0, 1)).flatten())
-    scattered = largest(torch.rand(DRAWS, places, generator=generator).to(alpha.device))
+    scattered = largest(torch.rand(DRAWS, locations, generator=generator).to(alpha.device))
     of_other = largest(other[torch.arange(steps, device=alpha.device) % len(other)])
     mean = largest(alpha.mean(0, keepdim=True))
     return torch.cat([most, largest(-alpha), of_other, mean, torch.stack(patches), scattered])
 
 
 def by_variant(falls: Tensor) -> NDArray[np.float64]:
-    """The falls of each word by `VARIANTS` (T, V), from those of all under every mask of `hidden_places` (U, T).
+    """The falls of each word by `VARIANTS` (T, V), from those of all under every mask of `hidden_locations` (U, T).
 
     ``other_word`` is the mean over the caption's other words, of which there must be one.
     """

@@ -1,4 +1,4 @@
-"""`sat analyse gaze`: does where a model looks matter to what it says?
+"""`sat analyze ablation`: does where a model looks matter to what it says?
 
 Photos of a split are drawn and captioned. Each caption is told to the model again, and at every word something is done
 to what the model sees: its α is replaced (`controls`), or places are hidden (`occlusion`). No boxes are needed.
@@ -24,7 +24,7 @@ from show_attend_tell.analysis.ablation.occlusion import (
     WAYS,
     falls_in_annotations,
     falls_in_photo,
-    hidden_places,
+    hidden_locations,
 )
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
@@ -35,7 +35,7 @@ from show_attend_tell.metrics.bootstrap import Bootstrap, Mean
 from show_attend_tell.metrics.scores import check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.search import Hypothesis
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training.losses import entropy
 from show_attend_tell.vision.sources import Annotations, cached
 
@@ -55,7 +55,7 @@ class Measured(NamedTuple):
 
 
 @torch.inference_mode()
-def gaze(
+def ablation(
     captioner: Captioner,
     dataset: Dataset,
     split: str,
@@ -65,10 +65,10 @@ def gaze(
     captions: Captions = "own",
     captioned: int | None = None,
     encoded: int = 0,
-    look: LookName | None = None,
-    beam: int | None = None,
-    length_normalisation: float | None = None,
-    reranker_weight: float | None = None,
+    attention_mode: AttentionModeName | None = None,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    rerank_weight: float | None = None,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def gaze(
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
     itself or, with ``captions`` "reference", of its first reference. ``captioned`` is on how many of the photos the
     model also makes captions with each control at every step, all by default and 0 for none. ``encoded`` is on how many
-    places are hidden in the photo too, which takes about 80 encodings a photo. ``look`` and the settings
+    places are hidden in the photo too, which takes about 80 encodings a photo. ``attention_mode`` and the settings
     of the search are the checkpoint's by default.
 
     The result has, where a figure is the ``mean`` over words with ``low`` and ``high``, its 95 % interval by
@@ -102,37 +102,37 @@ def gaze(
     for fewer than two photos, and where fewer than two captions have two words.
     """
     captioner.check_attention()
-    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokeniser)
+    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokenizer)
     check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
     drawn = random.Random(seed).sample(examples, min(photos, len(examples)))
     captioned = len(drawn) if captioned is None else min(captioned, len(drawn))
     if captioned:
         check_scorers()
-    decoding = captioner.checkpoint.decoding.but(
-        look=look,
-        beam=beam,
-        length_normalisation=length_normalisation,
-        reranker_weight=reranker_weight,
+    generation = captioner.checkpoint.generation.merge(
+        attention_mode=attention_mode,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        rerank_weight=rerank_weight,
     )
-    captioner.check_decoding(decoding)
+    captioner.check_generation(generation)
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
-    lookings = [Looking(decoding.look, photo_seed(seed, example.name.encode())) for example in drawn]
+    lookings = [Looking(generation.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]
     result: dict[str, Any] = {
         "model": captioner.name,
         "data": dataset.name,
         "split": split,
         "photos": len(drawn),
         "seed": seed,
-        "look": decoding.look,
-        "beam": decoding.beam,
-        "length_normalisation": decoding.length_normalisation,
-        "reranker_weight": decoding.reranker_weight,
+        "attention_mode": generation.attention_mode,
+        "beam_size": generation.beam_size,
+        "length_penalty": generation.length_penalty,
+        "rerank_weight": generation.rerank_weight,
         "captions": captions,
     }
 
     number = len(drawn) if captions == "own" else captioned
-    own = caption_photos(captioner, annotations, drawn[:number], lookings, decoding, show=show)
+    own = caption_photos(captioner, annotations, drawn[:number], lookings, generation, show=show)
     watched = watch_all(captioner, annotations, drawn, lookings, own if captions == "own" else None, show=show)
     if len(watched) < 2:
         raise SatError(f"{len(watched)} of {len(drawn)} captions have two words or more: is {captioner.name} trained?")
@@ -141,16 +141,20 @@ def gaze(
     for one, other in Progress(
         zip(watched, [*watched[1:], watched[0]], strict=True),
         total=len(watched),
-        desc="gaze",
+        desc="ablation",
         unit="photo",
         disable=not show,
     ):
         measured.append(measure(captioner, annotations, one, other, encoded=one.example.name in again))
     made = None
     if captioned:
-        parts = (drawn[:captioned], lookings[:captioned], decoding, own[:captioned])
+        parts = (drawn[:captioned], lookings[:captioned], generation, own[:captioned])
         made = scores_of_controls(captioner, annotations, *parts, seed=seed, show=show)
-    return {**result, **summarise(measured, captioner.encoder.grid, decoding.look, seed), "captions_made": made}
+    return {
+        **result,
+        **summarize(measured, captioner.encoder.grid, generation.attention_mode, seed),
+        "captions_made": made,
+    }
 
 
 def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int, captioned: int | None) -> None:
@@ -194,7 +198,7 @@ def measure(
     decoder = captioner.decoder
     photo, other_photo = (annotations[[one.example.name]].to(captioner.device).float() for one in (watched, other))
     generator = torch.Generator().manual_seed(watched.looking.seed)
-    masks = hidden_places(watched.alpha, other.alpha, captioner.encoder.grid, generator)
+    masks = hidden_locations(watched.alpha, other.alpha, captioner.encoder.grid, generator)
     falls = falls_in_annotations(decoder, photo, watched, masks)
     if encoded:
         falls |= falls_in_photo(captioner, watched, masks)
@@ -210,8 +214,10 @@ def measure(
 # ---------------------------------------------------------------- all photos
 
 
-def summarise(measured: Sequence[Measured], grid: tuple[int, int], look: LookName, seed: int) -> dict[str, Any]:
-    """What `gaze` says of all captions."""
+def summarize(
+    measured: Sequence[Measured], grid: tuple[int, int], attention_mode: AttentionModeName, seed: int
+) -> dict[str, Any]:
+    """What `ablation` says of all captions."""
     watched = [one.watched for one in measured]
     words = [word for one in watched for word in one.words]
     unknown = Counter(word for word in words if part_of_speech(word) is None)
@@ -220,7 +226,7 @@ def summarise(measured: Sequence[Measured], grid: tuple[int, int], look: LookNam
         "words": len(words),
         "unclassified_share": unknown.total() / len(words),
         "unclassified_words": [word for word, _ in unknown.most_common(10)],
-        "places": measured[0].masks.shape[1],
+        "locations": measured[0].masks.shape[1],
         "hidden": int(measured[0].masks[0].sum()),
     }
     columns = {"log_loss": [-one.visible.double().cpu().numpy() for one in watched]}
@@ -237,13 +243,13 @@ def summarise(measured: Sequence[Measured], grid: tuple[int, int], look: LookNam
     result["throughout"] = {
         "words": len(photos),
         **{
-            name: {"log_loss": mean.to_dict(), "cost": mean.minus(losses[look]).to_dict()}
+            name: {"log_loss": mean.to_dict(), "cost": mean.minus(losses[attention_mode]).to_dict()}
             for name, mean in losses.items()
         },
     }
     result["captions_by_way"] = {way: sum(way in one.falls for one in measured) for way in WAYS}
     result["occlusion"] = {way: occlusion(measured, way, seed) for way in WAYS}
-    result |= describe_gaze(measured, grid, seed)
+    result |= describe_ablation(measured, grid, seed)
     return result
 
 
@@ -265,7 +271,7 @@ def occlusion(measured: Sequence[Measured], way: str, seed: int) -> dict[str, An
     return result
 
 
-def describe_gaze(measured: Sequence[Measured], grid: tuple[int, int], seed: int) -> dict[str, Any]:
+def describe_ablation(measured: Sequence[Measured], grid: tuple[int, int], seed: int) -> dict[str, Any]:
     """How wide the gate opens, how sharp α is and how it moves."""
     watched = [one.watched for one in measured]
     result: dict[str, Any] = {}

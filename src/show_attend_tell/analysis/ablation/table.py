@@ -1,4 +1,4 @@
-"""What `gaze` found, as a table for a terminal. Everything in it, and more, is in the result that `gaze` returns."""
+"""What `ablation` found, as a table for a terminal. Everything in it, and more, is in the result that `ablation` returns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from show_attend_tell.analysis.ablation.occlusion import VARIANTS, WAYS
 from show_attend_tell.analysis.ablation.run import STILL
 from show_attend_tell.metrics.comparison import METRICS as TITLES
 
-SHOWN = ("noun", "colour", "verb", "function", "all")  # classes of words
+SHOWN = ("noun", "color", "verb", "function", "all")  # classes of words
 COMPARED = ("other_word", "static", "other_photo", "patch", "random")  # with the most attended places, as ratios
 
 
-def gaze_table(result: Mapping[str, Any]) -> str:
-    """What `gaze` found, as lines of text."""
+def ablation_table(result: Mapping[str, Any]) -> str:
+    """What `ablation` found, as lines of text."""
     title = f"gaze of {result['model']} on {result['photos']} photos of {result['data']} {result['split']}"
     whose = "its own captions" if result["captions"] == "own" else "each photo's first reference"
     unclassified = f"{100 * result['unclassified_share']:.1f} % of them in no class"
@@ -24,8 +24,8 @@ def gaze_table(result: Mapping[str, Any]) -> str:
         unclassified += f" ({', '.join(result['unclassified_words'])})"
     lines = [
         f"{title}, drawn by seed {result['seed']}; look by {result['look']}",
-        f"captions by beam {result['beam']}, length normalisation {result['length_normalisation']:g}, reranker weight "
-        f"{result['reranker_weight']:g}",
+        f"captions by beam {result['beam']}, length normalization {result['length_penalty']:g}, reranker weight "
+        f"{result['rerank_weight']:g}",
         f"words of {whose}: {result['words']:,}, {unclassified}",
         "nats, with 95 % intervals over photos; – where a ratio's divisor is not surely above zero, or where all words",
         "of a class are of one photo, so that there is no interval",

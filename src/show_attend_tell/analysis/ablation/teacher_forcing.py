@@ -10,7 +10,7 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Look, Sampled, look_by_name
+from show_attend_tell.model.attention import AttentionMode, SampleAttention, attention_mode_by_name
 from show_attend_tell.model.interface import (
     Decoder,
     Parts,
@@ -18,27 +18,27 @@ from show_attend_tell.model.interface import (
     at_step,
     map_parts,
     previous_words,
-    tell,
+    teacher_forcing,
     word_log_probabilities,
 )
-from show_attend_tell.settings import LookName
+from show_attend_tell.settings import AttentionModeName
 
 
 class Looking(NamedTuple):
     """A way of looking at a photo, with the photo's seed for places that are sampled."""
 
-    name: LookName
+    name: AttentionModeName
     seed: int
 
-    def along(self, ids: Tensor, rows: int = 1) -> Look:
+    def along(self, ids: Tensor, rows: int = 1) -> AttentionMode:
         """For telling a caption (1, T) in that many rows: all draw the same places, where places are drawn."""
         steps = ids.shape[1]
-        return look_by_name(self.name, seeds=[self.seed] * rows, paths=1, steps=steps, device=ids.device)
+        return attention_mode_by_name(self.name, seeds=[self.seed] * rows, paths=1, steps=steps, device=ids.device)
 
-    def at_once(self, ids: Tensor, rows: int) -> Look:
+    def at_once(self, ids: Tensor, rows: int) -> AttentionMode:
         """For one step in which each word of a caption (1, T) is a path: with the draws that `along` has for it."""
-        look = self.along(ids, rows)
-        return Sampled(look.uniforms.mT) if isinstance(look, Sampled) else look  # (R, 1, T) → (R, T, 1)
+        mode = self.along(ids, rows)
+        return SampleAttention(mode.uniforms.mT) if isinstance(mode, SampleAttention) else mode  # (R, 1, T) → (R, T, 1)
 
 
 class Watched(NamedTuple):
@@ -61,12 +61,12 @@ def watch(
 
     Raises `SatError` for a decoder without attention.
     """
-    look, state = looking.along(ids), decoder.start(annotations)
+    mode, state = looking.along(ids), decoder.start(annotations)
     embedded = decoder.embed(previous_words(decoder, ids))  # (1, T, ·)
     memory, alpha, beta, log_p = [], [], [], []
     for time in range(ids.shape[1]):
         memory.append(state.memory)
-        step = decoder.step(at_step(embedded, time, 1), state, look)
+        step = decoder.step(at_step(embedded, time, 1), state, mode)
         state = step.state
         if step.alpha is None:
             raise SatError("a decoder without attention has no gaze to watch")
@@ -85,13 +85,17 @@ def watch(
     )
 
 
-def tell_throughout(decoder: Decoder, annotations: Tensor, ids: Tensor, look: Look, *, paths: int = 1) -> Tensor:
+def force_throughout(
+    decoder: Decoder, annotations: Tensor, ids: Tensor, mode: AttentionMode, *, paths: int = 1
+) -> Tensor:
     """log p of every word (R, P, T) of a caption (1, T), told from the first word on for annotations (R, L, D)."""
     captions = ids.expand(len(annotations), -1)
-    return word_log_probabilities(tell(decoder, annotations, captions, paths=paths, look=look).logits, captions)
+    return word_log_probabilities(
+        teacher_forcing(decoder, annotations, captions, paths=paths, mode=mode).logits, captions
+    )
 
 
-def tell_at_words(decoder: Decoder, source: Parts, watched: Watched, look: Look, rows: int) -> Tensor:
+def force_at_words(decoder: Decoder, source: Parts, watched: Watched, mode: AttentionMode, rows: int) -> Tensor:
     """log p of every word (R, T) of a watched caption, each told by one step, from what the model remembered before it.
 
     Every word is a path of its own, so that one step tells them all. ``source`` is the photo as `Decoder.start` gives
@@ -103,5 +107,5 @@ def tell_at_words(decoder: Decoder, source: Parts, watched: Watched, look: Look,
 
     state = State(map_parts(in_every_row, source), map_parts(in_every_row, watched.memory))
     embedded = map_parts(in_every_row, decoder.embed(previous_words(decoder, watched.ids)))
-    logits = decoder.read_out(decoder.step(embedded, state, look).output)  # (R, T, K)
+    logits = decoder.read_out(decoder.step(embedded, state, mode).output)  # (R, T, K)
     return word_log_probabilities(logits[:, None], watched.ids.expand(rows, -1))[:, 0]  # T as the steps of one path

@@ -14,7 +14,7 @@ from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.arrays import not_finite, read_doubt, read_ngrams, read_tuned
 from show_attend_tell.checkpoint.config import Configuration
 from show_attend_tell.checkpoint.packing import read_arrays, unpacked
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import DecoderConfig
@@ -38,9 +38,9 @@ class OnnxCheckpoint:
         return self.configuration.encoder
 
     @property
-    def decoding(self) -> Decoding:
+    def generation(self) -> GenerationConfig:
         """The model's defaults for making captions."""
-        return self.configuration.decoding
+        return self.configuration.generation
 
     @property
     def training(self) -> dict[str, Any]:

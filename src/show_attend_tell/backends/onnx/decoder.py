@@ -1,4 +1,4 @@
-"""The paper's decoder without PyTorch, as a `Walker`: ONNX graphs for its parts, made of a configuration and weights.
+"""The paper's decoder without PyTorch, as a `DecoderSession`: ONNX graphs for its parts, made of a configuration and weights.
 
 B photos · P paths · Q histories, paths without their last word · L places · D annotation size · A attention size ·
 n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, or 4n where the context does not feed the deep output.
@@ -20,26 +20,26 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
 from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.search.sampling import Uniforms
-from show_attend_tell.search.session import Continuations, Glimpse, Numbers, Scores, distinct, taken
-from show_attend_tell.settings import LookName
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, taken
+from show_attend_tell.settings import AttentionModeName
 
 
 class OnnxDecoder:
     """A trained decoder of the paper, run by ONNX Runtime. Each graph is made when it is first needed."""
 
-    def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], places: int) -> None:
-        """Take the weights under the names of `AttentionDecoder`, for annotations of that number of ``places``.
+    def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
+        """Take the weights under the names of `AttentionDecoder`, for annotations of that number of ``locations``.
 
         Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on places
         that are not a square grid.
         """
         if difference := misfit(weights, shapes(config)):
             raise SatError(difference)
-        self.config, self.weights, self.places = config, weights, places
+        self.config, self.weights, self.locations = config, weights, locations
         self.vocabulary_size = config.vocabulary_size
-        self.side = window_side(config.annotation_window, places)
+        self.side = window_side(config.annotation_window, locations)
         self.gates = 4 * config.hidden_size
-        self._steps: dict[LookName, Session] = {}
+        self._steps: dict[AttentionModeName, Session] = {}
         self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -53,10 +53,10 @@ class OnnxDecoder:
 
     def check(self, annotations: NDArray[Any]) -> None:
         """Raise `SatError` unless annotations have the shape (B, L, D)."""
-        if annotations.ndim != 3 or annotations.shape[1:] != (self.places, self.config.annotation_size):
+        if annotations.ndim != 3 or annotations.shape[1:] != (self.locations, self.config.annotation_size):
             raise SatError(
                 f"annotations of shape {annotations.shape} do not fit this decoder: give "
-                f"(B, {self.places}, {self.config.annotation_size})"
+                f"(B, {self.locations}, {self.config.annotation_size})"
             )
 
     def of_words(self, words: Numbers) -> NDArray[np.float32]:
@@ -67,12 +67,12 @@ class OnnxDecoder:
             self._known[new] = True
         return self._by_word[words]
 
-    def graphs(self, look: LookName) -> dict[str, Graph]:
+    def graphs(self, attention_mode: AttentionModeName) -> dict[str, Graph]:
         """All graphs that a beam search with that look runs, by name."""
         return {
             "start": self._start_graph(),
             "words": self._words_graph(),
-            "step": self._step_graph(look),
+            "step": self._step_graph(attention_mode),
             "best": self._best_graph(),
         }
 
@@ -83,7 +83,7 @@ class OnnxDecoder:
 
     def _start_graph(self) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
-        value = graph.input("annotations", ["B", self.places, config.annotation_size])
+        value = graph.input("annotations", ["B", self.locations, config.annotation_size])
         if config.annotation_norm == "layer":
             ones = graph.constant(np.ones(config.annotation_size))
             value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
@@ -112,18 +112,18 @@ class OnnxDecoder:
         graph.output(first[1], "memory", 3)
         return graph
 
-    def step(self, look: LookName) -> Session:
+    def step(self, attention_mode: AttentionModeName) -> Session:
         """One step of Q histories and of the P paths that continue them by a word, with that look.
 
         In: what `start` gave, h and c (B, Q, n), the history of each path (B, P), what its word adds (B, P, 4n + m),
         and for sampled places a number from 0 to 1 for each history (B, Q). Out: α (B, Q, L); h and c (B, P, n); the
         deep output (B, P, m); β (B, Q) where there is a gate; the places (B, Q) unless the look is the expectation.
         """
-        if look not in self._steps:
-            self._steps[look] = Session(self._step_graph(look))
-        return self._steps[look]
+        if attention_mode not in self._steps:
+            self._steps[attention_mode] = Session(self._step_graph(attention_mode))
+        return self._steps[attention_mode]
 
-    def _step_graph(self, look: LookName) -> Graph:
+    def _step_graph(self, attention_mode: AttentionModeName) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         n, A = config.hidden_size, config.attention_size
         shared = self.gates + (config.embedding_size if config.output_context else 0)
@@ -144,19 +144,19 @@ class OnnxDecoder:
         energies = graph("MatMul", sigma, graph.constant(2 * w["attention.energy"][:, None]))
         alpha = graph("Softmax", graph("Squeeze", energies, graph.constant([-1])), axis=-1)
 
-        places = None
-        if look == "expectation":
+        locations = None
+        if attention_mode == "mean":
             context = graph("MatMul", alpha, seen)
         else:
-            if look == "likeliest":
-                places = graph("ArgMax", alpha, axis=-1, keepdims=0)
+            if attention_mode == "argmax":
+                locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
             else:
                 uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), graph.constant([-1]))
                 below = graph("LessOrEqual", graph("CumSum", alpha, graph.constant(-1)), uniforms)
                 reached = graph("ReduceSum", graph("Cast", below, to=7), graph.constant([-1]), keepdims=0)
                 last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
-                places = graph("Min", reached, last)
-            index = graph("Unsqueeze", places, graph.constant([-1]))
+                locations = graph("Min", reached, last)
+            index = graph("Unsqueeze", locations, graph.constant([-1]))
             context = graph("GatherND", seen, index, batch_dims=1)
         beta = None
         if config.gate:
@@ -189,8 +189,8 @@ class OnnxDecoder:
         graph.output(deep, "deep", 3)
         if beta is not None:
             graph.output(graph("Squeeze", beta, graph.constant([-1])), "beta", 2)
-        if places is not None:
-            graph.output(places, "places", 2, "int64")
+        if locations is not None:
+            graph.output(locations, "locations", 2, "int64")
         return graph
 
     @cached_property
@@ -207,9 +207,9 @@ class OnnxDecoder:
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
         scores = graph.add(graph.add(scores, before), graph.input("added", [self.vocabulary_size]))
-        again = graph.input("again", ["B", "P", "R"], "int64")
-        never = graph("Expand", graph.constant(NEVER), graph("Shape", again))
-        scores = graph("ScatterElements", scores, again, never, axis=2)
+        banned = graph.input("again", ["B", "P", "R"], "int64")
+        never = graph("Expand", graph.constant(NEVER), graph("Shape", banned))
+        scores = graph("ScatterElements", scores, banned, never, axis=2)
         flat = graph("Reshape", scores, graph.constant([0, -1]))
         found, chosen = graph("TopK", flat, graph.input("count", [1], "int64"), outputs=2, axis=-1)
         graph.output(found, "scores", 2)
@@ -255,7 +255,7 @@ class OnnxDecoder:
             "pads": [window // 2] * 4,
             "count_include_pad": 0,
         }
-        flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.places]))
+        flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.locations]))
         found: str = graph("Transpose", flat, perm=[0, 2, 1])
         return found
 
@@ -266,7 +266,7 @@ class OnnxDecoder:
         return found
 
 
-class OnnxWalker:
+class OnnxSession:
     """An `OnnxDecoder` on its way; finished paths and photos leave, unless places are sampled."""
 
     def __init__(
@@ -274,7 +274,7 @@ class OnnxWalker:
         decoder: OnnxDecoder,
         annotations: NDArray[np.float32],
         *,
-        look: LookName,
+        attention_mode: AttentionModeName,
         paths: int = 1,
         seeds: Sequence[int] = (),
         steps: int = 0,
@@ -286,9 +286,9 @@ class OnnxWalker:
         own for that many ``steps``, by its photo's seed.
         """
         decoder.check(annotations)
-        self.decoder, self.look = decoder, look
+        self.decoder, self.attention_mode = decoder, attention_mode
         self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
-        self.whole = whole or look == "sampled"
+        self.whole = whole or attention_mode == "sample"
         self.paths = paths if self.whole else 1
         self.uniforms = [Uniforms(seed)(steps * paths).reshape(steps, paths) for seed in seeds]
         self.seen, self.keys, hidden, memory = decoder.start(annotations=annotations)
@@ -297,8 +297,8 @@ class OnnxWalker:
         self.time = 0
         self.deep: NDArray[np.float32]
 
-    def step(self, words: Numbers) -> Glimpse:
-        """As `Walker.step`."""
+    def step(self, words: Numbers) -> SessionStep:
+        """As `DecoderSession.step`."""
         inputs = {
             "seen": self.seen,
             "keys": self.keys,
@@ -307,16 +307,16 @@ class OnnxWalker:
             "rows": self.rows,
             "words": self.decoder.of_words(words),
         }
-        if self.look == "sampled":
+        if self.attention_mode == "sample":
             inputs["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
-        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.look)(**inputs)
+        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.attention_mode)(**inputs)
         self.time += 1
         beta = others.pop(0) if self.decoder.config.gate else None
         shown = None if self.decoder.config.attention == "uniform" else alpha
-        return Glimpse(self.rows, shown, beta, others[0] if others else None)
+        return SessionStep(self.rows, shown, beta, others[0] if others else None)
 
-    def follow(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `Walker.follow`."""
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """As `DecoderSession.follow`."""
         if photos is not None:
             self.seen, self.keys, self.hidden, self.memory = (
                 part[photos] for part in (self.seen, self.keys, self.hidden, self.memory)
@@ -326,17 +326,17 @@ class OnnxWalker:
             histories, self.rows = distinct(paths, self.hidden.shape[1])
         self.hidden, self.memory = taken(self.hidden, histories), taken(self.memory, histories)
 
-    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
-        """As `Searched.best`."""
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+        """As `SearchSession.best`."""
         added = np.zeros(self.vocabulary_size, np.float32)
         added[forbidden] = NEVER
-        if again is None:
-            again = np.empty((*before.shape, 0), dtype=np.int64)
+        if banned is None:
+            banned = np.empty((*before.shape, 0), dtype=np.int64)
         scores, chosen = self.decoder.best(
             deep=self.deep,
             before=before.astype(np.float32),
             added=added,
-            again=again,
+            banned=banned,
             count=np.array([min(count, before.shape[1] * self.vocabulary_size)]),
         )
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)

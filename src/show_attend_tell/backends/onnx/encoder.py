@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from show_attend_tell.backends import needs_torch
 from show_attend_tell.backends.onnx.graph import Graph, Session, Value, in_8bit, int8_is_exact
 from show_attend_tell.checkpoint.packing import weights_digest
-from show_attend_tell.data.photos import Geometry, Preprocessing
+from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet, vgg
 
@@ -32,8 +32,8 @@ class OnnxEncoder:
         self.weights = dict(weights)
         self.precision: Literal["float32", "int8"] = "float32"
         self.preprocessing = preprocessing
-        places = preprocessing.size // self.step
-        self.grid = (places, places)
+        locations = preprocessing.size // self.step
+        self.grid = (locations, locations)
 
     @cached_property
     def digest(self) -> str:
@@ -205,16 +205,16 @@ class OnnxEfficientNet(OnnxEncoder):
 
 
 def load_encoder(
-    name: str, *, weights: str | Path | Mapping[str, NDArray[Any]] | None = None, geometry: Geometry = "crop"
+    name: str, *, weights: str | Path | Mapping[str, NDArray[Any]] | None = None, resize: Resize = "crop"
 ) -> OnnxEncoder:
     """The encoder of that name, as `encoder.load_encoder` gives it with PyTorch.
 
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
     if name in efficientnet.NAMES:
-        return OnnxEfficientNet(name, efficientnet.read(name, weights), efficientnet.preprocessing(geometry))
+        return OnnxEfficientNet(name, efficientnet.read(name, weights), efficientnet.preprocessing(resize))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":
         raise needs_torch("downloading torchvision's weights")
-    return OnnxVGG19(vgg.read(weights), Preprocessing(geometry=geometry))
+    return OnnxVGG19(vgg.read(weights), Preprocessing(resize=resize))

@@ -28,7 +28,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._nodes = b""
-        self._initialisers = b""
+        self._initializers = b""
         self._inputs = b""
         self._outputs = b""
         self._number = 0
@@ -53,7 +53,7 @@ class Graph:
             array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
         name = self._new("constant")
         if array.size <= SMALL:
-            self._initialisers += _stored(name, array.dtype.name, array.shape, _field(9, array.tobytes()))
+            self._initializers += _stored(name, array.dtype.name, array.shape, _field(9, array.tobytes()))
         else:
             self.weights[name] = array
         return name
@@ -86,7 +86,7 @@ class Graph:
             parts = [packed.add(name, array) for name, array in self.weights.items()]
             stored, first = [part for part, _ in parts], b"".join(nodes for _, nodes in parts)
         weights = b"".join(stored)
-        graph = first + self._nodes + _field(2, b"graph") + self._initialisers + weights + self._inputs + self._outputs
+        graph = first + self._nodes + _field(2, b"graph") + self._initializers + weights + self._inputs + self._outputs
         return _number(1, IR) + _field(8, _field(1, b"") + _number(2, OPSET)) + _field(7, graph)
 
     def _new(self, name: str) -> str:
@@ -135,8 +135,8 @@ class PackedWeights:
         if offset < 0:
             offset = len(self.content)
             self.content += content
-        place = _external(location=self.LOCATION, offset=str(offset), length=str(len(content)))
-        return _stored(name, array.dtype.name, array.shape, place)
+        location = _external(location=self.LOCATION, offset=str(offset), length=str(len(content)))
+        return _stored(name, array.dtype.name, array.shape, location)
 
 
 def in_8bit(array: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]] | None:
@@ -221,14 +221,16 @@ def _field(field: int, content: bytes) -> bytes:
 
 
 def _stored(name: str, kind: str, shape: Sequence[int], content: bytes) -> bytes:
-    """A TensorProto among a graph's initialisers, with the fields that say where its values are."""
+    """A TensorProto among a graph's initializers, with the fields that say where its values are."""
     sides = b"".join(_number(1, side) for side in shape)
     return _field(5, sides + _number(2, KINDS[kind]) + _field(8, name.encode()) + content)
 
 
-def _external(**place: str) -> bytes:
+def _external(**location: str) -> bytes:
     """The fields of a TensorProto whose values are outside of the graph."""
-    entries = b"".join(_field(13, _field(1, key.encode()) + _field(2, value.encode())) for key, value in place.items())
+    entries = b"".join(
+        _field(13, _field(1, key.encode()) + _field(2, value.encode())) for key, value in location.items()
+    )
     return entries + _number(14, 1)
 
 

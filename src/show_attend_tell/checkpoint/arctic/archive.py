@@ -18,11 +18,11 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import some
+from show_attend_tell.messages import first_three
 
 LARGEST = 2 << 30  # bytes of all parameters; the authors' largest models have less than a tenth of this
 HEADER = 4096  # bytes of an array's header at most; numpy writes 128
-BESIDE = {"history_errs", "zipped_params", "train_err", "valid_err", "test_err"}  # what else the program saves
+COMPARED = {"history_errs", "zipped_params", "train_err", "valid_err", "test_err"}  # what else the program saves
 
 
 def read_parameters(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.float64]]:
@@ -37,9 +37,9 @@ def read_parameters(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         with zipfile.ZipFile(file) as archive:
             held = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             if missing := [name for name in shapes if name not in held]:
-                raise SatError(f"{file} lacks {some(missing)}, which a model of these options has: {SAME}")
-            if extra := [name for name in held if name not in shapes and name not in BESIDE]:
-                raise SatError(f"{file} has {some(extra)} besides, which a model of these options lacks: {SAME}")
+                raise SatError(f"{file} lacks {first_three(missing)}, which a model of these options has: {SAME}")
+            if extra := [name for name in held if name not in shapes and name not in COMPARED]:
+                raise SatError(f"{file} has {first_three(extra)} besides, which a model of these options lacks: {SAME}")
             return {name: _parameter(archive, held[name], shape, f"{file}: {name}") for name, shape in shapes.items()}
     except OSError as error:
         raise SatError(f"{file} cannot be read ({error.strerror or error}): name another file") from None

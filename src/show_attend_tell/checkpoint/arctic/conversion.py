@@ -28,11 +28,11 @@ from torch import Tensor
 from show_attend_tell.checkpoint.arctic.archive import read_parameters
 from show_attend_tell.checkpoint.arctic.pickles import read_plain
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import Decoding, EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, some
+from show_attend_tell.messages import first_three, shorten
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.settings import Count, Rate, settings
@@ -90,12 +90,12 @@ class Options:
         names = list(cls.__dataclass_fields__)
         if missing := [name for name in names if name not in given and name != "temperature"]:
             raise SatError(
-                f"{file} lacks the options {some(missing)}: give the pickle that the authors' program saved with the "
+                f"{file} lacks the options {first_three(missing)}: give the pickle that the authors' program saved with the "
                 "model, MODEL.npz.pkl, and keep the order MODEL OPTIONS DICTIONARY"
             )
-        if unknown := [brief(name) for name in given if name not in (*names, *TRAINING)]:
+        if unknown := [shorten(name) for name in given if name not in (*names, *TRAINING)]:
             raise SatError(
-                f"{file} has options that the authors' program lacks: {some(unknown)}. They may change what the model "
+                f"{file} has options that the authors' program lacks: {first_three(unknown)}. They may change what the model "
                 "computes; if they do not, leave them out of the file"
             )
         values = {name: given[name] for name in names if name in given}
@@ -165,7 +165,7 @@ class Options:
 
 
 # The paper's encoder (sec. 4.3), whose weights nobody has named yet.
-AUTHORS = EncoderRecord(name="vgg19", digest=None, preprocessing=Preprocessing(geometry="crop"), grid=(14, 14))
+AUTHORS = EncoderRecord(name="vgg19", digest=None, preprocessing=Preprocessing(resize="crop"), grid=(14, 14))
 
 
 def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Encoder | None = None) -> Checkpoint:
@@ -173,7 +173,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
 
     ``model`` is the .npz archive, ``options`` and ``dictionary`` are pickles. ``encoder`` is the one that gave the
     model's annotations; without it, it must be named whenever the model gets photos. The checkpoint decodes as the
-    program does: beam 5, no length normalisation, repetitions allowed, and hard attention too is read by expectation.
+    program does: beam 5, no length normalization, repetitions allowed, and hard attention too is read by expectation.
     Raises `SatError` for files that are damaged or do not belong together, and for an encoder with another annotation
     size.
     """
@@ -191,7 +191,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
         decoder=decoder.eval(),
         vocabulary=words.vocabulary,
         encoder=AUTHORS if encoder is None else EncoderRecord.of(encoder),
-        decoding=Decoding(beam=5, look="expectation", length_normalisation=0.0, repetitions=True),
+        generation=GenerationConfig(beam_size=5, attention_mode="mean", length_penalty=0.0, repetitions=True),
         training={
             "imported_from": f"{model.name}, a model of the authors' program (arctic-captions)",
             **({"words_left_out": words.left_out} if words.left_out else {}),
@@ -276,10 +276,10 @@ def read_dictionary(file: Path, size: int) -> Words:
                 "give dictionary.pkl, and keep the order MODEL OPTIONS DICTIONARY"
             )
         if number < 0 or not word:
-            raise SatError(f"{file}: {brief(word)} has the id {number}: words are not empty, and ids start at 0")
+            raise SatError(f"{file}: {shorten(word)} has the id {number}: words are not empty, and ids start at 0")
         if 1 < number < size:
             if number in words:
-                raise SatError(f"{file}: {brief(words[number])} and {brief(word)} have the same id {number}")
+                raise SatError(f"{file}: {shorten(words[number])} and {shorten(word)} have the same id {number}")
             words[number] = word
         left_out += number >= size
     if not words:
@@ -293,4 +293,4 @@ def read_dictionary(file: Path, size: int) -> Words:
 
 def shown(value: Any) -> str:
     """A value of a pickle for a message; of a dict, list or tuple only the kind, because it may be large."""
-    return f"a {type(value).__name__}" if isinstance(value, (dict, list, tuple)) else brief(value)
+    return f"a {type(value).__name__}" if isinstance(value, (dict, list, tuple)) else shorten(value)

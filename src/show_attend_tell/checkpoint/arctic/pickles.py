@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief
+from show_attend_tell.messages import shorten
 
 LARGEST = 8 << 20  # bytes of a file, enough for 300,000 words; the authors' dictionaries have 30,000 at most
 MOST_REMEMBERED = 1_000_000  # values
@@ -75,7 +75,7 @@ def written_text(line: bytes) -> str:
     """Python 2's text as it is written with protocol 0."""
     quoted = QUOTED.fullmatch(line)
     if quoted is None:
-        raise _Damaged(f"{brief(line)} is not a text in quotes")
+        raise _Damaged(f"{shorten(line)} is not a text in quotes")
     raw, _ = codecs.escape_decode(quoted[2])
     return old_text(bytes(raw))
 
@@ -96,7 +96,7 @@ def written_whole(line: bytes) -> int | bool:
         return line == b"01"
     line = line.removesuffix(b"L")
     if len(line) > LONGEST_NUMBER or not re.fullmatch(rb"[+-]?[0-9]+", line):
-        raise _Damaged(f"{brief(line)} is not a whole number")
+        raise _Damaged(f"{shorten(line)} is not a whole number")
     return int(line)
 
 
@@ -105,7 +105,7 @@ def written_number(line: bytes) -> float:
     try:
         return float(line)
     except ValueError:
-        raise _Damaged(f"{brief(line)} is not a number") from None
+        raise _Damaged(f"{shorten(line)} is not a number") from None
 
 
 def long_whole(raw: bytes) -> int:

@@ -1,8 +1,8 @@
-"""`sat analyse`: measurements of what attention does. Each file is named like the module of analysis/ that it calls."""
+"""`sat analyze`: measurements of what attention does. Each file is named like the module of analysis/ that it calls."""
 
 import click
 
-from show_attend_tell.cli.analyze.gaze import gaze
+from show_attend_tell.cli.analyze.ablation import ablation
 from show_attend_tell.cli.analyze.hard_attention import hard_attention
 from show_attend_tell.cli.analyze.pointing import pointing
 from show_attend_tell.cli.analyze.ranking import ranking
@@ -12,12 +12,12 @@ from show_attend_tell.cli.command import Commands
 
 
 @click.group(cls=Commands)
-def analyse() -> None:
+def analyze() -> None:
     """Measurements of what attention does, for research.
 
-    Start with: sat analyse gaze --model flickr8k-soft --data flickr8k/
+    Start with: sat analyze ablation --model flickr8k-soft --data flickr8k/
     """
 
 
-for command in (gaze, hard_attention, pointing, ranking, retrieval, scenes):
-    analyse.add_command(command)
+for command in (ablation, hard_attention, pointing, ranking, retrieval, scenes):
+    analyze.add_command(command)

@@ -1,4 +1,4 @@
-"""`sat analyse hard-attention`: attention as a choice of places: its bounds, its approximation, its gradient."""
+"""`sat analyze hard-attention`: attention as a choice of places: its bounds, its approximation, its gradient."""
 
 import json
 from pathlib import Path
@@ -7,31 +7,31 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     check_targets,
     data_option,
     device_option,
-    gave,
     json_option,
     model_option,
     seed_option,
     split_option,
     weights_option,
+    write_output,
 )
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
 \b
 Examples:
-  sat analyse hard-attention --model flickr8k-hard --data flickr8k/
-  sat analyse hard-attention --model flickr8k-soft --model flickr8k-hard --data flickr8k/ --json examined.json
-  sat analyse hard-attention --model flickr8k-hard --data flickr8k/ --photos 1000 --samples 1000 --draws 0
+  sat analyze hard-attention --model flickr8k-hard --data flickr8k/
+  sat analyze hard-attention --model flickr8k-soft --model flickr8k-hard --data flickr8k/ --json examined.json
+  sat analyze hard-attention --model flickr8k-hard --data flickr8k/ --photos 1000 --samples 1000 --draws 0
 """
 
 
-@click.command("hard-attention", cls=Teaching, examples=EXAMPLES)
-@model_option(required=True, several="Give it several times to compare the others with the first.")
+@click.command("hard-attention", cls=BaseCommand, examples=EXAMPLES)
+@model_option(required=True, num_captions="Give it several times to compare the others with the first.")
 @data_option
 @split_option("val")
 @click.option(
@@ -103,7 +103,7 @@ def hard_attention(
         seed=seed,
     )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    if gave(json_file, text):
+    if write_output(json_file, text):
         return
     for found in result["models"]:
         for line in _lines(found):
@@ -126,8 +126,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
         if name != "own":
             kind, _, number = name.partition("_")
             label = {
-                "expectation": "by the expected context",
-                "sampled": f"by sampled places, N = {number}" + (" (-L_s)" if number == "1" else ""),
+                "mean": "by the expected context",
+                "sample": f"by sampled places, N = {number}" + (" (-L_s)" if number == "1" else ""),
                 "particles": f"by {number} particles",
             }[kind]
             mark = "  <- the model's own" if name == found["log_loss"]["own"]["by"] else ""

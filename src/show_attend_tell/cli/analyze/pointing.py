@@ -1,4 +1,4 @@
-"""`sat analyse pointing`: whether a model looks at the objects that it names."""
+"""`sat analyze pointing`: whether a model looks at the objects that it names."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,21 +9,21 @@ import click
 
 from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
+    attention_mode_option,
     check_targets,
     device_option,
-    gave,
     json_option,
-    look_option,
     model_option,
     seed_option,
     split_option,
     was_given,
     weights_option,
+    write_output,
     write_text,
 )
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, some
+from show_attend_tell.messages import first_three, plural, shorten
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Captioner
@@ -36,24 +36,24 @@ OF_MEASUREMENTS = {"split": "--split", "mosaics": "--mosaics", "json_file": "--j
 EXAMPLES = """
 \b
 Examples:
-  sat analyse scenes scenes/ --photos 2000
-  sat analyse pointing --model scenes-soft --data scenes/
-  sat analyse pointing --model scenes-hard --data scenes/ --split val --json pointing.json
-  sat analyse pointing --mosaic flickr8k/
-  sat analyse pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html
-  sat analyse pointing --mosaic my-photos/ --html mosaics.html
-  sat analyse pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html \\
+  sat analyze scenes scenes/ --photos 2000
+  sat analyze pointing --model scenes-soft --data scenes/
+  sat analyze pointing --model scenes-hard --data scenes/ --split val --json pointing.json
+  sat analyze pointing --mosaic flickr8k/
+  sat analyze pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html
+  sat analyze pointing --mosaic my-photos/ --html mosaics.html
+  sat analyze pointing --mosaic a.jpg b.jpg c.jpg d.jpg --html mosaic.html \\
     --caption "a dog" --caption "a boat" --caption "two men" --caption "a red car"
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, type=click.Path(path_type=Path), metavar="[PHOTO]...")
 @model_option(default=DEFAULT)
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="Folder made by sat analyse scenes. It needs --model, with a model that was trained on scenes.",
+    help="Folder made by sat analyze scenes. It needs --model, with a model that was trained on scenes.",
 )
 @click.option(
     "--mosaic",
@@ -76,7 +76,7 @@ Examples:
 )
 @click.option("--mosaics", type=click.IntRange(2), default=500, show_default=True, help="Number of mosaics.")
 @split_option("test")
-@look_option
+@attention_mode_option
 @seed_option("mosaics and of sampled places")
 @json_option("the figures")
 @weights_option
@@ -90,7 +90,7 @@ def pointing(
     captions: tuple[str, ...],
     mosaics: int,
     split: str,
-    look: Any,
+    attention_mode: Any,
     seed: int,
     json_file: str | None,
     encoder_weights: str | None,
@@ -111,7 +111,7 @@ def pointing(
     from show_attend_tell.data.photos import find_photos
 
     if (data is None) == (mosaic is None):
-        raise SatError("give either --data, a folder made by sat analyse scenes, or --mosaic, photos or their folder")
+        raise SatError("give either --data, a folder made by sat analyze scenes, or --mosaic, photos or their folder")
     if mosaic is None and (photos or html_file):
         given = f"--html {html_file}: the page shows" if html_file else f"{photos[0]}: photos are for"
         raise SatError(f"{given} mosaics, so give --mosaic, and not --data")
@@ -139,34 +139,36 @@ def pointing(
                 raise SatError(f"{option}: nothing is measured on photos without captions: leave it out")
         if captions and len(captions) != len(files):
             raise SatError(
-                f"{count(len(captions), 'caption')} for {count(len(files), 'photo')}: give --caption once for each"
+                f"{plural(len(captions), 'caption')} for {plural(len(files), 'photo')}: give --caption once for each"
             )
         files = _in_fours(files, of=named[0])
     elif captions:
-        raise SatError(f"--caption {brief(captions[0])}: only photos without captions of their own can be given one")
+        raise SatError(f"--caption {shorten(captions[0])}: only photos without captions of their own can be given one")
 
     captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
 
     def write_page(shown: "Sequence[Sequence[Example]]", of: str) -> None:
         title = f"{captioner.name} on {'a mosaic' if len(shown) == 1 else 'mosaics'} of {of}"
-        write_text(Path(str(html_file)), mosaic_page(captioner, shown, title=title, look=look, seed=seed))
-        click.echo(f"a page of {count(len(shown), 'mosaic')}: {html_file}", err=True)
+        write_text(
+            Path(str(html_file)), mosaic_page(captioner, shown, title=title, attention_mode=attention_mode, seed=seed)
+        )
+        click.echo(f"a page of {plural(len(shown), 'mosaic')}: {html_file}", err=True)
 
     if own:
-        shown = own_mosaics(captioner, files, captions[: len(files)], look=look)
+        shown = own_mosaics(captioner, files, captions[: len(files)], attention_mode=attention_mode)
         if unknown := _unknown(captioner, captions):
-            click.echo(f"note: {captioner.name} does not know {some(unknown)}: told as <unk>", err=True)
-        write_page(shown, of=count(len(files), "photo") if len(named) > 1 else named[0].resolve().name)
+            click.echo(f"note: {captioner.name} does not know {first_three(unknown)}: told as <unk>", err=True)
+        write_page(shown, of=plural(len(files), "photo") if len(named) > 1 else named[0].resolve().name)
         return
     if dataset is not None:
         examples = dataset.split(split)
-        result = point_in_mosaics(captioner, examples, mosaics=mosaics, look=look, seed=seed)
+        result = point_in_mosaics(captioner, examples, mosaics=mosaics, attention_mode=attention_mode, seed=seed)
         result |= {"data": dataset.name, "split": split}
         if html_file is not None:
             write_page([one.photos for one in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)], of=dataset.name)
     elif data is not None:
-        result = point_in_scenes(captioner, data, split=split, look=look, seed=seed)
-    if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
+        result = point_in_scenes(captioner, data, split=split, attention_mode=attention_mode, seed=seed)
+    if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
         for line in _in_mosaics(result) if dataset is not None else _in_scenes(result, data):
             click.echo(line)
 
@@ -175,9 +177,9 @@ def _in_fours(files: list[Path], of: Path) -> list[Path]:
     """The photos that fill mosaics. The others are left out, and this says so."""
     used = files[: min(len(files) // 4, ON_PAGE) * 4]
     if not used:
-        raise SatError(f"{of}: {count(len(files), 'photo')}, and a mosaic has 4: add photos")
+        raise SatError(f"{of}: {plural(len(files), 'photo')}, and a mosaic has 4: add photos")
     if len(files) > len(used):
-        left = count(len(files) - len(used), "photo")
+        left = plural(len(files) - len(used), "photo")
         click.echo(f"{left} of {len(files)} left out: a page has 4 photos a mosaic, and {ON_PAGE} mosaics", err=True)
     return used
 
@@ -185,7 +187,7 @@ def _in_fours(files: list[Path], of: Path) -> list[Path]:
 def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
     """The words of captions that the model does not know, each once."""
     vocabulary = captioner.checkpoint.vocabulary
-    words = [word for caption in captions for word in vocabulary.tokeniser.words(caption)]
+    words = [word for caption in captions for word in vocabulary.tokenizer.words(caption)]
     return list(dict.fromkeys(word for word in words if word not in vocabulary))
 
 
@@ -194,7 +196,7 @@ def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
         f"{result['model']} on {data} {result['split']}, look by {result['look']}: {result['photos']:,} photos, "
         f"{result['all']['words']:,} words that name an object"
     )
-    for kind in ("all", "colour", "shape"):
+    for kind in ("all", "color", "shape"):
         if found := result.get(kind):
             yield (
                 f"  {kind:<6}  alpha on the object {_percent(found, 'share')}, on the others "
@@ -205,7 +207,7 @@ def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
 
 def _in_mosaics(result: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"{result['model']} on {result['mosaics']:,} mosaics of {count(result['photos'], 'photo')} of {result['data']} "
+        f"{result['model']} on {result['mosaics']:,} mosaics of {plural(result['photos'], 'photo')} of {result['data']} "
         f"{result['split']} by seed {result['seed']}, look by {result['look']}; nouns that tell the photo apart; "
         f"chance is {100 * result['chance']:g} %; 95 % intervals over photos"
     )

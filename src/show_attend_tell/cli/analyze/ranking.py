@@ -1,4 +1,4 @@
-"""`sat analyse ranking`: captions ranked for photos, photos for captions, and both held against experts' ratings."""
+"""`sat analyze ranking`: captions ranked for photos, photos for captions, and both held against experts' ratings."""
 
 import json
 from pathlib import Path
@@ -6,29 +6,29 @@ from pathlib import Path
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     check_targets,
     data_option,
     device_option,
-    gave,
     json_option,
     model_option,
     split_option,
     weights_option,
+    write_output,
 )
 
 EXAMPLES = """
 \b
 Examples:
-  sat analyse ranking --model flickr8k-soft --data flickr8k/
-  sat analyse ranking --model flickr8k-soft --data flickr8k/ --captions 1 --photos 200
-  sat analyse ranking --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt
+  sat analyze ranking --model flickr8k-soft --data flickr8k/
+  sat analyze ranking --model flickr8k-soft --data flickr8k/ --captions 1 --photos 200
+  sat analyze ranking --model flickr8k-soft --data flickr8k/ --experts flickr8k/text/ExpertAnnotations.txt
 """
 SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less its mean"}
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @model_option(default="flickr8k-soft")
 @data_option
 @split_option("test")
@@ -91,7 +91,7 @@ def ranking(
         experts=experts,
     )
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    if gave(json_file, text):
+    if write_output(json_file, text):
         return
     click.echo(
         f"{result['model']} on {result['data']} {split}: {result['photos']:,} photos, {result['captions']:,} captions, "

@@ -1,4 +1,4 @@
-"""`sat analyse retrieval`: the scores of captions that are borrowed from similar training photos."""
+"""`sat analyze retrieval`: the scores of captions that are borrowed from similar training photos."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     check_targets,
     device_option,
@@ -14,17 +14,17 @@ from show_attend_tell.cli.command import (
     split_option,
     with_encoder,
 )
-from show_attend_tell.cli.evaluate import compared_by, tell_scores, tokens_option, write_scores
+from show_attend_tell.cli.evaluate import compared_by, print_scores, tokens_option, write_scores
 from show_attend_tell.cli.training.start import check_trained
 
 EXAMPLES = """
 \b
 Example:
-  sat analyse retrieval flickr8k/ --split test --geometry squash --json retrieval.json
+  sat analyze retrieval flickr8k/ --split test --resize squash --json retrieval.json
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @split_option("test")
 @tokens_option("those of the captions' language, split for English")
@@ -39,7 +39,7 @@ def retrieval(
     json_file: str | None,
     encoder: str,
     encoder_weights: str | None,
-    geometry: Any,
+    resize: Any,
     cache: Path | None,
     device: str,
 ) -> None:
@@ -59,13 +59,13 @@ def retrieval(
     check_targets(json_file, read=[data, encoder_weights])
     check_trained(encoder)
     dataset, _ = cut(read_dataset(data), preset("flickr8k", "soft"), None)
-    network = load_encoder(encoder, weights=encoder_weights, geometry=geometry).to(pick_device(device))
+    network = load_encoder(encoder, weights=encoder_weights, resize=resize).to(pick_device(device))
     result = evaluate(dataset, network, split, cache=cache or default_cache(), tokens=tokens)
     if json_file != "-":
         chosen = result["retrieval"]
         click.echo(
-            f"retrieval on {result['data']} {split}: {result['captions']} captions, each from {chosen['neighbours']} "
+            f"retrieval on {result['data']} {split}: {result['captions']} captions, each from {chosen['neighbors']} "
             f"photos, {'whitened' if chosen['whitened'] else 'centred'}, {compared_by(result)}"
         )
-        tell_scores(result)
+        print_scores(result)
     write_scores(json_file, result)

@@ -1,10 +1,10 @@
-"""`sat analyse scenes`: generated pictures of coloured shapes, with sentences and boxes."""
+"""`sat analyze scenes`: generated pictures of colored shapes, with sentences and boxes."""
 
 from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import Teaching
+from show_attend_tell.cli.command import BaseCommand
 
 EXAMPLES = """
 OUTPUT is a folder for sat train. It holds images/, captions.csv and boxes.json. boxes.json has a box for every object,
@@ -12,16 +12,16 @@ and says which object each word names.
 
 \b
 Examples:
-  sat analyse scenes scenes/ --photos 2000 --seed 1
-  sat train scenes/ --attention soft --preset scenes --encoder small --geometry squash --fine-tune-encoder 1e-3 \\
+  sat analyze scenes scenes/ --photos 2000 --seed 1
+  sat train scenes/ --attention soft --preset scenes --encoder small --resize squash --encoder-lr 1e-3 \\
     --output scenes-soft
-  sat train scenes/ --attention hard --preset scenes --encoder small --geometry squash --fine-tune-encoder 5e-4 \\
-    --start-from scenes-soft --output scenes-hard
-  sat analyse pointing --model scenes-hard --data scenes/
+  sat train scenes/ --attention hard --preset scenes --encoder small --resize squash --encoder-lr 5e-4 \\
+    --init-from scenes-soft --output scenes-hard
+  sat analyze pointing --model scenes-hard --data scenes/
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option(
     "--photos", type=int, default=2000, show_default=True, help="Number of pictures; train, val and test get 8 : 1 : 1."
@@ -34,7 +34,7 @@ Examples:
     help="Random seed; the same seed gives the same pictures.",
 )
 def scenes(output: Path, photos: int, seed: int) -> None:
-    """Make pictures of coloured shapes with known boxes."""
+    """Make pictures of colored shapes with known boxes."""
     from show_attend_tell.analysis.scenes import write_scenes
 
     write_scenes(output, photos, seed=seed)

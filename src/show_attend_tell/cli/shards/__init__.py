@@ -1,1 +1,1 @@
-"""What `sat caption` and `sat features` do with any number of photos, when they get ``--output``."""
+"""What `sat caption` and `sat encode` do with any number of photos, when they get ``--output``."""

@@ -73,7 +73,7 @@ def do_shards(
     """Let workers do all shards, and say what they did. Photos that failed make the command fail at its end."""
     from show_attend_tell.data.shards import engine as engines
     from show_attend_tell.data.shards.writing import quarantine_of
-    from show_attend_tell.files import count
+    from show_attend_tell.messages import plural
 
     try:
         result = engines.run(
@@ -85,11 +85,11 @@ def do_shards(
             size=shard_size,
             recursive=recursive,
             column=column,
-            say=click.echo,
+            log=click.echo,
         )
     except engines.Interrupted as left:
         fail(f"interrupted: {left}; the same command goes on", 130)
     for line in engines.told(result, output, workers):
         click.echo(line)
     if result.failed:
-        fail(f"{count(result.failed, 'photo')} failed: see {quarantine_of(output)}", 1)
+        fail(f"{plural(result.failed, 'photo')} failed: see {quarantine_of(output)}", 1)

@@ -11,8 +11,8 @@ import torch
 
 from show_attend_tell.backends import pick_device
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import Decoding
-from show_attend_tell.data.photos import Geometry, open_photo
+from show_attend_tell.checkpoint.records import GenerationConfig
+from show_attend_tell.data.photos import Resize, open_photo
 from show_attend_tell.data.shards.reading import Item
 from show_attend_tell.data.shards.writing import Kind, Row
 from show_attend_tell.errors import SatError
@@ -61,11 +61,11 @@ class Captioning(_Sent):
         return Captioner.from_pretrained(self.model, device=self.device, encoder_weights=self.encoder_weights)
 
     @cached_property
-    def decoding(self) -> Decoding:
+    def generation(self) -> GenerationConfig:
         """How it searches. Raises `SatError` for a search that the model cannot do."""
-        decoding = self.captioner.checkpoint.decoding.but(**self.search)
-        self.captioner.check_decoding(decoding)
-        return decoding
+        generation = self.captioner.checkpoint.generation.merge(**self.search)
+        self.captioner.check_generation(generation)
+        return generation
 
     def settings(self) -> dict[str, Any]:
         """The model by the hashes of its weights, and how it searches."""
@@ -75,15 +75,15 @@ class Captioning(_Sent):
             "model": self.captioner.name,
             "decoder": weights_digest(checkpoint.decoder.state_dict()),
             "encoder": self.captioner.encoder.digest,  # an imported model does not record it
-            "decoding": dataclasses.asdict(self.decoding),
-            **({"seed": self.seed} if self.decoding.look == "sampled" else {}),
+            "generation": dataclasses.asdict(self.generation),
+            **({"seed": self.seed} if self.generation.attention_mode == "sample" else {}),
         }
 
     def __call__(self, photos: Iterator[Item]) -> Made:
         """A row for each photo with its caption, or why there is none."""
         while batch := list(islice(photos, TOGETHER)):
             contents = [content for _, content in batch if isinstance(content, bytes)]
-            made = self.captioner.stream(contents, self.decoding, seed=self.seed, batch_size=BATCH, errors="skip")
+            made = self.captioner.stream(contents, self.generation, seed=self.seed, batch_size=BATCH, errors="skip")
             for source, content in batch:
                 found = content if isinstance(content, SatError) else next(made)
                 yield (
@@ -106,7 +106,7 @@ class Encoding(_Sent):
 
     name: str
     weights: str | None
-    geometry: Geometry
+    resize: Resize
 
     columns: Mapping[str, Kind] = dataclasses.field(default_factory=lambda: {"source": "text", "annotations": "bytes"})
 
@@ -115,7 +115,7 @@ class Encoding(_Sent):
         """The encoder, loaded."""
         from show_attend_tell.vision.encoder import load_encoder
 
-        return load_encoder(self.name, weights=self.weights, geometry=self.geometry).to(pick_device(self.device))
+        return load_encoder(self.name, weights=self.weights, resize=self.resize).to(pick_device(self.device))
 
     def settings(self) -> dict[str, Any]:
         """The encoder by the hash of its weights, how it sees photos, and the shape of a row's annotations."""

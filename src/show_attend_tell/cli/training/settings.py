@@ -1,4 +1,4 @@
-"""The settings that ``--preset``, ``--attention``, ``--comparator`` and ``--set`` name."""
+"""The settings that ``--preset``, ``--attention``, ``--decoder`` and ``--set`` name."""
 
 import dataclasses
 from collections import defaultdict
@@ -11,19 +11,19 @@ import click
 from show_attend_tell.errors import SatError
 
 
-def preset_of(name: str, attention: str | None, comparator: str | None) -> Any:
+def preset_of(name: str, attention: str | None, baseline: str | None) -> Any:
     """The settings to start from, those of a preset or of a file that `sat tune` wrote.
 
     Raises a usage error if both attention and comparator are given.
     """
-    from show_attend_tell.training.presets import comparator_preset, preset
+    from show_attend_tell.training.presets import baseline_preset, preset
 
-    if comparator is None:
+    if baseline is None:
         base, attention, changes = preset_behind(name, attention)
         return changed(preset(base, attention), changes)
     if attention is None:
-        return comparator_preset(name, comparator)
-    raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --comparator (nic, lrcn, ...).")
+        return baseline_preset(name, baseline)
+    raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder (nic, lrcn, ...).")
 
 
 def preset_behind(name: str, attention: str | None) -> tuple[str, str, list[str]]:

@@ -17,27 +17,27 @@ class Start(NamedTuple):
 
 
 def start_of(
-    dataset: Any, config: Any, start_from: str | None, encoder: str | None, *, fits: bool, **kind: Any
+    dataset: Any, config: Any, init_from: str | None, encoder: str | None, *, fits: bool, **kind: Any
 ) -> Start:
     """What a training on a data set starts from.
 
-    ``start_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
+    ``init_from`` is what the user named: a model, "none", or nothing. With ``fits``, the settings are fitted to own
     data. ``kind`` goes to `start_and_encoder`.
     """
     from show_attend_tell.training.presets.custom import START, cut
 
     lines: list[str] = []
-    if start_from is None and fits and config.decoder.attention == "soft":
-        model, network = own_start(dataset, config, encoder, say=lines.append, **kind)
+    if init_from is None and fits and config.decoder.attention == "soft":
+        model, network = own_start(dataset, config, encoder, log=lines.append, **kind)
         name = START if model is not None else None
     else:
-        name = None if start_from == "none" else start_from
+        name = None if init_from == "none" else init_from
         model, network = start_and_encoder(name, encoder, **kind)
     dataset, line = cut(dataset, config, model)
     return Start(dataset, network, model, name, [*lines, line])
 
 
-def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kind: Any) -> tuple[Any, Any]:
+def own_start(dataset: Any, config: Any, encoder: str | None, *, log: Any, **kind: Any) -> tuple[Any, Any]:
     """The default model, if own data is one to start from it with, and the encoder; says which and why."""
     from show_attend_tell.training.presets.custom import SMALL, START, why_afresh
     from show_attend_tell.training.run import check_start
@@ -50,45 +50,45 @@ def own_start(dataset: Any, config: Any, encoder: str | None, *, say: Any, **kin
         except SatError as error:
             reason = str(error).replace("the model to start from", START).split(":")[0]
         else:
-            say(
+            log(
                 f"fewer than {SMALL:,} photos of train, with English captions: the training starts from {START} and "
-                f"sees photos as it does (--geometry {network.preprocessing.geometry}). --start-from none starts afresh"
+                f"sees photos as it does (--resize {network.preprocessing.resize}). --init-from none starts afresh"
             )
             return start, network
-    say(f"the training starts afresh, not from {START}: {reason}")
+    log(f"the training starts afresh, not from {START}: {reason}")
     return start_and_encoder(None, encoder, **kind)
 
 
 def check_trained(encoder: str | None) -> None:
     """Raise `SatError` for an encoder that sees nothing yet, where it is not going to be trained."""
     if encoder == "small":
-        raise SatError("--encoder small has random weights until it is trained: use sat train --fine-tune-encoder 1e-3")
+        raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
 
 
 def start_and_encoder(
-    start_from: str | None,
+    init_from: str | None,
     encoder: str | None,
     *,
     weights: str | None,
-    geometry: Any,
-    fine_tune: float | None = None,
+    resize: Any,
+    encoder_lr: float | None = None,
 ) -> tuple[Any, Any]:
     """The model to start from, if one is named, and the encoder, with the weights that this model was trained with.
 
-    An ``encoder`` of None is that of the model to start from, or the paper's; a ``geometry`` of None too, or a crop.
+    An ``encoder`` of None is that of the model to start from, or the paper's; a ``resize`` of None too, or a crop.
     """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.hub import find_model
     from show_attend_tell.vision.encoder import load_encoder
 
-    start = Checkpoint.load(find_model(start_from)) if start_from is not None else None
+    start = Checkpoint.load(find_model(init_from)) if init_from is not None else None
     tuned = None if start is None else start.tuned_encoder
-    if geometry is None:
-        geometry = "crop" if start is None else start.encoder.preprocessing.geometry
-    if fine_tune is None and tuned is None:
+    if resize is None:
+        resize = "crop" if start is None else start.encoder.preprocessing.resize
+    if encoder_lr is None and tuned is None:
         check_trained(encoder)
     encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
-    network = load_encoder(encoder, weights=weights, geometry=geometry)
+    network = load_encoder(encoder, weights=weights, resize=resize)
     if start is not None and tuned is not None and start.encoder.name == network.name:
         network.adopt(tuned)
     return start, network

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     device_option,
     fail,
@@ -21,24 +21,24 @@ from show_attend_tell.errors import SatError
 EXAMPLES = """
 DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl of your own
 (photo,caption[,split]), a Hugging Face imagefolder's metadata, COCO's captions_*.json, a Karpathy split file
-(dataset*.json), or the original Flickr token and split files. See what it holds with: sat data DATA
+(dataset*.json), or the original Flickr token and split files. See what it holds with: sat check DATA
 
 \b
 Examples:
-  sat train flickr8k/ --attention soft --geometry squash --output my-model
+  sat train flickr8k/ --attention soft --resize squash --output my-model
   sat train products/ --output products-model
-  sat train flickr8k/ --attention hard --geometry squash --start-from my-model --output my-hard-model
-  sat train flickr8k/ --attention soft --geometry squash --output my-model --resume
+  sat train flickr8k/ --attention hard --resize squash --init-from my-model --output my-hard-model
+  sat train flickr8k/ --attention soft --resize squash --output my-model --resume
   sat train products/ --output products-model --resume --epochs 40
-  sat train products/ --output afresh --start-from none
+  sat train products/ --output afresh --init-from none
   sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
-  sat train flickr8k/ --comparator nic --output my-nic
+  sat train flickr8k/ --decoder nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
   torchrun --nproc-per-node 4 --no-python sat train flickr8k/ --output shared
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
 @click.option(
     "--weight",
@@ -48,7 +48,7 @@ Examples:
     help="With several data folders, how often an epoch shows the captions of each; once for each folder, in order.",
 )
 @click.option(
-    "--texts",
+    "--text-corpus",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Captions without photos, one in each line of a text file, also packed by gzip: the decoder learns words and "
@@ -60,7 +60,7 @@ Examples:
     help="Kind of attention to train; uniform looks at all places alike, as a control. [default: soft]",
 )
 @click.option(
-    "--comparator",
+    "--decoder",
     type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr"]),
     help="System without attention to train instead, for comparison: Google NIC, LRCN, ...",
 )
@@ -94,7 +94,7 @@ Examples:
     "times.",
 )
 @click.option(
-    "--start-from",
+    "--init-from",
     metavar="MODEL",
     callback=note_shadowed,
     help="Model whose decoder the training starts from, with its geometry and its words; none starts afresh. [default: "
@@ -108,13 +108,13 @@ Examples:
 )
 @with_encoder_of_start
 @click.option(
-    "--fine-tune-encoder",
+    "--encoder-lr",
     type=click.FloatRange(0, min_open=True),
     metavar="RATE",
     help="Learning rate of the encoder, which is then trained too.",
 )
 @click.option(
-    "--fine-tune-from",
+    "--unfreeze-from",
     metavar="BLOCK",
     help="First block of the encoder that is trained, such as conv5_1 of vgg19. [default: the whole encoder]",
 )
@@ -136,19 +136,19 @@ def train(
     weights: tuple[float, ...],
     texts: Path | None,
     attention: str | None,
-    comparator: str | None,
+    baseline: str | None,
     output: Path,
     preset_name: str,
     epochs: int | None,
     seed: int | None,
     changes: tuple[str, ...],
-    start_from: str | None,
+    init_from: str | None,
     resume: bool,
     encoder: str | None,
     encoder_weights: str | None,
-    geometry: Any,
-    fine_tune_encoder: float | None,
-    fine_tune_from: str | None,
+    resize: Any,
+    encoder_lr: float | None,
+    unfreeze_from: str | None,
     bits: str,
     restval: bool,
     tensorboard: bool,
@@ -174,19 +174,19 @@ def train(
         epochs = stored_epochs(output / "training" / "state.safetensors")
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
-    config = changed(preset_of(preset_name, attention, comparator), changes)
-    if fine_tune_encoder is not None and not math.isfinite(fine_tune_encoder):
-        raise SatError(f"--fine-tune-encoder {fine_tune_encoder}: give a learning rate, 1e-5 for example")
-    if fine_tune_from is not None and fine_tune_encoder is None:
-        raise SatError(f"--fine-tune-from {fine_tune_from} needs a learning rate: add --fine-tune-encoder 1e-5")
+    config = changed(preset_of(preset_name, attention, baseline), changes)
+    if encoder_lr is not None and not math.isfinite(encoder_lr):
+        raise SatError(f"--encoder-lr {encoder_lr}: give a learning rate, 1e-5 for example")
+    if unfreeze_from is not None and encoder_lr is None:
+        raise SatError(f"--unfreeze-from {unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
     try:
         dataset = read_dataset(data[0], restval=restval)
         if len(data) > 1 or weights:
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
-        fits = dataset.own and comparator is None and not was_given("preset_name")  # the settings, to the data
-        kind = {"weights": encoder_weights, "geometry": geometry, "fine_tune": fine_tune_encoder}
-        start = start_of(dataset, config, start_from, encoder, fits=fits, **kind)
+        fits = dataset.own and baseline is None and not was_given("preset_name")  # the settings, to the data
+        kind = {"weights": encoder_weights, "resize": resize, "encoder_lr": encoder_lr}
+        start = start_of(dataset, config, init_from, encoder, fits=fits, **kind)
 
         def fit(dataset: Any) -> tuple[Any, list[str]]:
             names = {change.partition("=")[0] for change in changes}
@@ -202,22 +202,22 @@ def train(
                 cache=cache or default_cache(),
                 device=own_device,
                 resume=resume,
-                start_from=start.model,
-                fine_tune=fine_tune_encoder,
-                fine_tune_from=fine_tune_from,
-                texts=() if texts is None else read_texts(texts, start.dataset.tokeniser),
+                init_from=start.model,
+                encoder_lr=encoder_lr,
+                unfreeze_from=unfreeze_from,
+                texts=() if texts is None else read_texts(texts, start.dataset.tokenizer),
                 bits=int(bits),  # type: ignore[arg-type]
                 tensorboard=tensorboard,
                 notes={
                     "preset": preset_name,
                     **({"weights": list(weights)} if weights else {}),
                     **({"texts": texts.name} if texts else {}),
-                    **({"started_from": start.name} if start.name else {}),
-                    **({"fine_tuned_from": fine_tune_from} if fine_tune_from else {}),
+                    **({"init_from": start.name} if start.name else {}),
+                    **({"fine_tuned_from": unfreeze_from} if unfreeze_from else {}),
                 },
                 plan=[*start.lines, *lines],
                 refit=fit,
-                say=click.echo,
+                log=click.echo,
             )
             speaks = ranks.first()
     except KeyboardInterrupt:

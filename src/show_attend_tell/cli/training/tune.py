@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     device_option,
     fail,
@@ -16,7 +16,7 @@ from show_attend_tell.cli.command import (
     was_given,
     with_encoder_of_start,
 )
-from show_attend_tell.files import count
+from show_attend_tell.messages import plural
 
 EXAMPLES = """
 A setting's values are NAME=LOW..HIGH or NAME=ONE,OTHER. By default five settings are searched: the learning rate, both
@@ -24,9 +24,9 @@ dropouts, label smoothing and the batch size.
 
 \b
 Examples:
-  sat tune flickr8k/ --geometry squash --output tuned --minutes 90
+  sat tune flickr8k/ --resize squash --output tuned --minutes 90
   sat tune flickr8k/ --output tuned --search learning_rate=1e-4..1e-2 --search batch_size=32,64
-  sat train flickr8k/ --geometry squash --preset tuned/settings.json --output my-model
+  sat train flickr8k/ --resize squash --preset tuned/settings.json --output my-model
 """
 
 DEFAULT = (
@@ -35,7 +35,7 @@ DEFAULT = (
 )
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--output",
@@ -74,7 +74,7 @@ DEFAULT = (
     help="Value of a setting in all trials; of one that is searched, in the first. It may be given several times.",
 )
 @click.option(
-    "--start-from", metavar="MODEL", callback=note_shadowed,
+    "--init-from", metavar="MODEL", callback=note_shadowed,
     help="Model that each trial starts from; none starts afresh. [default: as for sat train]",
 )  # fmt: skip
 @with_encoder_of_start
@@ -89,10 +89,10 @@ def tune(
     preset_name: str,
     attention: str | None,
     changes: tuple[str, ...],
-    start_from: str | None,
+    init_from: str | None,
     encoder: str | None,
     encoder_weights: str | None,
-    geometry: Any,
+    resize: Any,
     cache: Path | None,
     device: str,
 ) -> None:
@@ -120,7 +120,7 @@ def tune(
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
     dataset = read_dataset(data)
     fits = not was_given("preset_name") and dataset.own  # the settings are fitted to the data, as in sat train
-    start = start_of(dataset, config, start_from, encoder, fits=fits, weights=encoder_weights, geometry=geometry)
+    start = start_of(dataset, config, init_from, encoder, fits=fits, weights=encoder_weights, resize=resize)
 
     def own_settings(given: Sequence[str]) -> tuple[Any, list[str]]:
         """The settings that fit own data, but for those given, and lines about them."""
@@ -145,23 +145,23 @@ def tune(
         changes=all_changes,
         build=lambda more: changed(base, all_changes(more)),
         ranges=[Range.read(text) for text in texts],
-        base={"preset": preset_name, "attention": attention, "set": list(changes), "start_from": start.name},
-        start_from=start.model,
-        say=click.echo,
+        base={"preset": preset_name, "attention": attention, "set": list(changes), "init_from": start.name},
+        init_from=start.model,
+        log=click.echo,
     )
     try:
         found = study.run(trials=trials, seconds=None if minutes is None else 60 * minutes)
     except KeyboardInterrupt:
         fail(f"interrupted; {output} keeps the trials, and the same command goes on", 130)
     click.echo(
-        f"best of {count(found['trials'], 'trial')}: {found['value']:.3f}, trial {found['trial']}: "
+        f"best of {plural(found['trials'], 'trial')}: {found['value']:.3f}, trial {found['trial']}: "
         f"{' '.join(found['set'])}"
     )
     repeated = {
-        "--start-from": start.name,
+        "--init-from": start.name,
         "--encoder": encoder,
         "--encoder-weights": encoder_weights,
-        "--geometry": geometry,
+        "--resize": resize,
     }
     options = [part for name, value in repeated.items() if value is not None for part in (name, value)]
     train = ["sat", "train", str(data), "--preset", str(output / "settings.json"), *options]

@@ -67,7 +67,7 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     is listed twice or without captions, a copy of a photo of another split, an empty caption, and captions beyond five
     of the paper's data sets. Raises SatError for what would make a score wrong (a missing val or test photo, a photo in
     two splits), for a photo outside of the folder, for a damaged file (naming file and place), and for a folder with
-    nothing recognised in it.
+    nothing recognized in it.
     """
     folder = Path(folder)
     if not folder.is_dir():

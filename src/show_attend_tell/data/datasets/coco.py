@@ -10,17 +10,18 @@ from collections import Counter
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, number_of, read_object, some, text_of
+from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
+from show_attend_tell.messages import first_three
 
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 
 def read_coco(folder: Path) -> Listing | None:
     """What COCO's caption files in a folder list; None where there are none."""
-    for place in (folder, folder / "annotations"):
-        files = sorted(place.glob("captions_*.json"))
+    for location in (folder, folder / "annotations"):
+        files = sorted(location.glob("captions_*.json"))
         if files:
             break
     else:
@@ -29,11 +30,13 @@ def read_coco(folder: Path) -> Listing | None:
     with_split, without = ([file.name for file in files if bool(splits[file]) is named] for named in (True, False))
     if with_split and without:
         raise SatError(
-            f"{place} holds {some(with_split)}, whose names say train, val or test, and {some(without)}, whose names "
+            f"{location} holds {first_three(with_split)}, whose names say train, val or test, and {first_three(without)}, whose names "
             "do not: keep those that are meant, or rename"
         )
     if len(set(splits.values())) < len(files) and with_split:
-        raise SatError(f"{place} holds several files of one split ({some(with_split)}); keep the one that is meant")
+        raise SatError(
+            f"{location} holds several files of one split ({first_three(with_split)}); keep the one that is meant"
+        )
     photos: list[Listed] = []
     strays: Counter[str] = Counter()
     for file in sorted(files, key=lambda file: ("train", "val", "test", None).index(splits[file])):
@@ -76,7 +79,7 @@ def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Count
         where = f"{file}: annotations[{index}]"
         raw, image_id = text_of(annotation, "caption", where), number_of(annotation, "image_id", where)
         if image_id in by_id:
-            by_id[image_id].captions.append((tuple(tokenise(raw)), raw.strip()))
+            by_id[image_id].captions.append((tuple(tokenize(raw)), raw.strip()))
         else:
             strays[f"id {image_id}"] += 1
     return photos, strays

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from show_attend_tell.data.tokenizers import ENGLISH, Tokeniser
+from show_attend_tell.data.tokenizers import ENGLISH, Tokenizer
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, some
+from show_attend_tell.messages import first_three, plural
 
 SPLITS = ("train", "val", "test")
 REFERENCES = 5  # captions kept per photo of the paper's data sets (sec. 5.1)
@@ -47,46 +47,48 @@ class DataReport:
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
     unused_photos: tuple[str, ...] = ()  # of these splits
-    dealt: tuple[str, ...] = ()  # splits whose photos were dealt by hash
-    why_dealt: str = ""  # what the files say of splits, where photos were dealt
+    split_at_random: tuple[str, ...] = ()  # splits whose photos were dealt by hash
+    why_split_at_random: str = ""  # what the files say of splits, where photos were dealt
     sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
     notes: tuple[str, ...] = ()  # how the files were read, where a person should know
 
     def lines(self) -> list[str]:
         """Give the report as lines of text, to be printed before training starts."""
         lines = [
-            f"{split}: {count(self.photos[split], 'photo')}, {count(self.captions[split], 'caption')}"
+            f"{split}: {plural(self.photos[split], 'photo')}, {plural(self.captions[split], 'caption')}"
             for split in self.photos
         ]
         lines += self.notes
-        if "train" in self.dealt:
+        if "train" in self.split_at_random:
             lines.append(
-                f"{self.why_dealt}: photos are dealt to {', '.join(self.dealt)} by name, 90/5/5 (to val and "
+                f"{self.why_split_at_random}: photos are dealt to {', '.join(self.split_at_random)} by name, 90/5/5 (to val and "
                 "test at least a tenth, up to ten photos)"
             )
-        elif self.dealt:
-            lines.append(f"{self.why_dealt}: photos of train are dealt to {' and '.join(self.dealt)} by name")
+        elif self.split_at_random:
+            lines.append(
+                f"{self.why_split_at_random}: photos of train are dealt to {' and '.join(self.split_at_random)} by name"
+            )
         for split, photos in self.other_splits.items():
-            lines.append(f"left out: {count(photos, 'photo')} of the split {split!r}")
+            lines.append(f"left out: {plural(photos, 'photo')} of the split {split!r}")
         for names, what in (
-            (self.missing_photos, "not found" if "train" in self.dealt else "not found, in train"),
+            (self.missing_photos, "not found" if "train" in self.split_at_random else "not found, in train"),
             (self.captionless_photos, "without a caption"),
             (self.duplicate_photos, "listed twice (the first listing is kept)"),
             (self.copied_photos, "whose exact copy is in another split"),
         ):
             if names:
-                lines.append(f"left out: {count(len(names), 'photo')} {what}: {some(names)}")
+                lines.append(f"left out: {plural(len(names), 'photo')} {what}: {first_three(names)}")
         if self.stray_captions:
             lines.append(
-                f"left out: {count(self.stray_captions, 'caption')} of "
-                f"{count(len(self.stray_photos), 'photo')} in no split: {some(self.stray_photos)}"
+                f"left out: {plural(self.stray_captions, 'caption')} of "
+                f"{plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
             )
         if self.empty_captions:
-            lines.append(f"left out: {count(self.empty_captions, 'caption')} without a word")
+            lines.append(f"left out: {plural(self.empty_captions, 'caption')} without a word")
         if self.extra_references:
-            lines.append(f"left out: {count(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+            lines.append(f"left out: {plural(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
         if self.duplicate_captions:
-            lines.append(f"kept: {count(self.duplicate_captions, 'caption')} that the same photo has twice")
+            lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")
         return lines
 
 
@@ -94,7 +96,7 @@ class DataReport:
 class Dataset:
     """Photos with captions, in splits; `report` says what was counted and left out while reading.
 
-    Captions are read in the words of the English tokeniser; `cut` gives those of another.
+    Captions are read in the words of the English tokenizer; `cut` gives those of another.
     """
 
     name: str
@@ -103,7 +105,7 @@ class Dataset:
     report: DataReport
     own: bool = True  # not one of the paper's data sets
     parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `joined.join`
-    tokeniser: Tokeniser = ENGLISH  # which has cut the captions into words
+    tokenizer: Tokenizer = ENGLISH  # which has cut the captions into words
 
     def split(self, name: str) -> tuple[Example, ...]:
         """Give the examples of one split in the file's order; raises SatError where there are none."""
@@ -111,23 +113,23 @@ class Dataset:
         if not examples:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
             hint = " (a table chooses in a column named split)" if self.own else ""
-            if name in self.report.dealt:
+            if name in self.report.split_at_random:
                 hint = " (it is dealt where there are enough different photos)"
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
 
-    def cut(self, tokeniser: Tokeniser) -> "Dataset":
-        """The same photos and captions in the words of another tokeniser.
+    def cut(self, tokenizer: Tokenizer) -> "Dataset":
+        """The same photos and captions in the words of another tokenizer.
 
         Captions without a word are left out and counted, and so are photos of which no caption remains.
         """
-        if tokeniser == self.tokeniser:
+        if tokenizer == self.tokenizer:
             return self
         examples = []
         empty = 0
         captionless = list(self.report.captionless_photos)
         for example in self.examples:
-            spoken = [(tuple(tokeniser.words(raw)), raw) for raw in example.raw]
+            spoken = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
             kept = [caption for caption in spoken if caption[0]]
             empty += len(spoken) - len(kept)
             if kept:
@@ -143,8 +145,8 @@ class Dataset:
             empty_captions=self.report.empty_captions + empty,
             captionless_photos=tuple(captionless),
         )
-        parts = tuple(replace(part, dataset=part.dataset.cut(tokeniser)) for part in self.parts)
-        return replace(self, examples=tuple(examples), report=report, parts=parts, tokeniser=tokeniser)
+        parts = tuple(replace(part, dataset=part.dataset.cut(tokenizer)) for part in self.parts)
+        return replace(self, examples=tuple(examples), report=report, parts=parts, tokenizer=tokenizer)
 
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""

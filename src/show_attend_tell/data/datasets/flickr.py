@@ -9,9 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import Listed, Listing
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_lines, shown, some
+from show_attend_tell.files import read_lines
+from show_attend_tell.messages import first_three, shown
 
 FILES = (
     ("flickr8k", "Flickr8k.token.txt", "Flickr_8k"),
@@ -23,9 +24,9 @@ LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
 def read_flickr(folder: Path) -> Listing | None:
     """What the Flickr files in a folder list; None where there are none."""
     for name, token_file, prefix in FILES:
-        for place in (folder, folder / "text"):
-            if (place / token_file).is_file():
-                return _read_files(name, place / token_file, prefix)
+        for location in (folder, folder / "text"):
+            if (location / token_file).is_file():
+                return _read_files(name, location / token_file, prefix)
     return None
 
 
@@ -36,11 +37,11 @@ def _read_files(name: str, file: Path, prefix: str) -> Listing:
         photo, hash_sign, _ = key.rpartition("#")
         if not (tab and hash_sign and photo):
             raise SatError(f"{file}: line {number} must be PHOTO#NUMBER<tab>CAPTION, and is {shown(line)}")
-        captions.setdefault(photo, []).append((tuple(tokenise(raw)), raw.strip()))
+        captions.setdefault(photo, []).append((tuple(tokenize(raw)), raw.strip()))
     lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
     if not any(path.is_file() for path in lists.values()):
         raise SatError(
-            f"{file} comes without its splits: put {some([path.name for path in lists.values()])} "
+            f"{file} comes without its splits: put {first_three([path.name for path in lists.values()])} "
             f"beside it, or Karpathy's dataset_{name}.json into the data folder"
         )
     photos = [

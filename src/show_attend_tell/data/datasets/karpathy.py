@@ -12,7 +12,8 @@ from typing import Any
 from show_attend_tell.data.datasets.dataset import PAPERS
 from show_attend_tell.data.datasets.listing import Listed, Listing
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, number_of, read_object, shown, some, text_of
+from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
+from show_attend_tell.messages import first_three, shown
 
 
 def read_karpathy(folder: Path) -> Listing | None:
@@ -21,7 +22,7 @@ def read_karpathy(folder: Path) -> Listing | None:
     if not files:
         return None
     if len(files) > 1:
-        raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
+        raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
     photos, name = karpathy_photos(files[0])
     return Listing(name, files, photos, own=name not in PAPERS)
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from show_attend_tell.data.datasets import splits
 from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, per_split
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, count, some
+from show_attend_tell.messages import first_three, plural, shorten
 
 SPLIT_NAMES = {
     **{name: name for name in SPLITS},
@@ -89,27 +89,27 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
                 )
             kept[listed.name] = listed, photo, captions
 
-    places = ", ".join(str(root) for root in roots)
+    locations = ", ".join(str(root) for root in roots)
     if not kept:
         named = ", ".join(sorted({listed.split or "none" for listed in listing.photos}))
         lost = [name for names in missing.values() for name in names]
         which, remedy = "", ""
         if lost:
-            which = f" ({some(lost)})"
+            which = f" ({first_three(lost)})"
             remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)"
         raise SatError(
-            f"{source} lists {count(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
-            f"without a caption, {len(lost)} not found in {places}{which}; their splits: {named or 'none'}{remedy}"
+            f"{source} lists {plural(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
+            f"without a caption, {len(lost)} not found in {locations}{which}; their splits: {named or 'none'}{remedy}"
         )
     for name in ("val", "test"):
         if missing[name]:
             raise SatError(
-                f"{count(len(missing[name]), 'photo')} of the split {name} not found in {places}: "
-                f"{some(missing[name])}; a score without them is not the split's: put them there"
+                f"{plural(len(missing[name]), 'photo')} of the split {name} not found in {locations}: "
+                f"{first_three(missing[name])}; a score without them is not the split's: put them there"
             )
     if restval and not any(listed.split == "restval" for listed in listing.photos):
         listing.notes.append("no photo has the split restval, so --restval changes nothing")
-    dealt, why, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
+    split_at_random, why, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
     examples = [
         Example(name, photo, final[name], *zip(*captions, strict=True))
         for name, (_, photo, captions) in kept.items()
@@ -130,8 +130,8 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         extra_references=counts["extra"],
         other_splits=dict(other_splits),
         unused_photos=tuple(unused),
-        dealt=dealt,
-        why_dealt=why,
+        split_at_random=split_at_random,
+        why_split_at_random=why,
         sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
         notes=tuple(listing.notes),
     )
@@ -169,7 +169,7 @@ def check_inside(source: Path, listed: Listed) -> None:
         path = PurePosixPath(part.replace("\\", "/"))
         if path.is_absolute() or PureWindowsPath(part).drive or ".." in path.parts or "\0" in part:
             raise SatError(
-                f"{source}: the photo {brief(part)} is not below the data folder; give its path from there (a link in "
+                f"{source}: the photo {shorten(part)} is not below the data folder; give its path from there (a link in "
                 "the folder may lead elsewhere)"
             )
 

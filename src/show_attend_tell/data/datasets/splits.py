@@ -24,23 +24,23 @@ def deal(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> d
     order = sorted(groups, key=lambda group: position(min(group)))
     photos = sum(map(len, groups))
     wanted = [split for split in ("val", "test") if split in splits and (split == "val" or photos >= FEWEST_WITH_TEST)]
-    place = []
+    location = []
     for group in order:
         where = position(min(group))
         split = "train" if where < TRAIN_SHARE else "val" if where < TRAIN_SHARE + VAL_SHARE else "test"
-        place.append(split if split in wanted else "train")
+        location.append(split if split in wanted else "train")
     quota = max(1, min(AT_LEAST, photos // 10))
-    if "train" not in place and place:
-        place[0] = "train"
+    if "train" not in location and location:
+        location[0] = "train"
     for split in wanted:
-        have = sum(len(group) for group, its in zip(order, place, strict=True) if its == split)
-        while have < quota and place.count("train") > 1:
-            last = len(place) - 1 - place[::-1].index("train")
-            place[last] = split
+        have = sum(len(group) for group, its in zip(order, location, strict=True) if its == split)
+        while have < quota and location.count("train") > 1:
+            last = len(location) - 1 - location[::-1].index("train")
+            location[last] = split
             have += len(order[last])
-    if "val" in wanted and "val" not in place and "test" in place:
-        place[place.index("test")] = "val"
-    return {name: split for group, split in zip(order, place, strict=True) for name in group}
+    if "val" in wanted and "val" not in location and "test" in location:
+        location[location.index("test")] = "val"
+    return {name: split for group, split in zip(order, location, strict=True) for name in group}
 
 
 def position(name: str) -> float:

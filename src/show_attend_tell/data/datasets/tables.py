@@ -21,9 +21,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
-from show_attend_tell.data.tokenizers import tokenise
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief, shown, some, whole
+from show_attend_tell.files import whole
+from show_attend_tell.messages import first_three, shorten, shown
 
 PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path")
 CAPTION = re.compile(r"(caption|text|description)s?[ _-]?\d*")
@@ -72,7 +73,7 @@ def _one_file(folder: Path, root: Path, file: Path) -> Listing:
     if every and every[0].split is None and outside and len(outside) < len(every):
         raise SatError(
             f"{file}: some photos are in a sub-folder that is named like a split, and others are not "
-            f"({some(outside)}): move them, or add a column split"
+            f"({first_three(outside)}): move them, or add a column split"
         )
     photos: dict[tuple[str, str | None], Listed] = {}
     subfolder = root.relative_to(folder).as_posix()
@@ -93,7 +94,7 @@ def _file_of_each_split(root: Path) -> dict[Path, str]:
         raise SatError(f"{root / bare[0]} has no metadata file, and other sub-folders have: add one, or move it away")
     if len(set(files.values())) < len(files):
         raise SatError(
-            f"{root} has several sub-folders of one split: keep one of {some([f.parent.name for f in files])}"
+            f"{root} has several sub-folders of one split: keep one of {first_three([f.parent.name for f in files])}"
         )
     return files
 
@@ -118,7 +119,7 @@ def the_one(folder: Path, stem: str) -> Path | None:
     except OSError:
         return None
     if len(files) > 1:
-        raise SatError(f"{folder} holds {some([file.name for file in files])}; keep the one that is meant")
+        raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
     return files[0] if files else None
 
 
@@ -127,7 +128,7 @@ def add(photos: dict[tuple[str, str | None], Listed], row: Row, split: str | Non
     # One spelling per photo: "a.jpg" and "./a.jpg" are the same picture, maybe in two splits.
     name = (PurePosixPath(subfolder) / row.photo).as_posix() if not row.photo.startswith("/") else row.photo
     listed = photos.setdefault((name, split), Listed(name, split, "", []))
-    listed.captions += [(tuple(tokenise(caption)), caption) for caption in row.captions]
+    listed.captions += [(tuple(tokenize(caption)), caption) for caption in row.captions]
 
 
 def file_split(row: Row) -> str | None:
@@ -136,7 +137,7 @@ def file_split(row: Row) -> str | None:
         return None
     split = SPLIT_NAMES.get(row.split.lower())
     if split is None:
-        raise SatError(f"{row.where} has the split {brief(row.split)}; use train, val, test")
+        raise SatError(f"{row.where} has the split {shorten(row.split)}; use train, val, test")
     return split
 
 
@@ -178,7 +179,7 @@ def decoded(file: Path, notes: list[str]) -> str:
     words = dict.fromkeys(re.findall(r"\w*[^\x00-\x7f\W]\w*", text))
     notes.append(
         f"{file.name} is not UTF-8, so it is read as Windows-1252"
-        + (f". Words with other letters: {some(words)}" if words else "")
+        + (f". Words with other letters: {first_three(words)}" if words else "")
     )
     return text
 
@@ -208,9 +209,9 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
             if any(cells[len(header) :]) or len(cells) < fewest or not cells[columns.photo]:
                 raise SatError(
                     f"{where} must have the cells {names} (a caption with a "
-                    f"{NAMES[delimiter]} in quotes), and is {brief(cells)}"
+                    f"{NAMES[delimiter]} in quotes), and is {shorten(cells)}"
                 )
-            captions = [cells[place] for place in columns.captions if place < len(cells)]
+            captions = [cells[location] for location in columns.captions if location < len(cells)]
             yield Row(
                 where,
                 cells[columns.photo].replace("\\", "/"),
@@ -247,19 +248,21 @@ def _header(file: Path, text: str) -> tuple[list[str], str]:
             return header, delimiter
     raise SatError(
         f"{file}: the first line must be photo,caption or photo,caption,split, and is "
-        f"{brief(text.partition(chr(10))[0].strip())}; the photo's column may also be called {', '.join(PHOTO[1:])}, "
+        f"{shorten(text.partition(chr(10))[0].strip())}; the photo's column may also be called {', '.join(PHOTO[1:])}, "
         "the caption's text or description, and cells may be parted by commas, semicolons or tabs"
     )
 
 
 def _columns(file: Path, header: list[str], notes: list[str]) -> _Columns:
-    photos = [place for place, name in enumerate(header) if name in PHOTO]
-    captions = [place for place, name in enumerate(header) if CAPTION.fullmatch(name)]
-    splits = [place for place, name in enumerate(header) if name in SPLIT]
-    if len(photos) > 1 or len(splits) > 1 or len({header[place] for place in captions}) < len(captions):
-        raise SatError(f"{file}: the first line names a column twice, and is {brief(header)}: keep one of each")
-    if unused := [name for place, name in enumerate(header) if name and place not in {*photos, *captions, *splits}]:
-        notes.append(f"not used: the columns {some(unused)} of {file.name}")
+    photos = [location for location, name in enumerate(header) if name in PHOTO]
+    captions = [location for location, name in enumerate(header) if CAPTION.fullmatch(name)]
+    splits = [location for location, name in enumerate(header) if name in SPLIT]
+    if len(photos) > 1 or len(splits) > 1 or len({header[location] for location in captions}) < len(captions):
+        raise SatError(f"{file}: the first line names a column twice, and is {shorten(header)}: keep one of each")
+    if unused := [
+        name for location, name in enumerate(header) if name and location not in {*photos, *captions, *splits}
+    ]:
+        notes.append(f"not used: the columns {first_three(unused)} of {file.name}")
     return _Columns(photos[0], captions, splits[0] if splits else None)
 
 
@@ -283,10 +286,10 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
         named = [name for name in record if CAPTION.fullmatch(name.lower())]
         for name in named:
             value = record[name]
-            several = value if isinstance(value, list) else [value]
-            if not all(isinstance(caption, str) for caption in several):
+            num_captions = value if isinstance(value, list) else [value]
+            if not all(isinstance(caption, str) for caption in num_captions):
                 raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {shown(value)}")
-            captions += [whole(caption.strip(), where) for caption in several]
+            captions += [whole(caption.strip(), where) for caption in num_captions]
         if not named:
             raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
         splits = [name for name in record if name.lower() in SPLIT]

@@ -30,7 +30,8 @@ from show_attend_tell.data.shards.reading import Item, photos_of
 from show_attend_tell.data.shards.sources import Shard, shards_of
 from show_attend_tell.data.shards.writing import SCRATCH, Kind, Row, ShardFile, failures, form_of, part_name, sweep
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import alone, count, make_folder, read_object, replace
+from show_attend_tell.files import atomic_write, file_lock, make_folder, read_object
+from show_attend_tell.messages import plural
 from show_attend_tell.progress import Progress
 from show_attend_tell.threads import use_threads
 
@@ -40,7 +41,7 @@ BLOCKS = 10_000  # of shards, at most, that Ray Data hands to its workers
 DEATHS = 3  # workers that one shard may kill before it is given up
 
 Engine = Literal["local", "ray"]
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class Work(Protocol):
@@ -126,7 +127,7 @@ def run(
     size: int = SHARD,
     recursive: bool = False,
     column: str | None = None,
-    say: Say,
+    log: Log,
     show: bool = True,
 ) -> Result:
     """Do all shards of the sources that are not done yet.
@@ -144,7 +145,7 @@ def run(
     make_folder(output, "name another output")
     planned = {"sources": [_absolute(source) for source in sources], "size": size, "recursive": recursive}
     planned |= {"column": column, "work": work.settings()}
-    with alone(output, refusal=f"another process writes {output}: wait for it, or name another output"):
+    with file_lock(output, refusal=f"another process writes {output}: wait for it, or name another output"):
         job = Job(output, work, json.dumps(work.settings(), ensure_ascii=False, sort_keys=True))
         if not (output / "_plan.json").exists():
             left_out = Found()
@@ -161,11 +162,11 @@ def run(
             sweep(output)
         made = read_object(output / "_plan.json", "sources")
         if note := made.get("note"):
-            say(note)
+            log(note)
         offsets = _offsets(job.plan, made.get("digest"))
         todo = [(number, offset) for number, offset in enumerate(offsets) if not job.is_done(number)]
         if len(todo) < len(offsets):
-            say(f"{output} has {len(offsets) - len(todo):,} of {count(len(offsets), 'shard')} already")
+            log(f"{output} has {len(offsets) - len(todo):,} of {plural(len(offsets), 'shard')} already")
         began = time.monotonic()
         done: list[Done] = []
         each = _ray(job, todo, workers) if engine == "ray" else _local(job, todo, workers)
@@ -179,7 +180,7 @@ def run(
                     bar.set_postfix({"photos": f"{photos:,}"}, refresh=False)
             except KeyboardInterrupt:
                 left = len(todo) - len(done)
-                raise Interrupted(f"{count(left, 'shard')} of {len(offsets):,} left") from None
+                raise Interrupted(f"{plural(left, 'shard')} of {len(offsets):,} left") from None
         seconds = time.monotonic() - began
         measured = workers > 1 and len(done) > workers and done[0].seconds  # 0 where a lost worker had done it
         one_alone = done[0].photos / done[0].seconds if measured else None
@@ -206,10 +207,10 @@ def _make_plan(job: Job, planned: Mapping[str, Any], shards: Iterable[Shard], le
                 file.write(line)
 
     digest = hashlib.sha256()
-    replace(job.plan, write, sync=True)
+    atomic_write(job.plan, write, sync=True)
     made = {"version": VERSION, **planned, "note": left_out.note, "digest": digest.hexdigest()}
     text = json.dumps(made, indent=1)
-    replace(job.output / "_plan.json", lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
+    atomic_write(job.output / "_plan.json", lambda scratch: scratch.write_text(text, encoding="utf-8"), sync=True)
 
 
 def _check_plan(output: Path, planned: Mapping[str, Any]) -> None:
@@ -239,10 +240,10 @@ def _offsets(plan: Path, digest: str | None) -> "array.array[int]":
     offsets, found = array.array("Q"), hashlib.sha256()
     try:
         with open(plan, "rb") as lines:
-            place = 0
+            location = 0
             for line in lines:
-                offsets.append(place)
-                place += len(line)
+                offsets.append(location)
+                location += len(line)
                 found.update(line)
     except OSError as error:
         raise SatError(f"{plan} cannot be read ({error.strerror}): delete {plan.parent} to start afresh") from None
@@ -384,8 +385,8 @@ def told(result: Result, output: Path, workers: int) -> list[str]:
         return [f"{output} is complete: there is nothing left to do"]
     rate = result.photos / max(result.seconds, 1e-9)
     lines = [
-        f"{count(result.photos, 'photo')} in {count(result.shards, 'shard')} and {result.seconds:,.0f} s: {rate:.2f} "
-        f"photos a second with {count(workers, 'worker')}"
+        f"{plural(result.photos, 'photo')} in {plural(result.shards, 'shard')} and {result.seconds:,.0f} s: {rate:.2f} "
+        f"photos a second with {plural(workers, 'worker')}"
     ]
     if result.alone:
         lines[0] += f"; one alone did {result.alone:.2f}, so they are {rate / result.alone:.1f} times as fast"

@@ -13,7 +13,7 @@ from typing import Any
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.data.shards.sources import Shard, opened, pyarrow_parquet
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief
+from show_attend_tell.messages import shorten
 
 MOST_BYTES = 256 * 2**20  # of one photo's file
 MOST_HEADER = 2**20  # bytes of a header in a tar file
@@ -158,7 +158,7 @@ def _of_value(value: object, folder: str) -> bytes | SatError:
     if isinstance(value, bytes):
         return _bounded(value)
     if not isinstance(value, str) or not value:
-        return SatError(f"{'nothing' if value is None else brief(value)} where a photo should be")
+        return SatError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
     if _leaves(value):
-        return SatError(f"its path {brief(value)} leaves the folder of the Parquet file")
+        return SatError(f"its path {shorten(value)} leaves the folder of the Parquet file")
     return _file(f"{folder}/{value}")

@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.data.photos import SUFFIXES, Found
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import brief
+from show_attend_tell.messages import shorten
 
 TAR = (".tar", ".tar.gz", ".tgz")
 PARQUET = (".parquet", ".pq")
@@ -70,8 +70,8 @@ def shards_of(
     parquet = False
     for source in sources:
         system, folder, files = _find(source)
-        for place in files if folder is None else [folder]:
-            address = system.unstrip_protocol(place).rstrip("/")
+        for location in files if folder is None else [folder]:
+            address = system.unstrip_protocol(location).rstrip("/")
             folders = _folders_around(address, recursive=recursive, is_folder=folder is not None)
             both = [taken.get(each) for each in (address, *folders)] + [around.get(address)]
             if other := next((each for each in both if each is not None), None):
@@ -100,7 +100,7 @@ def _find(source: str) -> tuple[Any, str | None, list[str]]:
     system, path = _system(source)
     try:
         if any(sign in path for sign in "*?[") and not system.exists(path):
-            return system, None, [place for place in sorted(system.glob(path)) if system.isfile(place)]
+            return system, None, [location for location in sorted(system.glob(path)) if system.isfile(location)]
         if system.isdir(path):
             return system, path, []
         if system.exists(path):
@@ -207,7 +207,7 @@ def photo_column(schema: Any, file: str, wanted: str | None) -> str:
         return str(binary[0])
     raise SatError(
         f"{file}: which column has the photos, or their paths? (Addresses are not fetched.) Give --column, one of "
-        f"{brief(list(kinds))}"
+        f"{shorten(list(kinds))}"
     )
 
 

@@ -1,7 +1,7 @@
 """The systems that the paper's Table 1 compares attention with: one short file each, written as its paper's equations.
 
 They have no attention. The originals read the photo from the last fully connected layer of a network. Here they read
-the mean annotation ā = (1/L) Σ_i a_i of the map that the attention decoder looks at, normalised to mean 0 and variance
+the mean annotation ā = (1/L) Σ_i a_i of the map that the attention decoder looks at, normalized to mean 0 and variance
 1 over its channels. So they differ from the attention decoder in their architecture, and not in their features.
 
 Data, training, search and scoring are the attention decoder's, since they are written for any `Decoder`. `registry`
@@ -24,7 +24,7 @@ from show_attend_tell.settings import Count, ShareBelowOne, settings
 
 
 @settings
-class ComparatorConfig(Config):
+class BaselineConfig(Config):
     """What the comparators' configurations share.
 
     Raises `SatError` for a size below one and for a dropout outside [0, 1).
@@ -53,10 +53,10 @@ class ComparatorConfig(Config):
         return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given if isinstance(value, int))
 
 
-class Comparator(Decoder):
+class Baseline(Decoder):
     """What the comparators share: the mean annotation, and embeddings of the words and of the word before the first."""
 
-    def __init__(self, config: ComparatorConfig) -> None:
+    def __init__(self, config: BaselineConfig) -> None:
         super().__init__()
         self.config: Any = config
         self.vocabulary_size = config.vocabulary_size
@@ -65,7 +65,7 @@ class Comparator(Decoder):
         self.annotation_dropout = Dropout(config.annotation_dropout)
         self.embedding_dropout = Dropout(config.embedding_dropout)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Draw weights like the attention decoder's: uniformly from ±1/√(inputs), words from a Gaussian of 0.05."""
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -10,15 +10,15 @@ The bidirectional network that BRNN is named after aligns words with regions, wh
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig
-from show_attend_tell.model.interface import EXPECTATION, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
 
 
 @settings
-class BrnnConfig(ComparatorConfig):
+class BrnnConfig(BaselineConfig):
     """The generator's sizes; the defaults are the original's."""
 
     kind = "brnn"
@@ -26,7 +26,7 @@ class BrnnConfig(ComparatorConfig):
     hidden_size: Count = 512  # n
 
 
-class Brnn(Comparator):
+class Brnn(Baseline):
     """BRNN's generator."""
 
     config: BrnnConfig
@@ -38,17 +38,17 @@ class Brnn(Comparator):
         self.hidden_from_hidden = nn.Linear(n, n, bias=False)  # W_hh
         self.hidden_from_photo = nn.Linear(config.annotation_size, n, bias=False)  # W_hi
         self.output = nn.Linear(n, config.vocabulary_size)
-        self.initialise()
+        self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The memory is what the first step adds to the word: b_v, since h_0 is zero."""
-        photo = wide(self.hidden_from_photo(self.mean_annotation(annotations)))  # b_v (B, 1, n)
+        photo = promote(self.hidden_from_photo(self.mean_annotation(annotations)))  # b_v (B, 1, n)
         return State((), (photo.expand(-1, paths, -1),))
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         (added,) = state.memory  # b_v at the first step, W_hh h_{t−1} at every other
         hidden = torch.relu(self.hidden_from_word(embedded) + added)
-        return Step(hidden, State((), (wide(self.hidden_from_hidden(hidden)),)))
+        return Step(hidden, State((), (promote(self.hidden_from_hidden(hidden)),)))
 
     def read_out(self, output: Tensor) -> Tensor:
         logits: Tensor = self.output(self.dropout(output))

@@ -16,15 +16,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.interface import EXPECTATION, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Amount, Count, settings
 
 
 @settings
-class CmuMsrConfig(ComparatorConfig):
+class CmuMsrConfig(BaselineConfig):
     """The sizes of CMU/MS Research; its layers have 512 units, like the other comparators', and 100 in the original."""
 
     kind = "cmu_msr"
@@ -41,7 +41,7 @@ class Said(NamedTuple):
     visual: Tensor  # u_t (..., n_u)
 
 
-class CmuMsr(Comparator):
+class CmuMsr(Baseline):
     """The generator of CMU/MS Research."""
 
     config: CmuMsrConfig
@@ -57,24 +57,24 @@ class CmuMsr(Comparator):
         self.photo_from_visual = nn.Linear(visual, D)  # W_vu
         self.output = nn.Linear(n + visual, config.vocabulary_size)  # W_os and W_ou
         self.output_from_photo = nn.Linear(D, config.vocabulary_size, bias=False)  # W_ov
-        self.initialise()
+        self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is ā without dropout, and its shares of s and of the logits; s and u are zero."""
         photo = self.mean_annotation(annotations)  # (B, 1, D)
-        whole = nn.functional.layer_norm(wide(annotations).mean(1, keepdim=True), photo.shape[-1:])
+        whole = nn.functional.layer_norm(promote(annotations).mean(1, keepdim=True), photo.shape[-1:])
         source = (whole, self.language_from_photo(photo), self.output_from_photo(photo))
         memory = Said(zeros(photo, paths, self.config.hidden_size), zeros(photo, paths, self.config.visual_size))
         return State(source, memory)
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         _, language, logits = state.source
         said: Said = state.memory
         now = Said(
             torch.sigmoid(
-                wide(self.language_from_word(embedded) + self.language_from_language(said.language) + language)
+                promote(self.language_from_word(embedded) + self.language_from_language(said.language) + language)
             ),
-            torch.sigmoid(wide(self.visual_from_word(embedded) + self.visual_from_visual(said.visual))),
+            torch.sigmoid(promote(self.visual_from_word(embedded) + self.visual_from_visual(said.visual))),
         )
         return Step((now, logits.expand(-1, embedded.shape[1], -1)), State(state.source, now))
 
@@ -86,5 +86,5 @@ class CmuMsr(Comparator):
     def penalty(self, output: tuple[Said, Tensor], source: tuple[Tensor, ...], captions: Tensor) -> Tensor:
         """Σ_t ‖ṽ_t − ā‖² / D of each path (B, P), weighted."""
         said, _ = output
-        wrong = (wide(self.photo_from_visual(said.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
+        wrong = (promote(self.photo_from_visual(said.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
         return self.config.reconstruction * wrong.sum(-1)

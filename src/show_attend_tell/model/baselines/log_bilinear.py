@@ -10,14 +10,14 @@ are N start words. ā is the mean annotation here.
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig
-from show_attend_tell.model.interface import EXPECTATION, State, Step
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.settings import Count, settings
 
 
 @settings
-class LogBilinearConfig(ComparatorConfig):
+class LogBilinearConfig(BaselineConfig):
     """The log-bilinear model's sizes."""
 
     kind = "log_bilinear"
@@ -25,7 +25,7 @@ class LogBilinearConfig(ComparatorConfig):
     context_words: Count = 5  # N
 
 
-class LogBilinear(Comparator):
+class LogBilinear(Baseline):
     """MLBL-B."""
 
     config: LogBilinearConfig
@@ -36,7 +36,7 @@ class LogBilinear(Comparator):
         self.context = nn.Linear(config.context_words * m, m, bias=False)  # C⁽ᴺ⁾ … C⁽¹⁾ side by side
         self.photo_bias = nn.Linear(config.annotation_size, m, bias=False)  # C⁽ᵐ⁾
         self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size))  # b
-        self.initialise()
+        self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is the photo's bias; the memory has N − 1 embedded start words, the oldest first."""
@@ -44,7 +44,7 @@ class LogBilinear(Comparator):
         before = torch.full((photo.shape[0], paths, self.config.context_words - 1), self.vocabulary_size)
         return State((photo,), (self.embed(before.to(photo.device)).flatten(2),))  # (B, P, (N − 1) m)
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         (photo,), (before,) = state
         words = torch.cat([before, embedded], dim=-1)  # (B, P, N m)
         predicted = self.context(words) + photo  # r̂ (B, P, m)

@@ -12,15 +12,15 @@ Most tutorials' captioner without attention is this one. ā is the mean annotati
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.interface import EXPECTATION, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
 
 
 @settings
-class LrcnConfig(ComparatorConfig):
+class LrcnConfig(BaselineConfig):
     """LRCN's sizes; its LSTM has 512 units, like the other comparators', and 1,000 in the original."""
 
     kind = "lrcn"
@@ -28,7 +28,7 @@ class LrcnConfig(ComparatorConfig):
     hidden_size: Count = 512  # n
 
 
-class Lrcn(Comparator):
+class Lrcn(Baseline):
     """LRCN's generator."""
 
     config: LrcnConfig
@@ -41,7 +41,7 @@ class Lrcn(Comparator):
         self.gates_from_photo = nn.Linear(config.annotation_size, 4 * n, bias=False)
         self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
         self.output = nn.Linear(n, config.vocabulary_size)
-        self.initialise()
+        self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is the photo's share of the gates; h and c are zero."""
@@ -54,11 +54,11 @@ class Lrcn(Comparator):
         gates: Tensor = self.gates_from_word(super().embed(words))
         return gates
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         (photo,) = state.source
         hidden, memory = state.memory
         gates = embedded + photo + self.gates_from_hidden(hidden)
-        i, f, o, g = wide(gates).chunk(4, dim=-1)
+        i, f, o, g = promote(gates).chunk(4, dim=-1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)
         return Step(hidden, State(state.source, (hidden, memory)))

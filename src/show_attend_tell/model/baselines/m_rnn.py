@@ -12,15 +12,15 @@ the recurrence.
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.interface import EXPECTATION, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
 
 
 @settings
-class MRnnConfig(ComparatorConfig):
+class MRnnConfig(BaselineConfig):
     """m-RNN's sizes; the defaults are the original's, but the first embedding has 128 there."""
 
     kind = "m_rnn"
@@ -30,7 +30,7 @@ class MRnnConfig(ComparatorConfig):
     multimodal_size: Count = 512  # of m
 
 
-class MRnn(Comparator):
+class MRnn(Baseline):
     """m-RNN."""
 
     config: MRnnConfig
@@ -44,7 +44,7 @@ class MRnn(Comparator):
         self.multimodal_from_recurrence = nn.Linear(n, M, bias=False)  # V_r
         self.multimodal_from_photo = nn.Linear(config.annotation_size, M, bias=False)  # V_I
         self.output = nn.Linear(M, config.vocabulary_size)
-        self.initialise()
+        self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is the photo's share of the multimodal layer; r is zero."""
@@ -56,9 +56,9 @@ class MRnn(Comparator):
         embedded: Tensor = self.second_embedding(super().embed(words))
         return embedded
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         (photo,), (recurrent,) = state
-        recurrent = wide(torch.relu(self.recurrence(recurrent) + embedded))  # r(t) (B, P, n)
+        recurrent = promote(torch.relu(self.recurrence(recurrent) + embedded))  # r(t) (B, P, n)
         total = self.multimodal_from_word(embedded) + self.multimodal_from_recurrence(recurrent) + photo
         return Step(1.7159 * torch.tanh(total * 2 / 3), State(state.source, (recurrent,)))
 

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Look
+from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.decoder import Dropout
-from show_attend_tell.model.interface import EXPECTATION, Decoder, State, Step, check_annotations
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations
+from show_attend_tell.model.precision import promote
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.settings import Amount, Count, Share, ShareBelowOne, settings
 
@@ -45,7 +45,7 @@ class MsrConfig(Config):
     """The sizes of MS Research; there are as many detectors as in the original. Raises `SatError` for one below one."""
 
     kind = "msr"
-    reads_places = True
+    reads_locations = True
     detected: Count = 1000  # the most frequent words, which have detectors
     threshold: Share = 0.3  # τ
     table_size: Count = 2**20  # weights of the n-grams of each length and form
@@ -103,8 +103,10 @@ class Msr(Decoder):
         Raises `SatError` for annotations of another shape or size.
         """
         check_annotations(annotations, self.config.annotation_size)
-        places = nn.functional.layer_norm(wide(annotations), annotations.shape[-1:])
-        absent = -nn.functional.softplus(wide(self.detectors(self.annotation_dropout(places)))).sum(1)  # log(1 − p_w)
+        locations = nn.functional.layer_norm(promote(annotations), annotations.shape[-1:])
+        absent = -nn.functional.softplus(promote(self.detectors(self.annotation_dropout(locations)))).sum(
+            1
+        )  # log(1 − p_w)
         return torch.log(-torch.expm1(absent.clamp(-30, -1e-6))) - absent
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
@@ -120,7 +122,7 @@ class Msr(Decoder):
         """The words themselves."""
         return words
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         photo: Photo = state.source
         said: Said = state.memory
         before = torch.cat([embedded[..., None], said.before[..., :-1]], dim=-1)
@@ -164,15 +166,15 @@ class Coverage:
         self.decoder = decoder
 
     @torch.inference_mode()
-    def add_agreement(
-        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rarity: float = 0.0
+    def add_rerank_scores(
+        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
 
-        ``rarity`` is there for the other reranker, and is not read.
+        ``rare_word_exponent`` is there for the other reranker, and is not read.
         """
         detected = self.decoder.start(annotations).memory.left[:, 0].cpu()  # (B, K)
         return [
-            [replace(each, agreement=len({*each.words} & words) / max(1, len(words))) for each in hypotheses]
+            [replace(each, rerank_score=len({*each.words} & words) / max(1, len(words))) for each in hypotheses]
             for words, hypotheses in zip(({*row.nonzero()[:, 0].tolist()} for row in detected), found, strict=True)
         ]

@@ -14,15 +14,15 @@ The photo is seen once and has to be remembered. So the preset's `forget_bias` l
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Look
-from show_attend_tell.model.baselines import Comparator, ComparatorConfig, zeros
-from show_attend_tell.model.interface import EXPECTATION, State, Step
-from show_attend_tell.model.precision import wide
+from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
+from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
 
 
 @settings
-class NicConfig(ComparatorConfig):
+class NicConfig(BaselineConfig):
     """Google NIC's sizes; the defaults are the original's."""
 
     kind = "nic"
@@ -31,7 +31,7 @@ class NicConfig(ComparatorConfig):
     forget_bias: float = 0.0  # what f's b starts at; earlier models have no entry for it
 
 
-class Nic(Comparator):
+class Nic(Baseline):
     """Google NIC's generator."""
 
     config: NicConfig
@@ -43,7 +43,7 @@ class Nic(Comparator):
         self.gates_from_input = nn.Linear(config.embedding_size, 4 * n)
         self.gates_from_hidden = nn.Linear(n, 4 * n, bias=False)
         self.output = nn.Linear(n, config.vocabulary_size)
-        self.initialise()
+        self.initialize()
         nn.init.constant_(self.gates_from_input.bias[n : 2 * n], config.forget_bias)
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
@@ -58,10 +58,10 @@ class Nic(Comparator):
         gates: Tensor = self.gates_from_input(super().embed(words))
         return gates
 
-    def step(self, embedded: Tensor, state: State, look: Look = EXPECTATION) -> Step:
+    def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         hidden, memory = state.memory
         gates = embedded + self.gates_from_hidden(hidden)
-        i, f, o, g = wide(gates).chunk(4, dim=-1)
+        i, f, o, g = promote(gates).chunk(4, dim=-1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * memory
         return Step(hidden, State((), (hidden, memory)))

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, shown
+from show_attend_tell.messages import plural, shown
 
 HERE = Path(__file__).parent
 FEW = 10  # photos that a page shows in full
@@ -148,7 +148,7 @@ def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
         alpha = np.empty(0)
     if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
         raise SatError(
-            f"{where}: 'attention' must be a map for each of {count(words, 'word')}, and is {shown(attention)}"
+            f"{where}: 'attention' must be a map for each of {plural(words, 'word')}, and is {shown(attention)}"
         )
     peaks = alpha.max(axis=(1, 2))
     levels = (255 * alpha / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)

@@ -2,7 +2,7 @@
 
    SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
-   the photo, in whose pixels `seen` is). A caption may have a note, which stands beside its log p. Captions of one image
+   the photo, in whose pixels `seen` is). A caption may have a note, which stands compare its log p. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
    text nodes.
 
@@ -23,7 +23,7 @@
   const HEAT = [
     [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
     [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
-  ]; // viridis: its lightness only rises, so that it reads without colour too
+  ]; // viridis: its lightness only rises, so that it reads without color too
   let mounts = 0;
 
   /** An element with attributes, listeners (onclick and the like, functions) and children. */
@@ -49,24 +49,24 @@
   }
 
   const spreads = new Map();
-  /** How much of each place a cell shows along one side (CELLS × places): the place's width, under the Gaussian. */
-  function spread(places) {
-    if (!spreads.has(places)) {
+  /** How much of each location a cell shows along one side (CELLS × locations): the location's width, under the Gaussian. */
+  function spread(locations) {
+    if (!spreads.has(locations)) {
       const weights = [];
       for (let cell = 0; cell < CELLS; cell++) {
         const at = (cell + 0.5) / CELLS;
-        const row = Array.from({ length: places }, (_, place) => {
+        const row = Array.from({ length: locations }, (_, location) => {
           let weight = 0; // beyond its borders the map is continued by its mirror image
           for (const mirrored of [-at, at, 2 - at])
-            weight += normal(((place + 1) / places - mirrored) / SIGMA) - normal((place / places - mirrored) / SIGMA);
+            weight += normal(((location + 1) / locations - mirrored) / SIGMA) - normal((location / locations - mirrored) / SIGMA);
           return weight;
         });
         const total = row.reduce((sum, weight) => sum + weight, 0);
         weights.push(row.map((weight) => weight / total));
       }
-      spreads.set(places, weights);
+      spreads.set(locations, weights);
     }
-    return spreads.get(places);
+    return spreads.get(locations);
   }
 
   /** One word's α (rows × columns, flat), upsampled and smoothed over what the encoder saw (CELLS × CELLS, flat). */
@@ -85,7 +85,7 @@
     return laid;
   }
 
-  /** α of every word, from nested lists or packed: {rows, columns, peaks, data}, a byte a place in 255ths of the peak. */
+  /** α of every word, from nested lists or packed: {rows, columns, peaks, data}, a byte a location in 255ths of the peak. */
   function unpack(attention) {
     if (!attention || !(attention.data ? attention.peaks : attention).length) return null;
     if (!attention.data) {
@@ -107,7 +107,7 @@
     return vertical ? `${vertical} ${horizontal || "middle"}` : horizontal;
   }
 
-  /** Colour and opacity [red, green, blue, alpha 0 to 255] laid over the photo where the strength is 0 to 1. */
+  /** Color and opacity [red, green, blue, alpha 0 to 255] laid over the photo where the strength is 0 to 1. */
   function light(strength) {
     // dark where it did not look, the photo itself half way, whitened where it looked most
     return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 150 * (2 * strength - 1)];
@@ -115,8 +115,8 @@
 
   function heat(strength) {
     const at = strength * (HEAT.length - 1), low = Math.min(Math.floor(at), HEAT.length - 2);
-    const colour = HEAT[low].map((value, channel) => value + (at - low) * (HEAT[low + 1][channel] - value));
-    return [...colour, 140 + 64 * strength];
+    const color = HEAT[low].map((value, channel) => value + (at - low) * (HEAT[low + 1][channel] - value));
+    return [...color, 140 + 64 * strength];
   }
 
   // One caption
@@ -133,8 +133,8 @@
     const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
     const maps = unpack(caption.attention);
     const even = maps && 1 / (maps.rows * maps.columns);
-    const words = caption.words, gate = caption.gate, places = caption.places;
-    const pieces = (caption.settings && caption.settings.tokeniser) === "unigram"; // parts of words, without spaces between
+    const words = caption.words, gate = caption.gate, locations = caption.locations;
+    const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
     let smoothed = null, white = 0; // made when the first word is looked at
     const quarters = caption.quarters, divided = quarters && division(quarters);
@@ -181,12 +181,12 @@
       const parts = [];
       if (maps) {
         const alpha = maps.words[index], peak = Math.max(...alpha);
-        const at = places ? places[index] : null;
-        const place = at ? at[0] * maps.columns + at[1] : alpha.indexOf(peak);
-        const x = box[0] + ((place % maps.columns) + 0.5) / maps.columns * (box[2] - box[0]);
-        const y = box[1] + (Math.floor(place / maps.columns) + 0.5) / maps.rows * (box[3] - box[1]);
+        const at = locations ? locations[index] : null;
+        const location = at ? at[0] * maps.columns + at[1] : alpha.indexOf(peak);
+        const x = box[0] + ((location % maps.columns) + 0.5) / maps.columns * (box[2] - box[0]);
+        const y = box[1] + (Math.floor(location / maps.columns) + 0.5) / maps.rows * (box[3] - box[1]);
         const where = `the ${region(x, y)}`;
-        if (at) parts.push(`looked at one place, ${where}`);
+        if (at) parts.push(`looked at one location, ${where}`);
         else parts.push(peak < 2 * even ? `looked all over, a little more at ${where}` : `looked most at ${where}`);
         parts.push(`peak α ${peak.toFixed(3)}`);
       }
@@ -211,10 +211,10 @@
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.unsure) found.push(`unsure: doubt ${caption.doubt.toFixed(2)}`);
-      if (caption.agreement != null) found.push(`agreement ${caption.agreement.toFixed(2)}`);
-      if (settings.beam) found.push(settings.beam === 1 ? "greedy" : `beam ${settings.beam}`);
+      if (caption.rerank_score != null) found.push(`agreement ${caption.rerank_score.toFixed(2)}`);
+      if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy" : `beam ${settings.beam_size}`);
       else if (settings.sampling) found.push("words drawn at random");
-      if (settings.look && maps) found.push(settings.look === "expectation" ? "looks by expectation" : `looks at the ${settings.look} place`);
+      if (settings.attention_mode && maps) found.push(settings.attention_mode === "mean" ? "looks by expectation" : `looks at the ${settings.attention_mode} location`);
       if (cropped) found.push("striped: never seen by the model");
       return make("p", { class: "sat-facts" }, found.join(" · "));
     }
@@ -223,7 +223,7 @@
       const found = caption.alternatives || [];
       if (!found.length) return null;
       const settings = caption.settings || {};
-      const kind = settings.sampling ? "Other captions drawn" : settings.several ? "Captions that say something else" : "The beam’s other captions";
+      const kind = settings.sampling ? "Other captions drawn" : settings.num_captions ? "Captions that say something else" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
       return make("details", { class: "sat-more" },
@@ -279,7 +279,7 @@
       if (current !== null) return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`];
       if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
-      return [`Point at a word, tap it, or use the arrow keys. α is a place’s share of the looking.${bar}`];
+      return [`Point at a word, tap it, or use the arrow keys. α is a location’s share of the looking.${bar}`];
     }
 
     /** The strength, 0 to 1, of every cell for the current word. */
@@ -306,7 +306,7 @@
       const step = (now) => {
         const t = still ? 1 : Math.min(1, Math.max(0, (now - began) / FADE));
         drawn.level = level + t * ((on ? 1 : 0) - level);
-        const share = level === 0 ? 1 : t; // a map that fades in does so in its place
+        const share = level === 0 ? 1 : t; // a map that fades in does so in its location
         for (let cell = 0; cell < to.length; cell++) drawn.strength[cell] = from[cell] + share * (to[cell] - from[cell]);
         paint();
         if (t < 1) frame = requestAnimationFrame(step);
@@ -321,7 +321,7 @@
       scale.lastChild.textContent = `${least}: looked little · ${most}: looked most, ${full}`;
     }
 
-    const colours = new OffscreenCanvas(CELLS, CELLS);
+    const colors = new OffscreenCanvas(CELLS, CELLS);
     function paint() {
       const context = canvas.getContext("2d"), ratio = globalThis.devicePixelRatio || 1;
       const wide = Math.round(photo.clientWidth * ratio), high = Math.round(photo.clientHeight * ratio);
@@ -334,14 +334,14 @@
       const table = Array.from({ length: 256 }, (_, level) => ramp(level / 255));
       const pixels = new ImageData(CELLS, CELLS);
       drawn.strength.forEach((strength, cell) => pixels.data.set(table[Math.round(255 * strength)], 4 * cell));
-      colours.getContext("2d").putImageData(pixels, 0, 0);
+      colors.getContext("2d").putImageData(pixels, 0, 0);
       context.globalAlpha = drawn.level;
       context.imageSmoothingQuality = "high";
-      context.drawImage(colours, left, top, right - left, bottom - top);
-      if (places && current !== null) {
-        const [row, column] = places[current], w = (right - left) / maps.columns, h = (bottom - top) / maps.rows;
-        for (const [colour, thick] of [["#1c1e22", 5], ["#ff8a1f", 2.5]]) {
-          context.strokeStyle = colour;
+      context.drawImage(colors, left, top, right - left, bottom - top);
+      if (locations && current !== null) {
+        const [row, column] = locations[current], w = (right - left) / maps.columns, h = (bottom - top) / maps.rows;
+        for (const [color, thick] of [["#1c1e22", 5], ["#ff8a1f", 2.5]]) {
+          context.strokeStyle = color;
           context.lineWidth = thick * ratio;
           context.strokeRect(left + column * w, top + row * h, w, h);
         }
@@ -363,7 +363,7 @@
     };
   }
 
-  /** How α is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
+  /** How α is divided between the four photos of a mosaic: over the picture, and as bars compare it. */
   function division({ own, names, shares }) {
     const ofOwn = (quarter) => (quarter === own ? "sat-own" : null);
     const labels = QUARTERS.map((_, quarter) => make("span", { class: ofOwn(quarter) }));
@@ -439,7 +439,7 @@
       panels[index].pin(null);
     }
 
-    /** Go to the next word or the one before, on to the neighbouring caption at the end; whether there was one. */
+    /** Go to the next word or the one before, on to the neighboring caption at the end; whether there was one. */
     function step(by) {
       const from = panels[told], at = from.pinned() ?? (by > 0 ? -1 : from.words);
       if (at + by >= 0 && at + by < from.words) {

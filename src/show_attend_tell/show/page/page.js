@@ -39,8 +39,8 @@
       [1, 2, 3, 4].map((n) => make("td", {}, tell(model.scores[`bleu_${n}${suffix}`]))),
       suffix ? null : metrics.map(([key]) => make("td", { rowspan: 2 }, tell(model.scores[key]))))));
     const heads = ["model", "BLEU", "B-1", "B-2", "B-3", "B-4", ...metrics.map(([, name]) => name)];
-    const decoded = models.filter((model) => model.beam)
-      .map((model) => `${two ? `${model.name}: b` : "B"}eam ${model.beam}, look by ${model.look}.`);
+    const decoded = models.filter((model) => model.beam_size)
+      .map((model) => `${two ? `${model.name}: b` : "B"}eam ${model.beam_size}, look by ${model.attention_mode}.`);
     const missing = ["meteor", "spice"].flatMap((key) => {
       const reason = models.map((model) => model.scores[`${key}_missing`]).find(Boolean);
       return reason ? [`No ${key.toUpperCase()}: ${reason}.`] : [];
@@ -80,7 +80,7 @@
   /** The words of a caption; in a report, those that no reference has are marked. */
   function sentence({ words, settings, unsupported = [] }) {
     if (!words.length) return ["(no word)"];
-    const between = settings.tokeniser === "unigram" ? "" : " ";
+    const between = settings.tokenizer === "unigram" ? "" : " ";
     return words.flatMap((word, index) =>
       [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word) : word]);
   }

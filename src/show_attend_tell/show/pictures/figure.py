@@ -16,8 +16,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.style import Style
 
-# The brightest colour stands for at least this many times the average attention, so that a caption whose maps are all
-# flat is grey and not white.
+# The brightest color stands for at least this many times the average attention, so that a caption whose maps are all
+# flat is gray and not white.
 FLAT = 4.0
 
 # It stands for the strongest look of the words that relied on looking: those whose β is at least this share of the
@@ -28,7 +28,7 @@ FRAME = 1.5  # pixels between a place and the middle of the line that frames it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exhibit:
+class FigureData:
     """A caption as pictures show it.
 
     Raises `SatError` when the shapes disagree and for a place outside the grid.
@@ -39,7 +39,7 @@ class Exhibit:
     attention: NDArray[Any]  # α (T, rows, columns)
     gate: NDArray[Any] | None  # β (T,); None for a model without it
     seen: Rectangle  # the part of the photo, in its pixels, that the encoder saw
-    places: NDArray[Any] | None = None  # (T, 2) row and column of the places that a hard model looked at
+    locations: NDArray[Any] | None = None  # (T, 2) row and column of the places that a hard model looked at
     title: str = ""  # over the panels
     between: str = " "  # what stands between two words
     note: str = ""  # small, under the title: the model, the score
@@ -50,12 +50,12 @@ class Exhibit:
             raise SatError(f"attention of shape {self.attention.shape} for {steps} words: it is (words, rows, columns)")
         if self.gate is not None and self.gate.shape != (steps,):
             raise SatError(f"gate of shape {self.gate.shape} for {steps} words: one number a word")
-        if self.places is None:
+        if self.locations is None:
             return
-        if self.places.shape != (steps, 2):
-            raise SatError(f"places of shape {self.places.shape} for {steps} words: a row and a column a word")
+        if self.locations.shape != (steps, 2):
+            raise SatError(f"places of shape {self.locations.shape} for {steps} words: a row and a column a word")
         grid = self.attention.shape[1:]
-        if steps and not ((self.places >= 0) & (self.places < grid)).all():
+        if steps and not ((self.locations >= 0) & (self.locations < grid)).all():
             raise SatError(f"places outside the grid of {grid[0]} rows and {grid[1]} columns")
 
     @property
@@ -72,25 +72,25 @@ class Exhibit:
 class Panels:
     """An exhibit's photo at the size of a panel, and each word's map on it."""
 
-    def __init__(self, exhibit: Exhibit, style: Style, *, area: float, widest: float) -> None:
-        width, height = exhibit.photo.size
+    def __init__(self, figure: FigureData, style: Style, *, area: float, widest: float) -> None:
+        width, height = figure.photo.size
         scale = min(math.sqrt(area / (width * height)), widest / width, 1.75 * math.sqrt(area) / height)
-        self.exhibit, self.style = exhibit, style
+        self.figure, self.style = figure, style
         self.size = max(1, int(width * scale)), max(1, int(height * scale))  # (W, H)
         self.photo = self.photo_at(self.size)
-        self.seen = self._scaled(exhibit.seen)
-        peaks = [float(attention_map(alpha, self.size, self.seen).max()) for alpha in exhibit.attention]
-        relied = [True] * len(peaks) if exhibit.gate is None else exhibit.gate >= RELIED * max(exhibit.gate, default=0)
+        self.seen = self._scaled(figure.seen)
+        peaks = [float(attention_map(alpha, self.size, self.seen).max()) for alpha in figure.attention]
+        relied = [True] * len(peaks) if figure.gate is None else figure.gate >= RELIED * max(figure.gate, default=0)
         strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
-        self.white = max([FLAT * exhibit.even, *strongest])  # the smoothed α that is brightest, without per_word_scale
+        self.white = max([FLAT * figure.even, *strongest])  # the smoothed α that is brightest, without per_word_scale
         self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
 
     def photo_at(self, size: tuple[int, int]) -> Image.Image:
         """The photo in RGB, stretched to a size (W, H)."""
-        return self.exhibit.photo.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+        return self.figure.photo.convert("RGB").resize(size, Image.Resampling.LANCZOS)
 
     def _scaled(self, seen: Rectangle) -> Rectangle:
-        x, y = self.size[0] / self.exhibit.photo.width, self.size[1] / self.exhibit.photo.height
+        x, y = self.size[0] / self.figure.photo.width, self.size[1] / self.figure.photo.height
         return seen[0] * x, seen[1] * y, seen[2] * x, seen[3] * y
 
     @property
@@ -101,21 +101,21 @@ class Panels:
 
     def strength(self, step: int) -> NDArray[np.float64]:
         """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
-        return np.minimum(attention_map(self.exhibit.attention[step], self.size, self.seen) / self.scales[step], 1)
+        return np.minimum(attention_map(self.figure.attention[step], self.size, self.seen) / self.scales[step], 1)
 
     def strength_seen(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
         """`strength` of the part that the encoder saw, at another ``size`` (W, H)."""
         whole = (0.0, 0.0, float(size[0]), float(size[1]))
-        return np.minimum(attention_map(self.exhibit.attention[step], size, whole) / self.scales[step], 1)
+        return np.minimum(attention_map(self.figure.attention[step], size, whole) / self.scales[step], 1)
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the place that a hard model looked at for a word, in pixels of the panel and within it."""
-        if self.exhibit.places is None:
+        if self.figure.locations is None:
             return None
         left, top, right, bottom = self.seen
-        _, rows, columns = self.exhibit.attention.shape
+        _, rows, columns = self.figure.attention.shape
         width, height = (right - left) / columns, (bottom - top) / rows
-        row, column = (int(number) for number in self.exhibit.places[step])
+        row, column = (int(number) for number in self.figure.locations[step])
         x, y = left + column * width, top + row * height
         return (
             max(x - FRAME, FRAME),

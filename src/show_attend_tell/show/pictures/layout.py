@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from show_attend_tell.show.pictures.figure import Exhibit, Panels
+from show_attend_tell.show.pictures.figure import FigureData, Panels
 from show_attend_tell.show.pictures.letters import length, right_to_left
 from show_attend_tell.show.pictures.style import Style
 
@@ -50,7 +50,7 @@ class Scale:
 
 
 @dataclass
-class Sheet:
+class Layout:
     """What is drawn where."""
 
     style: Style
@@ -62,33 +62,31 @@ class Sheet:
     scales: list[Scale] = field(default_factory=list)
 
 
-def lay_out(exhibits: Sequence[Exhibit], style: Style) -> Sheet:
+def lay_out(figures: Sequence[FigureData], style: Style) -> Layout:
     """Place a caption's panels in a grid, or the grids of several captions side by side."""
-    room = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(exhibits) - 1)) / len(exhibits)
-    across = {1: 4, 2: 3}.get(len(exhibits), 2)  # so many panels of any photo fit into a row
+    room = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(figures) - 1)) / len(figures)
+    across = {1: 4, 2: 3}.get(len(figures), 2)  # so many panels of any photo fit into a row
     widest = (room + GAP) / across - GAP
     area = min(SIDE, widest) ** 2
-    columns = [_Column(Panels(exhibit, style, area=area, widest=widest), room) for exhibit in exhibits]
+    columns = [_Column(Panels(figure, style, area=area, widest=widest), room) for figure in figures]
     top = MARGIN + max(column.header for column in columns)  # so that all columns' panels begin at one height
-    sheet, x = Sheet(style, [column.panels for column in columns]), MARGIN
+    layout, x = Layout(style, [column.panels for column in columns]), MARGIN
     for number, column in enumerate(columns):
-        column.place(sheet, number, x, top)
+        column.place(layout, number, x, top)
         x += column.width + COLUMN_GAP
-    sheet.width = x - COLUMN_GAP + MARGIN
-    sheet.height = top + max(column.body for column in columns) + MARGIN
-    return sheet
+    layout.width = x - COLUMN_GAP + MARGIN
+    layout.height = top + max(column.body for column in columns) + MARGIN
+    return layout
 
 
 class _Column:
     """One caption's part of a sheet."""
 
     def __init__(self, panels: Panels, room: float) -> None:
-        exhibit = panels.exhibit
+        figure = panels.figure
         self.panels = panels
-        self.rtl = right_to_left(exhibit.title or exhibit.between.join(exhibit.words))
-        self.notes = [("photo", "")] + [
-            (word.strip(), exhibit.numbers(step)) for step, word in enumerate(exhibit.words)
-        ]
+        self.rtl = right_to_left(figure.title or figure.between.join(figure.words))
+        self.notes = [("photo", "")] + [(word.strip(), figure.numbers(step)) for step, word in enumerate(figure.words)]
         needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
         self.cell = max(panels.size[0], math.ceil(max(needed)))
         fitting = max(2, int((room + GAP) // (self.cell + GAP)))
@@ -98,58 +96,58 @@ class _Column:
         legend = _legend(panels)
         footer = SCALE_WIDTH + LEGEND_GAP + math.ceil(max(room_for(part, NOTE) for part in legend))
         self.width = max(self.across * (self.cell + GAP) - GAP, footer)
-        parts = exhibit.title.split() if exhibit.between else list(exhibit.title)
-        self.title = wrapped(parts, exhibit.between, TITLE, self.width)
-        self.note = wrapped(exhibit.note.split(), " ", NOTE, self.width)
+        parts = figure.title.split() if figure.between else list(figure.title)
+        self.title = wrapped(parts, figure.between, TITLE, self.width)
+        self.note = wrapped(figure.note.split(), " ", NOTE, self.width)
         self.legend = wrapped(legend, " · ", NOTE, self.width - SCALE_WIDTH - LEGEND_GAP)
         self.header = len(self.title) * (TITLE + 10) + len(self.note) * (NOTE + 8) + (16 if self.title else 0)
         self.body = rows * self.row + len(self.legend) * (NOTE + 8) - 8
 
-    def place(self, sheet: Sheet, number: int, x: int, top: int) -> None:
+    def place(self, layout: Layout, number: int, x: int, top: int) -> None:
         y = MARGIN
         for text in self.title:
             y += TITLE + 10
-            sheet.texts.append(Text(x + self.width * self.rtl, y - 16, text, TITLE, rtl=self.rtl))
+            layout.texts.append(Text(x + self.width * self.rtl, y - 16, text, TITLE, rtl=self.rtl))
         for text in self.note:
             y += NOTE + 8
-            sheet.texts.append(Text(x, y - 10, text, NOTE, pale=True))
+            layout.texts.append(Text(x, y - 10, text, NOTE, pale=True))
 
         for index, (word, note) in enumerate(self.notes):
             column = self.across - 1 - index % self.across if self.rtl else index % self.across
             left, y = x + column * (self.cell + GAP), top + index // self.across * self.row
             left += (self.cell - self.panels.size[0]) * self.rtl
-            sheet.panels.append(Panel(left, y, number, index - 1 if index else None))
+            layout.panels.append(Panel(left, y, number, index - 1 if index else None))
             baseline = y + self.panels.size[1] + 10 + WORD
             rtl = right_to_left(word)
-            sheet.texts.append(Text(left + self.panels.size[0] * rtl, baseline, word, WORD, pale=index == 0, rtl=rtl))
+            layout.texts.append(Text(left + self.panels.size[0] * rtl, baseline, word, WORD, pale=index == 0, rtl=rtl))
             if note:
-                sheet.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
+                layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
         y = top + self.body - len(self.legend) * (NOTE + 8) + 8
-        even = None if sheet.style.per_word_scale else self.panels.exhibit.even / self.panels.white
-        sheet.scales.append(Scale(x, y + 3, even))
+        even = None if layout.style.per_word_scale else self.panels.figure.even / self.panels.white
+        layout.scales.append(Scale(x, y + 3, even))
         for line, text in enumerate(self.legend):
-            sheet.texts.append(
+            layout.texts.append(
                 Text(x + SCALE_WIDTH + LEGEND_GAP, y + line * (NOTE + 8) + NOTE - 2, text, NOTE, pale=True)
             )
 
 
 def _legend(panels: Panels) -> list[str]:
     """What the scale, the marks and the symbols mean, in words for anybody."""
-    exhibit, style = panels.exhibit, panels.style
+    figure, style = panels.figure, panels.style
     legend = [f"{style.darkest}: looked little"]
     if style.per_word_scale:
         legend.append(f"{style.brightest}: looked most, on a scale of each word’s own")
     else:
-        legend.append(f"{style.brightest}: looked most, {times(panels.white / exhibit.even)} the average")
+        legend.append(f"{style.brightest}: looked most, {times(panels.white / figure.even)} the average")
         legend.append("tick: the average place")
-    if exhibit.places is not None:
+    if figure.locations is not None:
         legend.append("frame: the one place looked at")
     if panels.cropped:
         legend.append("striped: never seen by the model")
-    if exhibit.words:
+    if figure.words:
         legend.append("α: a place’s share of the looking")
-        if exhibit.gate is not None:
+        if figure.gate is not None:
             legend.append("β: how much a word relied on the photo, 0 to 1")
     return legend
 

@@ -39,12 +39,12 @@ def attention_map(alpha: NDArray[Any], size: tuple[int, int], seen: Rectangle) -
 
 
 @lru_cache(maxsize=64)  # the words of a caption share theirs
-def _spread(places: int, pixels: int, start: float, end: float) -> NDArray[np.float64]:
+def _spread(locations: int, pixels: int, start: float, end: float) -> NDArray[np.float64]:
     """Return how much of each place a pixel shows along one side: (pixels, places), 0 for what was unseen."""
     centres = np.arange(pixels) + 0.5
     at = (centres - start) / (end - start)  # in sides of what was seen
-    edges = np.linspace(0, 1, places + 1)
-    weights = np.zeros((pixels, places))
+    edges = np.linspace(0, 1, locations + 1)
+    weights = np.zeros((pixels, locations))
     for mirrored in (-at, at, 2 - at):  # beyond its borders the map is continued by its mirror image
         weights += np.diff(_normal((edges[None, :] - mirrored[:, None]) / SIGMA), axis=1)
     weights[(at < 0) | (at > 1)] = 0

@@ -4,23 +4,23 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.figure import Panels
-from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Scale, Sheet
+from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
 from show_attend_tell.show.pictures.letters import draw_text, length
 from show_attend_tell.show.pictures.maps import Rectangle
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style, laid
 
 
-def drawn(sheet: Sheet) -> Image.Image:
+def drawn(layout: Layout) -> Image.Image:
     """Draw a sheet."""
-    style = sheet.style
-    page = Image.new("RGB", (sheet.width, sheet.height), style.page)
+    style = layout.style
+    page = Image.new("RGB", (layout.width, layout.height), style.page)
     draw = ImageDraw.Draw(page)
-    for panel in sheet.panels:
-        page.paste(lit(sheet.captions[panel.caption], panel.step), (panel.x, panel.y))
-    for text in sheet.texts:
+    for panel in layout.panels:
+        page.paste(lit(layout.captions[panel.caption], panel.step), (panel.x, panel.y))
+    for text in layout.texts:
         x = text.x - length(text.text, text.size) if text.rtl else text.x
         draw_text(draw, x, text.y, text.text, text.size, style.pale_ink if text.pale else style.ink)
-    for scale in sheet.scales:
+    for scale in layout.scales:
         _draw_scale(page, scale, style)
     return page
 
@@ -56,9 +56,9 @@ def _hatched(photo: Image.Image, style: Style) -> Image.Image:
 def _draw_frame(photo: Image.Image, frame: Rectangle) -> None:
     left, top, right, bottom = frame
     draw = ImageDraw.Draw(photo)
-    for outset, colour, thickness in ((2.5, EDGE, 5), (1.5, MARK, 3)):  # the line's outer half
+    for outset, color, thickness in ((2.5, EDGE, 5), (1.5, MARK, 3)):  # the line's outer half
         box = (left - outset, top - outset, right + outset - 1, bottom + outset - 1)
-        draw.rounded_rectangle(box, radius=3 + outset, outline=colour, width=thickness)
+        draw.rounded_rectangle(box, radius=3 + outset, outline=color, width=thickness)
 
 
 def _draw_scale(page: Image.Image, scale: Scale, style: Style) -> None:

@@ -12,44 +12,44 @@ import numpy as np
 from PIL import Image
 
 from show_attend_tell.show.pictures.figure import Panels
-from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, Sheet
+from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Panel, Scale
 from show_attend_tell.show.pictures.signature import SIGNATURE
-from show_attend_tell.show.pictures.style import EDGE, MARK, Colour, Style
+from show_attend_tell.show.pictures.style import EDGE, MARK, Color, Style
 
 DENSITY = 2  # pixels of the embedded photo for each of the panel, along a side: for print
 VEIL = 4  # pixels of the panel for each of a veil, along a side
 FAMILIES = "Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif"
 
 
-def svg(sheet: Sheet) -> str:
+def svg(layout: Layout) -> str:
     """Write a sheet as an SVG document; its title, for tabs and screen readers, is that of its captions."""
-    style, photos = sheet.style, _Photos()
-    body = [f'<rect width="{sheet.width}" height="{sheet.height}" fill="{_hex(style.page)}"/>']
-    used = [photos.use(panels) for panels in sheet.captions]
-    for panel in sheet.panels:
+    style, photos = layout.style, _Photos()
+    body = [f'<rect width="{layout.width}" height="{layout.height}" fill="{_hex(style.page)}"/>']
+    used = [photos.use(panels) for panels in layout.captions]
+    for panel in layout.panels:
         plain, ground = used[panel.caption]
-        body += _panel(panel, sheet.captions[panel.caption], plain if panel.step is None else ground)
+        body += _panel(panel, layout.captions[panel.caption], plain if panel.step is None else ground)
     body.append(f'<g font-family="{FAMILIES}" fill="{_hex(style.ink)}">')
-    for text in sheet.texts:
+    for text in layout.texts:
         fill = f' fill="{_hex(style.pale_ink)}"' if text.pale else ""
         way = ' direction="rtl"' if text.rtl else ""
         place = f'x="{text.x:g}" y="{text.y:g}" font-size="{text.size}"'
         body.append(f"<text {place}{fill}{way}>{escape(text.text)}</text>")
     body.append("</g>")
-    for scale in sheet.scales:
+    for scale in layout.scales:
         body += _scale(scale, style)
 
     title = " / ".join(
-        panels.exhibit.title or panels.exhibit.between.join(panels.exhibit.words) for panels in sheet.captions
+        panels.figure.title or panels.figure.between.join(panels.figure.words) for panels in layout.captions
     )
     head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{sheet.width}" '
-        f'height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{layout.width}" '
+        f'height="{layout.height}" viewBox="0 0 {layout.width} {layout.height}">',
         f"<title>{escape(title)}</title>",
         f"<!-- {SIGNATURE} -->",
         "<defs>",
         *photos.definitions,
-        *(_seen(number, panels) for number, panels in enumerate(sheet.captions)),
+        *(_seen(number, panels) for number, panels in enumerate(layout.captions)),
         *_hatching(style),
         *_gradient(style),
         "</defs>",
@@ -66,7 +66,7 @@ class _Photos:
 
     def use(self, panels: Panels) -> tuple[str, str]:
         """The elements that show an exhibit's photo, as it is and as it lies under a veil."""
-        shrunk = min(1.0, panels.exhibit.photo.width / (DENSITY * panels.size[0]))  # never beyond the pixels it has
+        shrunk = min(1.0, panels.figure.photo.width / (DENSITY * panels.size[0]))  # never beyond the pixels it has
         width, height = (max(1, round(DENSITY * shrunk * side)) for side in panels.size)
         photo = panels.photo_at((width, height))
         return self._use(photo, panels.size), self._use(panels.style.ground(photo), panels.size)
@@ -121,10 +121,10 @@ def _hatching(style: Style) -> list[str]:
 
 
 def _gradient(style: Style) -> list[str]:
-    colours = style.scale(17)
+    colors = style.scale(17)
     stops = [
-        f'<stop offset="{number / (len(colours) - 1):g}" stop-color="{_hex((int(red), int(green), int(blue)))}"/>'
-        for number, (red, green, blue) in enumerate(colours)
+        f'<stop offset="{number / (len(colors) - 1):g}" stop-color="{_hex((int(red), int(green), int(blue)))}"/>'
+        for number, (red, green, blue) in enumerate(colors)
     ]
     return ['<linearGradient id="scale">', *stops, "</linearGradient>"]
 
@@ -148,5 +148,5 @@ def _data(image: Image.Image, form: str) -> str:
     return f"data:image/{form.lower()};base64,{base64.b64encode(held.getvalue()).decode()}"
 
 
-def _hex(colour: Colour) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)
+def _hex(color: Color) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -1,15 +1,15 @@
 """Settings to train with, one module for each data set.
 
 A module's docstring says how it departs from the paper and what it reached. Each module has ``SOFT`` and ``HARD``, a
-`TrainingConfig` for each kind of attention. `comparators` has those of the systems that attention is compared with.
+`TrainingConfig` for each kind of attention. `baselines` has those of the systems that attention is compared with.
 """
 
 from dataclasses import replace
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.registry import COMPARATORS
+from show_attend_tell.model.registry import BASELINES
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.presets import baselines as comparators
+from show_attend_tell.training.presets import baselines as baselines
 from show_attend_tell.training.presets import coco, flickr8k, flickr8k_cider, flickr30k, mosaics, paper, scenes
 
 PRESETS = {
@@ -39,9 +39,9 @@ def preset(name: str, attention: str) -> TrainingConfig:
     return config
 
 
-def comparator_preset(name: str, kind: str) -> TrainingConfig:
+def baseline_preset(name: str, kind: str) -> TrainingConfig:
     """The settings of that name for a comparator; raises `SatError` for a kind or a name that is not there."""
-    if kind not in COMPARATORS or name != "flickr8k":
-        raise SatError(f"there is no preset {name!r} for {kind!r}: choose flickr8k and one of {', '.join(COMPARATORS)}")
-    config: TrainingConfig = comparators.settings(kind)
+    if kind not in BASELINES or name != "flickr8k":
+        raise SatError(f"there is no preset {name!r} for {kind!r}: choose flickr8k and one of {', '.join(BASELINES)}")
+    config: TrainingConfig = baselines.settings(kind)
     return config

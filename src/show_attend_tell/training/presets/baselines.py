@@ -1,10 +1,10 @@
 """The systems of Table 1 on Flickr8k.
 
-Words, mirrored photos, optimiser, label smoothing and averaged weights are those of the `flickr8k` preset, so the
+Words, mirrored photos, optimizer, label smoothing and averaged weights are those of the `flickr8k` preset, so the
 systems differ from its soft model in their decoders alone. They depart from their papers in all of that, in the sizes
 that their configurations note, and in that the gradient's norm is clipped.
 
-Reached (val BLEU-4 with brevity penalty, the best beam and length normalisation, 6 epochs): nic 17.0 to 18.0 (three
+Reached (val BLEU-4 with brevity penalty, the best beam and length normalization, 6 epochs): nic 17.0 to 18.0 (three
 seeds, with a forget bias of 0), lrcn 20.4, log_bilinear 21.0, m_rnn 20.4, brnn 16.4.
 """
 

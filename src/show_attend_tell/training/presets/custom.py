@@ -7,7 +7,7 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For own
 - **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
 - **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
   depends more on chance than on the epoch.
-- **Tokeniser.** `cut` gives the captions in the words of the tokeniser that fits their language.
+- **Tokenizer.** `cut` gives the captions in the words of the tokenizer that fits their language.
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
 `why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
@@ -22,11 +22,11 @@ from dataclasses import replace
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT, SHIPPED
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.inspection import ENGLISH, choose_tokeniser, english_share, lacks_spaces
-from show_attend_tell.data.tokenizers import Tokeniser
+from show_attend_tell.data.inspection import ENGLISH, choose_tokenizer, english_share, lacks_spaces
+from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import count, times
+from show_attend_tell.messages import plural, times
 from show_attend_tell.training.config import TrainingConfig
 
 START = DEFAULT  # a soft model
@@ -50,17 +50,17 @@ def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> t
     for captions without spaces and a model to start from whose words are parted by spaces.
     """
     if start is not None:
-        tokeniser: Tokeniser = start.vocabulary.tokeniser
-        if tokeniser.between and lacks_spaces(dataset):
+        tokenizer: Tokenizer = start.vocabulary.tokenizer
+        if tokenizer.between and lacks_spaces(dataset):
             raise SatError(
-                f"the model to start from cuts captions at their spaces (tokeniser {tokeniser.name}), and these have "
-                "none: leave out --start-from, or name a model of their language"
+                f"the model to start from cuts captions at their spaces (tokenizer {tokenizer.name}), and these have "
+                "none: leave out --init-from, or name a model of their language"
             )
         why = "as in the model to start from"
     else:
         size = {"minimum_count": least_count(dataset, config), "size": config.vocabulary_size}
-        tokeniser, why = choose_tokeniser(dataset, english=english_words(), **size)
-    return dataset.cut(tokeniser), f"tokeniser {tokeniser.name}: {why}"
+        tokenizer, why = choose_tokenizer(dataset, english=english_words(), **size)
+    return dataset.cut(tokenizer), f"tokenizer {tokenizer.name}: {why}"
 
 
 def least_count(dataset: Dataset, config: TrainingConfig) -> int:
@@ -75,7 +75,7 @@ def why_afresh(dataset: Dataset) -> str:
         return f"{dataset.name} is one of the paper's data sets"
     photos = len(dataset.split("train"))
     if photos >= SMALL:
-        return f"{count(photos, 'photo')} of train are enough ({SMALL:,})"
+        return f"{plural(photos, 'photo')} of train are enough ({SMALL:,})"
     share = english_share(dataset, english_words())
     if share < ENGLISH:
         return (
@@ -103,13 +103,13 @@ def fitted(
     least = least_count(dataset, config)
     if least != config.minimum_count:
         changes["minimum_count"] = least
-        if "minimum_count" not in given and dataset.tokeniser.between:
+        if "minimum_count" not in given and dataset.tokenizer.between:
             lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "nats"
         if "selected_by" not in given:
             lines.append(
-                f"val has {count(len(val), 'photo')}, fewer than {VAL_FOR_BLEU}: the best epoch is the one with the "
+                f"val has {plural(len(val), 'photo')}, fewer than {VAL_FOR_BLEU}: the best epoch is the one with the "
                 "fewest nats a word, not with the best BLEU-4"
             )
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def fitted(
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
-                f"{epochs} epochs of {count(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small "
+                f"{epochs} epochs of {plural(batches, 'batch')}: {epochs * batches:,} updates, by the rule for small "
                 f"sets (from {UPDATES[kind]:,} on, in at most {MOST_EPOCHS[kind]} epochs; --set epochs=N chooses)"
             )
         config = replace(config, epochs=epochs)

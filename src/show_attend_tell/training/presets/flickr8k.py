@@ -2,7 +2,7 @@
 
 Both kinds of attention depart from the paper in this:
 
-- attention of 256, and annotations normalised by layer;
+- attention of 256, and annotations normalized by layer;
 - a deep output with a tanh, whose matrix is the embeddings';
 - dropout of channels too, label smoothing, mirrored photos;
 - only words that are seen five times or more;
@@ -21,9 +21,9 @@ Hard attention departs in this too:
 Reached on val (BLEU-4 with brevity penalty, three seeds):
 
 - soft, 6 epochs, 13 minutes on one core where nothing else runs: 19.5 to 20.3 by the best beam;
-- soft, 3 more epochs, ``--start-from`` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``: 21.1 to
-  21.3 by the best beam and length normalisation. The shipped model is one of these;
-- hard, 5 epochs, ``--start-from`` the second soft stage: 19.9 to 20.4 by the likeliest places;
+- soft, 3 more epochs, ``--init-from`` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``: 21.1 to
+  21.3 by the best beam and length normalization. The shipped model is one of these;
+- hard, 5 epochs, ``--init-from`` the second soft stage: 19.9 to 20.4 by the likeliest places;
 - with the reranker that the shipped models had at first: soft 24.3, hard 23.6 by the likeliest places.
 """
 
@@ -48,7 +48,7 @@ SOFT = replace(
     flipped=True,
     visual_ngrams=True,
     epochs=6,
-    optimiser="adam",
+    optimizer="adam",
     learning_rate=1e-3,
     warmup=50,
     schedule="cosine",

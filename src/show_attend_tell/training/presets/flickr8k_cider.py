@@ -1,4 +1,4 @@
-"""Flickr8k, a last stage that maximises CIDEr (`training.self_critical`), ``--start-from`` a model of `flickr8k`.
+"""Flickr8k, a last stage that maximizes CIDEr (`training.self_critical`), ``--init-from`` a model of `flickr8k`.
 
 Words, photos, decoder and reranker are those of `flickr8k`. Five captions are drawn of each photo of a batch, and true
 captions have a small weight beside them. The best epoch and decoding are those with the best CIDEr on val.
@@ -14,7 +14,7 @@ from show_attend_tell.training.self_critical import SelfCritical
 SOFT, HARD = (
     replace(
         before,
-        maximise="cider",
+        maximize="cider",
         self_critical=SelfCritical(samples=5, likelihood_weight=0.05),
         selected_by="cider",
         epochs=6,

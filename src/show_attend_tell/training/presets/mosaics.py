@@ -1,4 +1,4 @@
-"""Mosaics, which teach attention to follow the words, ``--start-from`` a soft model of `flickr8k`.
+"""Mosaics, which teach attention to follow the words, ``--init-from`` a soft model of `flickr8k`.
 
 In a mosaic, four photos share one picture, and the caption is of one of them. Words, photos and decoder are those of
 `flickr8k`, without mirrored photos and without a reranker. Three things make α follow the words:

@@ -1,6 +1,6 @@
 """The paper's settings (sec. 4.3), with the authors' program's where the paper is silent.
 
-The optimiser is Flickr8k's, RMSProp. `docs/training.md`, "The paper's own recipe", has the commands, and a list of what
+The optimizer is Flickr8k's, RMSProp. `docs/training.md`, "The paper's own recipe", has the commands, and a list of what
 differs from the paper.
 
 The paper gives no values of λ, λ_r and λ_e. Those here are what the authors' program amounts to with batches of 64,
@@ -26,7 +26,7 @@ DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
 SOFT = TrainingConfig(
     decoder=DECODER,
     soft=SoftObjective(doubly_stochastic=0.33),
-    optimiser="rmsprop",
+    optimizer="rmsprop",
     learning_rate=1e-4,
 )
 HARD = replace(

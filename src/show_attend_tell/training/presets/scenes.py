@@ -1,7 +1,7 @@
 """Generated scenes (`analysis.scenes`): the encoder `small` is trained together with the decoder from the first batch.
 
-``sat analyse scenes --help`` has the commands. Departures from the paper: small sizes and batches, no dropout, no gate,
-annotations normalised by layer, Adam with a cosine schedule, λ = 0. Hard attention starts from the soft model: from
+``sat analyze scenes --help`` has the commands. Departures from the paper: small sizes and batches, no dropout, no gate,
+annotations normalized by layer, Adam with a cosine schedule, λ = 0. Hard attention starts from the soft model: from
 random weights it learnt quickly to look at some object, and hardly which one. Rewards are to go, and their baseline is
 the caption's other sample.
 
@@ -34,7 +34,7 @@ SOFT = TrainingConfig(
     soft=SoftObjective(doubly_stochastic=0.0),
     epochs=20,
     batch_size=16,
-    optimiser="adam",
+    optimizer="adam",
     learning_rate=1e-3,
     warmup=100,
     schedule="cosine",

@@ -1,4 +1,4 @@
-"""`sat analyse gaze`: whether where a model looks matters to what it says."""
+"""`sat analyze ablation`: whether where a model looks matters to what it says."""
 
 import json
 from pathlib import Path
@@ -7,31 +7,31 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    Teaching,
+    BaseCommand,
     cache_option,
     check_targets,
     data_option,
-    decoding_options,
     device_option,
-    gave,
+    generation_options,
     json_option,
     model_option,
     seed_option,
     split_option,
     weights_option,
+    write_output,
 )
 
 EXAMPLES = """
 \b
 Examples:
-  sat analyse gaze --model flickr8k-soft --data flickr8k/
-  sat analyse gaze --model flickr8k-hard --data flickr8k/ --beam 20 --reranker-weight 0 --json hard.json
-  sat analyse gaze --model flickr8k-soft --data flickr8k/ --captions reference --captioned 0
-  sat analyse gaze --model flickr8k-soft --data flickr8k/ --encoded 100      takes an hour or two on a CPU
+  sat analyze ablation --model flickr8k-soft --data flickr8k/
+  sat analyze ablation --model flickr8k-hard --data flickr8k/ --beam-size 20 --rerank-weight 0 --json hard.json
+  sat analyze ablation --model flickr8k-soft --data flickr8k/ --captions reference --captioned 0
+  sat analyze ablation --model flickr8k-soft --data flickr8k/ --encoded 100      takes an hour or two on a CPU
 """
 
 
-@click.command(cls=Teaching, examples=EXAMPLES)
+@click.command(cls=BaseCommand, examples=EXAMPLES)
 @model_option(default="flickr8k-soft")
 @data_option
 @split_option("val")
@@ -58,13 +58,13 @@ Examples:
     show_default=True,
     help="Number of these photos in which places are hidden in the pixels too. Each takes 80 encodings.",
 )
-@decoding_options
+@generation_options
 @seed_option("photos and of random places")
 @json_option("all figures")
 @weights_option
 @cache_option
 @device_option
-def gaze(
+def ablation(
     model: str,
     data: Path,
     split: str,
@@ -72,10 +72,10 @@ def gaze(
     captions: Any,
     captioned: int | None,
     encoded: int,
-    beam: int | None,
-    look: Any,
-    length_normalisation: float | None,
-    reranker_weight: float | None,
+    beam_size: int | None,
+    attention_mode: Any,
+    length_penalty: float | None,
+    rerank_weight: float | None,
     seed: int,
     json_file: str | None,
     encoder_weights: str | None,
@@ -89,7 +89,7 @@ def gaze(
     word's log-probability, by class of word, and what each replacement costs the captions' scores.
     """
     from show_attend_tell.analysis.ablation import run
-    from show_attend_tell.analysis.ablation.table import gaze_table
+    from show_attend_tell.analysis.ablation.table import ablation_table
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
@@ -97,7 +97,7 @@ def gaze(
     check_targets(json_file, read=[data, encoder_weights], models=[model])
     dataset = read_dataset(data)
     run.check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
-    result = run.gaze(
+    result = run.ablation(
         Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights),
         dataset,
         split,
@@ -106,11 +106,11 @@ def gaze(
         captions=captions,
         captioned=captioned,
         encoded=encoded,
-        look=look,
-        beam=beam,
-        length_normalisation=length_normalisation,
-        reranker_weight=reranker_weight,
+        attention_mode=attention_mode,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        rerank_weight=rerank_weight,
         seed=seed,
     )
-    if not gave(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
-        click.echo(gaze_table(result))
+    if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
+        click.echo(ablation_table(result))

@@ -1,0 +1,30 @@
+"""How messages to people name values: cut to a readable length, counted, listed."""
+
+from collections.abc import Iterable
+
+
+def shown(value: object) -> str:
+    """A damaged value of a file for a message, never a whole file of it."""
+    return "missing" if value is None else shorten(value)
+
+
+def shorten(value: object, most: int = 80) -> str:
+    """A wrong value for a message, cut to 80 characters, or to another number."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def first_three(names: Iterable[str]) -> str:
+    """The first three names, and how many more there are."""
+    names = list(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def plural(number: int, thing: str) -> str:
+    """A number of things: 1 photo, 2,000 photos, 3 batches."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
+
+
+def times(number: int) -> str:
+    """How often, in words: once, 5 times."""
+    return "once" if number == 1 else f"{number:,} times"
