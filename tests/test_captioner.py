@@ -261,7 +261,7 @@ WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
     lambda captioner, caption, photo: captioner.log_probability(photo, 3),
     lambda captioner, caption, photo: captioner.log_probability(3, "word3"),
     lambda captioner, caption, photo: captioner.log_probability(photo, "word3", seed="one"),
-    lambda captioner, caption, photo: captioner.save(3),
+    lambda captioner, caption, photo: captioner.save_pretrained(3),
     lambda captioner, caption, photo: Captioner.from_pretrained(3),  # type: ignore[arg-type]
     lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3),  # type: ignore[arg-type]
     lambda captioner, caption, photo: caption.save(3),
@@ -569,7 +569,7 @@ def test_a_model_with_a_scale_of_doubt_says_how_sure_it_is(
     likelihoods = torch.linspace(-9, -1, 120)
     scale = Doubt.fit(summary(annotations), summary(annotations).repeat(60, 1)[:120], likelihoods)
     captioner.checkpoint.doubt = scale
-    captioner.save(tmp_path / "model")
+    captioner.save_pretrained(tmp_path / "model")
     model = Checkpoint.load(tmp_path / "model")
     again = Captioner(model, captioner.encoder, name="small")
     noise = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
@@ -644,7 +644,7 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Imag
 def test_a_saved_captioner_is_the_same_captioner(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    captioner.save(tmp_path / "saved")
+    captioner.save_pretrained(tmp_path / "saved")
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     again = Captioner.from_pretrained(tmp_path / "saved", device="cpu")
     assert again.name == "saved" and not again.decoder.training and not again.encoder.training

@@ -185,7 +185,7 @@ def test_the_command_tells_and_writes(
     examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    captioner.save(tmp_path / "model")
+    captioner.save_pretrained(tmp_path / "model")
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
     mosaics = (*command, "--mosaic", tmp_path, "--mosaics", 8)
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
@@ -245,7 +245,7 @@ def test_the_page_of_a_data_folder_has_its_captions(
     examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    captioner.save(tmp_path / "model")
+    captioner.save_pretrained(tmp_path / "model")
     page = tmp_path / "page.html"
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     done = sat(*command, "--mosaic", tmp_path, "--split", "val", "--mosaics", 3)
@@ -265,7 +265,7 @@ def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
     examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    captioner.save(tmp_path / "model")
+    captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     own = sat(*command, "--mosaic", folder)  # five photos
@@ -291,7 +291,7 @@ def test_photos_without_a_page_or_without_three_others_are_refused(
     examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    captioner.save(tmp_path / "model")
+    captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     files = [example.photo for example in examples[:4]]
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu")

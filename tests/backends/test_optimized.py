@@ -52,7 +52,7 @@ def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]], toler
         same(one, other, tolerance)
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("beam_size", [1, 2, 7, WIDE + 3])
 def test_it_finds_what_the_plain_search_finds(name: str, mode: str, beam_size: int) -> None:

@@ -93,7 +93,7 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
         found = told_by(checkpoint, annotations, **attention_mode)
         log_p = torch.log_softmax(found.logits, dim=-1)
         for photo in range(2):
-            expected = arctic.tell(options, parameters, annotations[photo], CAPTION, locations=given)
+            expected = arctic.teacher_forcing(options, parameters, annotations[photo], CAPTION, locations=given)
             assert expected.alpha.max() > 0.15  # the model looks somewhere
             np.testing.assert_allclose(log_p[photo, 0], expected.log_p, rtol=0, atol=1e-5)
             np.testing.assert_allclose(found.alpha[photo, 0], expected.alpha, rtol=0, atol=1e-6)
@@ -119,7 +119,7 @@ def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does
     assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
     found = told_by(checkpoint, annotations, attention_mode=ArgmaxAttention())
-    expected = arctic.tell(options, parameters, annotations[0], CAPTION, locations="argmax")
+    expected = arctic.teacher_forcing(options, parameters, annotations[0], CAPTION, locations="argmax")
     np.testing.assert_allclose(torch.log_softmax(found.logits[0, 0], dim=-1), expected.log_p, rtol=0, atol=1e-5)
 
 
@@ -140,7 +140,7 @@ def test_the_fast_search_knows_the_output_layers(tmp_path: Path) -> None:
         assert [one.words for one in found[photo]] == [one.words for one in plain[photo]]
         best = found[photo][0]
         words = [*best.words, 0] if best.ended else best.words
-        expected = arctic.tell(options, parameters, annotations[photo], words).log_p
+        expected = arctic.teacher_forcing(options, parameters, annotations[photo], words).log_p
         assert best.log_probability == pytest.approx(expected[range(len(words)), words].sum(), abs=1e-4)
 
 

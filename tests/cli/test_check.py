@@ -17,7 +17,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     (folder / "images" / "alone.png").write_bytes(b"")
     with open(folder / "captions.csv", "a", encoding="utf-8") as file:
         file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
-    said = sat("data", folder, "--json", tmp_path / "report.json").output
+    said = sat("check", folder, "--json", tmp_path / "report.json").output
     assert "20 photos of 20 opened, 1 of them cannot be read, which a training leaves out\n" in said
     assert "photo3.png: " in said and "train: 11 photos, 78 captions\n" in said
     assert "1 photo of the folder without a caption: alone.png" in said
@@ -28,7 +28,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert report["photos"] == {"train": 11, "val": 4, "test": 4} and report["opened"] == 20
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
     assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
-    assert json.loads(sat("data", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
+    assert json.loads(sat("check", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
 
 
 def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_ctrl_c_stops_the_opening_of_photos_alone(tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reading, "unreadable", interrupted)
-    said = sat("data", shape_folder(tmp_path / "shapes")).output
+    said = sat("check", shape_folder(tmp_path / "shapes")).output
     assert "stopped opening photos" in said and "2 photos of 17 opened, 1 of them cannot be read" in said
     assert "Next: sat train" in said
 

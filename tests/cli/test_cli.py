@@ -257,7 +257,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
     folder, photo = tmp_path / "pictures", photos / "photo1.png"
-    options = ("--model", model, "--beside", hard, "--attention-mode", "argmax", "--format", "svg", "--heat", "--dark")
+    options = ("--model", model, "--compare", hard, "--attention-mode", "argmax", "--format", "svg", "--heat", "--dark")
     result = sat("caption", photo, *options, "--save-maps", folder, "--json", tmp_path / "both.json")
     first, second, last = result.stdout.splitlines()
     assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
@@ -337,7 +337,7 @@ def test_sampling_is_seeded(photos: Path, model: Path) -> None:
         (["PHOTOS", "--dark"], "add --save-maps FOLDER"),
         (["PHOTOS", "--format", "gif"], "add --save-maps FOLDER"),
         (["PHOTOS", "--save-maps", "pictures", "--format", "bmp"], "'bmp' .*svg"),
-        (["PHOTOS", "--beside", "beech"], "no model 'beech'"),
+        (["PHOTOS", "--compare", "beech"], "no model 'beech'"),
         (["PHOTOS", "--device", "gpu"], "device 'gpu'"),
         (["PHOTOS", "--device", "cuda"], "device 'cuda'"),
         (["PHOTOS", "--encoder-weights", "weights1"], "SHA-256"),
@@ -367,7 +367,7 @@ def test_mistakes_with_caption(
         (["photos", "--html="], "--html"),
         (["photos", "--save-maps", ""], "--save-maps"),
         (["photos", "--output", ""], "--output"),
-        (["photos", "--beside", "beach", "--beside", ""], "--beside"),
+        (["photos", "--compare", "beach", "--compare", ""], "--compare"),
         ([""], "PHOTO..."),
         (["photos", ""], "PHOTO..."),
     ],
@@ -782,13 +782,13 @@ def test_start_from_and_fine_tuning(data: Path, tmp_path: Path) -> None:
 
 
 def test_features_are_encoded_once(data: Path, tmp_path: Path) -> None:
-    lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
+    lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
     assert lines[0] == "train: 10 photos, 10 captions" and lines[-1].startswith("17 photos are encoded in ")
     assert str(tmp_path / "cache") in lines[-1]
     stores = sorted((tmp_path / "cache").glob("shapes/*/photos"))
     assert [len(store.read_text().splitlines()) for store in stores] == [10, 10, 17]  # crop-1, flipped, original
     before = [store.stat().st_mtime_ns for store in stores]
-    sat("features", data, "--flipped", "--cache", tmp_path / "cache")
+    sat("encode", data, "--flipped", "--cache", tmp_path / "cache")
     twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
     sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
     assert [store.stat().st_mtime_ns for store in sorted((tmp_path / "cache").glob("shapes/*/photos"))] == before
@@ -798,7 +798,7 @@ def test_features_are_those_of_the_photos_that_can_be_read(data: Path, tmp_path:
     for number in (3, 11, 15):  # one of each split
         (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
     for _ in range(2):
-        lines = sat("features", data, "--flipped", "--crops", 1).stdout.splitlines()
+        lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
         assert lines[-2].startswith("left out: 3 of 17 photos cannot be read. First: ") and "photo3.png: " in lines[-2]
         assert lines[-1].startswith("14 photos are encoded in ")
         stores = sorted((tmp_path / "cache").glob("shapes/*/photos"))
@@ -835,7 +835,7 @@ def test_models_and_weights_that_are_read_are_not_written_over(data: Path, model
             data_of = "--mosaic" if command.endswith("pointing") else "--data"
             line = refused(*command.split(), "--model", model, data_of, data, *reading)
             assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
-        assert "is read by" in refused("caption", data / "images" / "photo0.png", "--beside", model, *reading)
+        assert "is read by" in refused("caption", data / "images" / "photo0.png", "--compare", model, *reading)
     assert "is read by" in refused("analyze", "retrieval", data, "--encoder-weights", weights, "--json", weights)
     assert {file: file.read_bytes() for file in model.rglob("*") if file.is_file()} == before
 

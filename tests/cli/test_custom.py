@@ -41,7 +41,7 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     model = Checkpoint.load(tmp_path / "model")
     assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
     assert model.training["init_from"] == str(start) and model.vocabulary.words[-1] == "mug"
-    plan = sat("data", data).stdout
+    plan = sat("check", data).stdout
     assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
 
 
@@ -56,19 +56,19 @@ def test_features_are_those_that_the_training_reads(
 
     monkeypatch.setattr(presets, "preset", preset)
     data = shape_folder(tmp_path / "mine")
-    said = sat("features", data).stdout
+    said = sat("encode", data).stdout
     assert f"the training starts from {start}" in said and "encoder small, geometry squash\n" in said
     (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/photos")
     before = store.stat().st_mtime_ns
     sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
     assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
     assert store.stat().st_mtime_ns == before
-    assert "encoder small, geometry crop\n" in sat("features", data, "--resize", "crop").stdout
+    assert "encoder small, geometry crop\n" in sat("encode", data, "--resize", "crop").stdout
 
     captions = data / "captions.csv"
     text = captions.read_text(encoding="utf-8")
     captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
-    assert "encoder small, geometry crop\n" in sat("features", data).stdout  # nothing to train on
+    assert "encoder small, geometry crop\n" in sat("encode", data).stdout  # nothing to train on
 
 
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
     train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--init-from", "none")
     said = sat(*train).stdout
     assert "val: 2 photos, 2 captions\n" in said[said.index("left out: 1 of 13 photos") :]
-    (line,) = (line.strip() for line in sat("data", folder).stdout.splitlines() if "val has 2 photos" in line)
+    (line,) = (line.strip() for line in sat("check", folder).stdout.splitlines() if "val has 2 photos" in line)
     assert f"{line}\n" in said
 
 

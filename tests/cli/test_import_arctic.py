@@ -56,7 +56,7 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     pixels = captioner.encoder.preprocessing(captioner(photo).photo)
     annotations = captioner.encoder.annotate(pixels[None])[0].numpy()
     options = {**OPTIONS, **DEEP}
-    expected = arctic.tell(options, random_parameters(options), annotations, [9, 5, 1, 0])
+    expected = arctic.teacher_forcing(options, random_parameters(options), annotations, [9, 5, 1, 0])
     assert told_caption.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)
     np.testing.assert_allclose(told_caption.attention.reshape(3, -1), expected.alpha[:3], atol=1e-6)
     assert captioner(photo, sampling=Sampling(captions=2), seed=3).words != []

@@ -30,7 +30,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     tokenizer, tokens = TOKENIZERS[language]
     data, model = caption_folder(tmp_path / "data", language), tmp_path / "model"
     why = "learnt from the training captions, since East Asian script has no spaces" if tokenizer == "unigram" else ""
-    looked = sat("data", data, "--json", tmp_path / "look.json").stdout
+    looked = sat("check", data, "--json", tmp_path / "look.json").stdout
     assert f"tokenizer {tokenizer}: " in looked and why in looked
     assert ("pieces of words, half of them" in looked) == (tokenizer == "unigram")
     assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokenizer"] == tokenizer

@@ -68,7 +68,7 @@ def test_captions_of_another_encoder_are_another_output_also_of_an_imported_mode
 
 def test_features_are_those_that_the_encoder_gives(tmp_path: Path, photos: Path) -> None:
     output = tmp_path / "features.jsonl"
-    sat("features", photos, "--resize", "squash", "--output", output, "--device", "cpu")
+    sat("encode", photos, "--resize", "squash", "--output", output, "--device", "cpu")
     encoder = small_encoder()
     pixels = [encoder.preprocessing(open_photo(photos / f"photo{number}.png")) for number in range(3)]
     expected = encoder.annotate(torch.stack(pixels)).half().numpy()

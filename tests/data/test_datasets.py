@@ -72,7 +72,7 @@ def test_karpathy(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("place", ["images", "."])
+@pytest.mark.parametrize("location", ["images", "."])
 def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, location: str) -> None:
     draw(tmp_path / location / "train2014" / "a.jpg", *(tmp_path / location / "val2014" / f"{n}.jpg" for n in "bcd"))
     karpathy(
@@ -95,7 +95,7 @@ def test_karpathy_coco_with_subfolders_and_restval(tmp_path: Path, location: str
     assert dataset.report.other_splits == {}
 
 
-@pytest.mark.parametrize("place", [".", "text"])
+@pytest.mark.parametrize("location", [".", "text"])
 @pytest.mark.parametrize(
     ("token_file", "prefix"), [("Flickr8k.token.txt", "Flickr_8k"), ("results_20130124.token", "Flickr_30k")]
 )
@@ -129,7 +129,7 @@ def test_flickr_captions_without_split_lists_are_refused(folder: Path) -> None:
         read_dataset(folder)
 
 
-@pytest.mark.parametrize("place", [".", "annotations"])
+@pytest.mark.parametrize("location", [".", "annotations"])
 def test_coco_captions(tmp_path: Path, location: str) -> None:
     draw(tmp_path / "train2014" / "a.jpg", tmp_path / "images" / "val2014" / "b.jpg")
     (tmp_path / location).mkdir(exist_ok=True)
@@ -359,7 +359,7 @@ def test_coco_captions_of_own_data(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-@pytest.mark.parametrize("place", ["", "data"])
+@pytest.mark.parametrize("location", ["", "data"])
 def test_imagefolder_with_a_file_in_each_split(tmp_path: Path, suffix: str, location: str) -> None:
     """The same file name in two splits is not one photo."""
     for number, split in enumerate(("train", "validation", "test")):

@@ -74,7 +74,7 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
     weights = paper_weights(decoder)
     for b in range(B):
         for p in range(P):
-            expected = reference.tell(
+            expected = reference.teacher_forcing(
                 weights,
                 annotations[b].numpy(),
                 captions[b].tolist(),
@@ -108,7 +108,7 @@ def test_float32_is_the_same_to_its_own_precision() -> None:
         log_p = torch.log_softmax(teacher_forcing(decoder, annotations, captions).logits, dim=-1)
     weights = {name: value.astype(np.float64) for name, value in paper_weights(decoder).items()}
     for b in range(B):
-        expected = reference.tell(weights, annotations[b].double().numpy(), captions[b].tolist())
+        expected = reference.teacher_forcing(weights, annotations[b].double().numpy(), captions[b].tolist())
         np.testing.assert_allclose(log_p[b, 0].numpy(), expected.log_p, rtol=0, atol=1e-5)
 
 

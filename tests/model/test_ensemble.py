@@ -110,7 +110,7 @@ def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> N
     first = [member.log_probability(photo, "word3") for member in members]
     assert min(first) < captioner.log_probability(photo, "word3") < max(first)
     with pytest.raises(SatError, match=r"Ensembles cannot be trained or saved"):
-        captioner.save(tmp_path / "both")
+        captioner.save_pretrained(tmp_path / "both")
     assert not (tmp_path / "both").exists()
 
 

@@ -46,7 +46,7 @@ def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
 # ---------------------------------------------------------------- beam search
 
 
-@pytest.mark.parametrize("attention_mode", [MeanAttention(), ArgmaxAttention()], ids=["mean", "argmax"])
+@pytest.mark.parametrize("mode", [MeanAttention(), ArgmaxAttention()], ids=["mean", "argmax"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_a_wide_beam_is_exhaustive_search(mode: AttentionMode, gamma: float) -> None:
     decoder = small_decoder(vocabulary_size=5, spread=0.8)
@@ -108,7 +108,7 @@ def test_greedy_takes_the_likeliest_word_each_time() -> None:
         assert hypothesis.words == [word for word in said if word != END]
 
 
-@pytest.mark.parametrize("attention_mode", ["mean", "argmax", "sample"])
+@pytest.mark.parametrize("mode", ["mean", "argmax", "sample"])
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
     decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]

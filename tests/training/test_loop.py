@@ -995,7 +995,7 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
     for smoothing in (0.0, 0.3):
         hard = HardObjective(label_smoothing=smoothing)
         config = small_config(decoder={"attention": "hard"}, hard=hard, soft=SoftObjective(label_smoothing=0.1))
-        data = dataclasses.replace(random_data(), texts=texts)
+        data = dataclasses.replace(random_data(), text_corpus=texts)
         trainer = trainer_of(config, data)
         found = trainer.likelihood_of_texts(2)
         told = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
@@ -1008,7 +1008,7 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     """Their loss is that of captions of a photo whose annotations are zero; photos and their draws stay the same."""
     data = random_data()
     texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
-    with_texts = dataclasses.replace(data, texts=texts)
+    with_texts = dataclasses.replace(data, text_corpus=texts)
     config = fitted(small_config(text_weight=0.5), data)
     trainer = Trainer(config, with_texts, device=CPU)
     assert sorted(map(sorted, trainer.texts)) == [[0, 2], [1]]

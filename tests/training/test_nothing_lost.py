@@ -105,7 +105,7 @@ def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) 
 def test_damaged_annotations_stop_a_training_that_then_goes_on(
     command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sat("features", command[1], "--resize", "crop")
+    sat("encode", command[1], "--resize", "crop")
     (folder,) = (path.parent for path in (tmp_path / "cache").rglob("annotations"))
     rows = (folder / "annotations").read_bytes()
     (folder / "annotations").write_bytes(rows[:100] + bytes([rows[100] ^ 1]) + rows[101:])

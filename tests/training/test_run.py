@@ -157,11 +157,11 @@ def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_pat
 
 def test_captions_without_photos_that_are_left_out_are_counted(dataset: Dataset, tmp_path: Path) -> None:
     known = [words for example in dataset.split("train") for words in example.captions][:3]
-    _, said = run(dataset, small_config(epochs=1), tmp_path / "model", texts=[*known, ("a", "zebra")])
+    _, said = run(dataset, small_config(epochs=1), tmp_path / "model", text_corpus=[*known, ("a", "zebra")])
     line = "3 captions without photos, and 1 left out, which have words that no photo's caption teaches"
     assert line in said
     with pytest.raises(SatError, match="maximize is cider"):
-        run(dataset, small_config(maximize="cider"), tmp_path / "other", texts=known)
+        run(dataset, small_config(maximize="cider"), tmp_path / "other", text_corpus=known)
 
 
 def test_the_best_epoch_ships_and_the_beam_is_chosen_on_validation(

@@ -25,7 +25,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import Config, read_config
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, kw_only=True)

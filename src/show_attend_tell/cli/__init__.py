@@ -12,8 +12,8 @@ with Starting():
     from show_attend_tell import __version__
     from show_attend_tell.cli.analyze import analyze
     from show_attend_tell.cli.caption import caption
-    from show_attend_tell.cli.check import data, features
-    from show_attend_tell.cli.command import Commands, Moved
+    from show_attend_tell.cli.check import check, encode
+    from show_attend_tell.cli.command import Commands
     from show_attend_tell.cli.compare import compare, report
     from show_attend_tell.cli.evaluate import evaluate, score
     from show_attend_tell.cli.models import import_arctic, models
@@ -33,14 +33,14 @@ def main() -> None:
 
 COMMANDS = (
     caption,
-    data,
+    check,
     train,
     tune,
     evaluate,
     score,
     compare,
     report,
-    features,
+    encode,
     models,
     serve,
     analyze,
@@ -48,13 +48,3 @@ COMMANDS = (
 )
 for command in COMMANDS:
     main.add_command(command)
-
-MOVED = {
-    "examine": "sat analyze hard-attention",
-    "pointing": "sat analyze pointing",
-    "rank": "sat analyze ranking",
-    "retrieve": "sat analyze retrieval",
-    "scenes": "sat analyze scenes",
-}
-for name, now in MOVED.items():
-    main.add_command(Moved(name, now))

@@ -46,7 +46,7 @@ Examples:
   cat dog.jpg | sat caption -
   sat caption photos/ --save-maps looked/            where each word looked
   sat caption dog.jpg --save-maps looked/ --format svg --heat
-  sat caption dog.jpg --save-maps looked/ --beside everyday-hard --attention-mode likeliest
+  sat caption dog.jpg --save-maps looked/ --compare everyday-hard --attention-mode likeliest
   sat caption dog.jpg --html dog.html              a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json  everything, for a program
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
@@ -61,7 +61,7 @@ Examples:
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
 @model_option(default=DEFAULT)
 @click.option(
-    "--beside",
+    "--compare",
     multiple=True,
     metavar="MODEL",
     callback=note_shadowed,
@@ -149,7 +149,7 @@ def caption(
     seed: int,
     json_file: str | None,
     html_file: str | None,
-    picture: Path | None,
+    save_maps: Path | None,
     form: str,
     heat: bool,
     dark: bool,
@@ -166,7 +166,7 @@ def caption(
 ) -> None:
     """Caption photos: files, folders or globs.
 
-    With --output, they may be Parquet and tar files and addresses too. The photo - is standard input. With --beside,
+    With --output, they may be Parquet and tar files and addresses too. The photo - is standard input. With --compare,
     models of soft attention ignore --attention-mode and read attention by expectation. Ctrl-C ends the command, and the files
     then hold the captions made so far.
     """
@@ -183,13 +183,13 @@ def caption(
             "--beam-size, --length-penalty and --rerank-weight are for a search, and --sample draws the words: "
             "leave out one or the other"
         )
-    if picture is None and (form, heat, dark, stretch) != ("png", False, False, False):
+    if save_maps is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --save-maps FOLDER")
     check_alone(output)
     if output is not None:
-        if json_file or html_file or picture or compare or sample or num_captions or "-" in photos:
+        if json_file or html_file or save_maps or compare or sample or num_captions or "-" in photos:
             raise SatError(
-                "--output makes a table of captions: leave out --json, --html, --save-maps, --beside, --sample, "
+                "--output makes a table of captions: leave out --json, --html, --save-maps, --compare, --sample, "
                 "--num-captions and the photo -"
             )
         if backend == "onnx" or precision != "auto":
@@ -217,9 +217,9 @@ def caption(
     files = [*found.photos, STDIN] if "-" in photos else found.photos
     check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *compare))
     names: dict[Path, str] = {}
-    if picture is not None:
+    if save_maps is not None:
         names = dict(zip(files, picture_names(files, form), strict=True))
-        check_pictures([picture / name for name in names.values()], found.photos)
+        check_pictures([save_maps / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     captioners = [
         Captioner.from_pretrained(
@@ -230,7 +230,7 @@ def caption(
     streams = []
     for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
-        if picture is not None and attention in ("none", "uniform"):
+        if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
         soft = attention == "soft"
         if not compare:
@@ -257,9 +257,9 @@ def caption(
                 captions = [told for told in made if not isinstance(told, SatError)]
                 with bar.external_write_mode():
                     results.add(file, captions, made[0] if isinstance(made[0], SatError) else None)
-                if picture is not None and captions:
+                if save_maps is not None and captions:
                     first, *others = captions
-                    first.save(picture / names[file], compare=others, heat=heat, dark=dark, per_word_scale=stretch)
+                    first.save(save_maps / names[file], compare=others, heat=heat, dark=dark, per_word_scale=stretch)
                     pictures += 1
                 bar.update()
     except KeyboardInterrupt:
@@ -267,7 +267,7 @@ def caption(
     finally:
         results.write()
     if pictures:
-        results.log(f"{plural(pictures, 'picture')} of where each word looked: {picture}{os.sep}")
+        results.log(f"{plural(pictures, 'picture')} of where each word looked: {save_maps}{os.sep}")
     if html_file and results.captioned:
         results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:

@@ -39,7 +39,7 @@ SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has 
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")
 @device_option
-def data(
+def check(
     data: Path,
     encoder: str | None,
     encoder_weights: str | None,
@@ -218,7 +218,7 @@ Examples:
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too, with --output.")
 @shard_options("a table of the features")
 @device_option
-def features(
+def encode(
     data: tuple[str, ...],
     encoder: str | None,
     encoder_weights: str | None,

@@ -92,20 +92,6 @@ class Commands(click.Group):
             fail("interrupted", 130)
 
 
-class Moved(click.Command):
-    """The old name of a command, not in the help: it says where the command is now."""
-
-    def __init__(self, name: str, now: str) -> None:
-        super().__init__(
-            name,
-            params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED, expose_value=False)],
-            callback=lambda: fail(f"sat {name} is now called {now}: use that name", 2),
-            hidden=True,
-            add_help_option=False,
-            context_settings={"ignore_unknown_options": True},
-        )
-
-
 def fail(message: str, code: int) -> NoReturn:
     click.echo(f"sat: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

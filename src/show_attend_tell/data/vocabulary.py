@@ -34,7 +34,7 @@ class Vocabulary:
         """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2."""
         self.tokenizer = tokenizer
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
-        # The two special texts are left out: a caption that spells "<end>" must not end there.
+        # The two special text_corpus are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
         if len(self._ids) != len(self._words) - 2:
             twice = next(word for word, count in Counter(self._words).items() if count > 1)
@@ -48,11 +48,11 @@ class Vocabulary:
         minimum_count: int = 1,
         size: int = 10_000,
         tokenizer: Tokenizer = ENGLISH,
-        texts: Iterable[Sequence[str]] = (),
+        text_corpus: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
-        A word's occurrences in `texts`, captions without photos, count too; a word that no training caption has is
+        A word's occurrences in `text_corpus`, captions without photos, count too; a word that no training caption has is
         left out.
 
         `captions` are lists of words, of the training split only (the caller sees to that); words met fewer
@@ -65,7 +65,7 @@ class Vocabulary:
         if isinstance(tokenizer, Unigram):
             often = [piece for piece in _frequent(captions, 1) if piece in tokenizer.scores]
             return cls(dict.fromkeys([*often, *tokenizer.scores]), tokenizer)
-        frequent = _frequent(captions, minimum_count, texts)
+        frequent = _frequent(captions, minimum_count, text_corpus)
         if not frequent:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
@@ -79,7 +79,7 @@ class Vocabulary:
         *,
         minimum_count: int = 1,
         size: int = 10_000,
-        texts: Iterable[Sequence[str]] = (),
+        text_corpus: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """This vocabulary, and behind its words the frequent words of training captions that it lacks.
 
@@ -88,7 +88,7 @@ class Vocabulary:
         """
         if isinstance(self.tokenizer, Unigram):
             return self
-        new = [word for word in _frequent(captions, minimum_count, texts) if word not in self]
+        new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]
         return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokenizer)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
@@ -183,15 +183,17 @@ class Vocabulary:
             raise SatError(f"the vocabulary {path} is damaged: {error}") from error
 
 
-def _frequent(captions: Iterable[Sequence[str]], minimum_count: int, texts: Iterable[Sequence[str]] = ()) -> list[str]:
+def _frequent(
+    captions: Iterable[Sequence[str]], minimum_count: int, text_corpus: Iterable[Sequence[str]] = ()
+) -> list[str]:
     """The words that occur so often in captions, the most frequent first, ties in alphabetical order.
 
-    What they occur in texts counts too, if a caption has them.
+    What they occur in text_corpus counts too, if a caption has them.
     """
     if minimum_count < 1:
         raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
     counts = Counter(word for caption in captions for word in caption)
-    counts.update(word for text in texts for word in text if word in counts)
+    counts.update(word for text in text_corpus for word in text if word in counts)
     del counts[END_TEXT], counts[UNKNOWN_TEXT]
     frequent = [word for word, count in counts.items() if count >= minimum_count]
     return sorted(frequent, key=lambda word: (-counts[word], word))

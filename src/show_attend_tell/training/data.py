@@ -35,7 +35,7 @@ class TrainingData:
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
     tiled: Mapping[int, Annotations] = field(default_factory=dict)  # for mosaics: the photo in so many rows of two
     weights: Sequence[float] = ()  # how often an epoch shows each caption; empty: once
-    texts: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
+    text_corpus: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
     parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
     encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
     encoder_learning_rate: float = 1e-5
@@ -52,14 +52,14 @@ def prepare(
     vocabulary: Vocabulary | None = None,
     encoder_lr: float | None = None,
     unfreeze_from: str | None = None,
-    texts: Sequence[Sequence[str]] = (),
+    text_corpus: Sequence[Sequence[str]] = (),
     show: bool = True,
 ) -> TrainingData:
     """Vocabulary, captions and annotations for a training.
 
     ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``encoder_lr`` is the
     encoder's own learning rate, None to keep it frozen. ``unfreeze_from`` is the first block that is tuned, whose
-    input is cached, None for the whole encoder. ``texts`` are captions without photos; those with a word that is not in
+    input is cached, None for the whole encoder. ``text_corpus`` are captions without photos; those with a word that is not in
     the vocabulary are left out. Raises `SatError` for data without train or val photos, and `UnreadablePhotos`.
     """
     train, validation = dataset.split("train"), dataset.split("val")
@@ -68,7 +68,7 @@ def prepare(
         minimum_count=config.minimum_count,
         size=config.vocabulary_size,
         tokenizer=dataset.tokenizer,
-        texts=texts,
+        text_corpus=text_corpus,
     )
     cached = encoder
     tuned: Encoder | LastBlocks | None = None
@@ -96,7 +96,7 @@ def prepare(
         captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
         validation=[(example.name, example.captions) for example in validation],
         weights=weights,
-        texts=[vocabulary.encode(text) for text in texts if all(word in vocabulary for word in text)],
+        text_corpus=[vocabulary.encode(text) for text in text_corpus if all(word in vocabulary for word in text)],
         parts=scored,
         views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},

@@ -100,7 +100,7 @@ class Trainer:
         self.rewards = (
             CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximize == "cider" else None
         )
-        self.texts = of_one_length([("", words) for words in data.texts], range(len(data.texts)))
+        self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
         self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
@@ -242,10 +242,10 @@ class Trainer:
         if self.rewards is not None:
             return self.reward(indices, self.rewards)
         loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
-        if not self.texts or not self.config.text_weight:
+        if not self.text_corpus or not self.config.text_weight:
             return loss
-        texts = self.likelihood_of_texts(len(indices))
-        return Loss(loss.total + self.config.text_weight * texts.total, loss.watch | texts.watch)
+        text_corpus = self.likelihood_of_texts(len(indices))
+        return Loss(loss.total + self.config.text_weight * text_corpus.total, loss.watch | text_corpus.watch)
 
     def own_chance(self, *what: int) -> AbstractContextManager[None]:
         """Dropout of this rank's own, see `ranks.own_chance`."""
@@ -327,11 +327,11 @@ class Trainer:
         A length is as likely as it is frequent. They are told of a photo whose annotations are zero, as unpaired text
         is in Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
         """
-        sizes = torch.tensor([len(group) for group in self.texts], dtype=torch.float32)
-        group = self.texts[int(torch.multinomial(sizes, 1, generator=self.generator))]
+        sizes = torch.tensor([len(group) for group in self.text_corpus], dtype=torch.float32)
+        group = self.text_corpus[int(torch.multinomial(sizes, 1, generator=self.generator))]
         chosen = torch.randint(len(group), (count,), generator=self.generator).tolist()
         part = ranks.part_of(count)
-        words = [self.data.texts[group[number]] for number in chosen[part.rows]]
+        words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
         with self.autocast, self.own_chance(4):

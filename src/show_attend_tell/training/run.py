@@ -66,7 +66,7 @@ def train(
     init_from: Checkpoint | None = None,
     encoder_lr: float | None = None,
     unfreeze_from: str | None = None,
-    texts: Sequence[Sequence[str]] = (),
+    text_corpus: Sequence[Sequence[str]] = (),
     bits: Bits = 32,
     tensorboard: bool = False,
     notes: dict[str, Any] | None = None,
@@ -81,7 +81,7 @@ def train(
     ``resume`` goes on with the interrupted training in ``output``, and starts one where there is none yet.
     ``init_from`` gives initial decoder weights, and the vocabulary that they need, with new words behind it.
     ``encoder_lr`` is the encoder's learning rate, None to keep it frozen, and ``unfreeze_from`` the first block that is
-    trained, None for all of it. ``texts`` are captions without photos, in words. ``bits`` are those of a stored weight.
+    trained, None for all of it. ``text_corpus`` are captions without photos, in words. ``bits`` are those of a stored weight.
     ``notes`` go on the model card; ``started_from`` in it is the name of the model to start from. ``plan`` are lines to
     say first, about how the settings were chosen. Photos of own data that cannot be read are left out; ``refit`` gives
     the settings for the others. Where several ranks train together (`ranks.together`), all of them call this with the
@@ -100,7 +100,7 @@ def train(
             check_origin(state, started_from)
     else:
         log, show = silent, False
-    check_settings(config, encoder, texts=bool(texts), tensorboard=tensorboard)
+    check_settings(config, encoder, text_corpus=bool(text_corpus), tensorboard=tensorboard)
     if init_from is not None:
         check_start(init_from, config.decoder, encoder)
     if first:
@@ -114,7 +114,7 @@ def train(
         init_from=init_from,
         encoder_lr=encoder_lr,
         unfreeze_from=unfreeze_from,
-        texts=texts,
+        text_corpus=text_corpus,
         plan=plan,
         refit=refit,
         log=log,
@@ -190,7 +190,7 @@ def prepared(
     init_from: Checkpoint | None,
     encoder_lr: float | None = None,
     unfreeze_from: str | None = None,
-    texts: Sequence[Sequence[str]] = (),
+    text_corpus: Sequence[Sequence[str]] = (),
     plan: Sequence[str] = (),
     refit: Refit | None = None,
     log: Log,
@@ -204,8 +204,13 @@ def prepared(
         log(line)
 
     def learnt(dataset: Dataset) -> TrainingData:
-        vocabulary = None if init_from is None else vocabulary_from(init_from, dataset, config, texts)
-        more: dict[str, Any] = {"encoder_lr": encoder_lr, "unfreeze_from": unfreeze_from, "texts": texts, "show": show}
+        vocabulary = None if init_from is None else vocabulary_from(init_from, dataset, config, text_corpus)
+        more: dict[str, Any] = {
+            "encoder_lr": encoder_lr,
+            "unfreeze_from": unfreeze_from,
+            "text_corpus": text_corpus,
+            "show": show,
+        }
         return prepare(dataset, config, encoder, cache, vocabulary=vocabulary, **more)
 
     try:
@@ -220,9 +225,11 @@ def prepared(
         data = learnt(dataset)  # without the words that only the captions of these photos have
     if init_from is not None:
         log_new_words(init_from.vocabulary, data.vocabulary, config, log=log)
-    if texts:
-        left_out = f"{len(texts) - len(data.texts):,} left out, which have words that no photo's caption teaches"
-        log(f"{plural(len(data.texts), 'caption')} without photos, and {left_out}")
+    if text_corpus:
+        left_out = (
+            f"{len(text_corpus) - len(data.text_corpus):,} left out, which have words that no photo's caption teaches"
+        )
+        log(f"{plural(len(data.text_corpus), 'caption')} without photos, and {left_out}")
     sizes = {"vocabulary_size": len(data.vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     return Prepared(dataset, config, data)
@@ -247,14 +254,16 @@ def check_output(output: Path, state: Path, *, resume: bool) -> None:
     check_vacant(output)
 
 
-def check_settings(config: TrainingConfig, encoder: Encoder, *, texts: bool = False, tensorboard: bool = False) -> None:
+def check_settings(
+    config: TrainingConfig, encoder: Encoder, *, text_corpus: bool = False, tensorboard: bool = False
+) -> None:
     """Raise `SatError` for settings that do not go together, or with the encoder, or with what is installed.
 
-    ``texts`` says whether there are captions without photos.
+    ``text_corpus`` says whether there are captions without photos.
     """
     if tensorboard:
         summary_writer()
-    if texts and config.maximize == "cider":
+    if text_corpus and config.maximize == "cider":
         raise SatError("maximize is cider, which rewards captions of photos: leave out the captions without photos")
     has_alpha = isinstance(config.decoder, DecoderConfig) and config.decoder.attention != "uniform"
     if config.sharpening != 1 and not has_alpha:
@@ -299,14 +308,14 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
 
 
 def vocabulary_from(
-    start: Checkpoint, dataset: Dataset, config: TrainingConfig, texts: Sequence[Sequence[str]]
+    start: Checkpoint, dataset: Dataset, config: TrainingConfig, text_corpus: Sequence[Sequence[str]]
 ) -> Vocabulary:
     """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
     if not config.new_words or not isinstance(start.decoder, AttentionDecoder):
         return start.vocabulary
     captions = [words for example in dataset.split("train") for words in example.captions]
     return start.vocabulary.extended(
-        captions, minimum_count=config.minimum_count, size=config.vocabulary_size, texts=texts
+        captions, minimum_count=config.minimum_count, size=config.vocabulary_size, text_corpus=text_corpus
     )
 
 

@@ -161,7 +161,7 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
     """
     data = trainer.data
     captions = json.dumps(
-        [data.vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.texts]
+        [data.vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.text_corpus]
     )
     found = {
         **trainer.config.to_dict(),
@@ -171,7 +171,7 @@ def identity(trainer: "Trainer") -> dict[str, Any]:
     }
     del found["visual_ngrams"]  # they are fitted after the training, and have no part in it
     del found["new_words"]  # the captions hold them
-    if not data.texts:
+    if not data.text_corpus:
         del found["text_weight"]
     return found
 

@@ -259,7 +259,7 @@ def _key(encoder: Encoder, view: str) -> dict[str, Any]:
 
 def _folder_name(key: Mapping[str, Any]) -> str:
     short = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
-    square = f"{key['preprocessing']['geometry']}{key['preprocessing']['size']}"
+    square = f"{key['preprocessing']['resize']}{key['preprocessing']['size']}"
     return f"{square}-{key['precision']}-{key['view']}-{short}"
 
 

@@ -56,7 +56,7 @@ def pair(mode: AttentionModeName) -> tuple[Watched, Watched]:
         )
 
 
-@pytest.mark.parametrize("attention_mode", ["mean", "argmax"])
+@pytest.mark.parametrize("mode", ["mean", "argmax"])
 def test_a_control_at_a_word_s_own_step(mode: AttentionModeName) -> None:
     """Told again from the first word on for each word, with the replaced context at that word's step alone."""
     decoder, (watched, other) = small_decoder(), pair(mode)

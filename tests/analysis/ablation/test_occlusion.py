@@ -65,7 +65,7 @@ def test_falls_are_sorted_to_the_words_they_belong_to() -> None:
     assert dict(zip(VARIANTS, found[word].tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 def test_nothing_hidden_costs_nothing(mode: AttentionModeName, tmp_path_factory: pytest.TempPathFactory) -> None:
     (example, *_) = noise_data(tmp_path_factory.mktemp("noise"), 1).examples
     decoder, annotations, ids = small_decoder(), small_annotations(1), torch.tensor([[3, 5, 7]])

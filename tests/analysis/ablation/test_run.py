@@ -49,7 +49,7 @@ def ablation(captioner: Captioner, data: Dataset, **options: Any) -> dict[str, A
 # What it finds
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 def test_what_a_model_truly_looks_at_matters_more_than_any_control(mode: AttentionModeName, data: Dataset) -> None:
     result = ablation(captioner_of(Pointer(coupled=True)), data, encoded=24, mode=mode)
     assert result["photos"] == result["captions_told"] == 24 and result["words"] == 24 * LENGTH

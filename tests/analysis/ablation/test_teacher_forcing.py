@@ -22,7 +22,7 @@ def watched_by(decoder: AttentionDecoder, looking: Looking) -> Watched:
         return watch(decoder, EXAMPLE, small_annotations(1), list("abcdef"), IDS, looking)
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 def test_a_caption_is_watched_as_it_is_told(mode: AttentionModeName) -> None:
     decoder, annotations, looking = small_decoder(), small_annotations(1), Looking(mode, 13)
     watched = watched_by(decoder, looking)

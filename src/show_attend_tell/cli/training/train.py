@@ -134,7 +134,7 @@ Examples:
 def train(
     data: tuple[Path, ...],
     weights: tuple[float, ...],
-    texts: Path | None,
+    text_corpus: Path | None,
     attention: str | None,
     baseline: str | None,
     output: Path,
@@ -164,7 +164,7 @@ def train(
     from show_attend_tell.cli.training.settings import changed, preset_of
     from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import join, read_dataset
-    from show_attend_tell.data.texts import read_texts
+    from show_attend_tell.data.text_corpus import read_text_corpus
     from show_attend_tell.training import ranks, run
     from show_attend_tell.training.presets.custom import fitted
     from show_attend_tell.training.state import stored_epochs
@@ -205,13 +205,13 @@ def train(
                 init_from=start.model,
                 encoder_lr=encoder_lr,
                 unfreeze_from=unfreeze_from,
-                texts=() if texts is None else read_texts(texts, start.dataset.tokenizer),
+                text_corpus=() if text_corpus is None else read_text_corpus(text_corpus, start.dataset.tokenizer),
                 bits=int(bits),  # type: ignore[arg-type]
                 tensorboard=tensorboard,
                 notes={
                     "preset": preset_name,
                     **({"weights": list(weights)} if weights else {}),
-                    **({"texts": texts.name} if texts else {}),
+                    **({"text_corpus": text_corpus.name} if text_corpus else {}),
                     **({"init_from": start.name} if start.name else {}),
                     **({"fine_tuned_from": unfreeze_from} if unfreeze_from else {}),
                 },

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.texts import LONGEST, read_texts
+from show_attend_tell.data.text_corpus import LONGEST, read_text_corpus
 from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -19,7 +19,7 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
     plain, packed = tmp_path / "texts.txt", tmp_path / "texts.txt.gz"
     plain.write_text(mark + CAPTIONS, encoding="utf-8")
     packed.write_bytes(gzip.compress((mark + CAPTIONS).encode()))
-    assert read_texts(plain, ENGLISH) == read_texts(packed, ENGLISH) == WORDS
+    assert read_text_corpus(plain, ENGLISH) == read_text_corpus(packed, ENGLISH) == WORDS
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
 def test_what_is_no_file_of_captions_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SatError, match=words):
-        read_texts(tmp_path / name, ENGLISH)
+        read_text_corpus(tmp_path / name, ENGLISH)
 
 
 def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it() -> None:
     captions = [["a", "dog"], ["a", "cat"]]
     texts = [["a", "dog", "zebra"]] * 4
-    assert Vocabulary.build(captions, minimum_count=2, texts=texts).words[2:] == ("a", "dog")
+    assert Vocabulary.build(captions, minimum_count=2, text_corpus=texts).words[2:] == ("a", "dog")
     known = Vocabulary(["a"])
-    assert known.extended(captions, minimum_count=2, texts=texts).words[2:] == ("a", "dog")
+    assert known.extended(captions, minimum_count=2, text_corpus=texts).words[2:] == ("a", "dog")
     assert known.extended(captions, minimum_count=2).words[2:] == ("a",)

@@ -11,7 +11,7 @@ from show_attend_tell.errors import SatError
 LONGEST = 10_000  # characters of a line; a longer one is no caption
 
 
-def read_texts(file: Path, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
+def read_text_corpus(file: Path, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     """The captions of a text file, one in each line, cut into words; empty lines are left out.
 
     The file is in UTF-8, and compressed by gzip if its name ends in .gz. Raises `SatError` for a file that cannot be
