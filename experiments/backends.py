@@ -32,12 +32,12 @@ import torch
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import score
 from show_attend_tell.search import Hypothesis, OptimizedBeamSearch, beam_search
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import score as score_of
 
 Line = dict[str, Any]

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.checkpoint.config import renamed
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, list_of_objects, read_object
@@ -61,7 +60,7 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
 
     Raises `SatError` for one without captions.
     """
-    evaluation = renamed(evaluation)  # of an older version
+    evaluation = dict(evaluation)
     rows = []
     for entry in list_of_objects(evaluation, "results", name):
         row = {}

@@ -23,11 +23,11 @@ import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell import progress
 from show_attend_tell.captioner import Caption, Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.rerank.doubt import Doubt, summary
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from show_attend_tell.backends import native_bf16, needs_torch, pick_backend, pick_device
+from show_attend_tell.backends import pick_backend
 from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
 from show_attend_tell.checkpoint.hub import find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
 from show_attend_tell.data.tokenizers import ENGLISH, Unigram, joined
+from show_attend_tell.devices import native_bf16, needs_torch, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 from show_attend_tell.messages import first_three, plural, shorten
@@ -33,6 +33,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.ngrams import UNSURE
 from show_attend_tell.search import Hypothesis, different, ranked, search_batch_size
 from show_attend_tell.search.beam import search
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import teacher_forced
 from show_attend_tell.search.sampling import draw
 from show_attend_tell.settings import AttentionModeName, Count, CountOrNone, Rate, settings
@@ -527,7 +528,7 @@ class Captioner:
         attention_mode: "AttentionMode | None",
     ) -> list[list[Hypothesis]]:
         """What `search` finds of photos that are searched at once, before the reranker."""
-        how: dict[str, Any] = {"max_length": generation.max_length, "allow_repetitions": generation.repetitions}
+        how: dict[str, Any] = {"max_length": generation.max_length, "allow_repetitions": generation.allow_repetitions}
         if sampling is not None:
             session = self._session(
                 annotations, generation.attention_mode, seeds, sampling.captions, generation.max_length, attention_mode

@@ -36,7 +36,7 @@ from show_attend_tell.errors import SatError
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
-BeamWidth = Annotated[int, Field(ge=1, le=1000)]  # more than this fills the memory
+BeamSize = Annotated[int, Field(ge=1, le=1000)]  # more than this fills the memory
 Words = Annotated[int, Field(ge=1, le=1000)]  # of a caption
 Amount = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]

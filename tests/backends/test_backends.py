@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from show_attend_tell.backends import native_bf16, pick_device
+from show_attend_tell.devices import native_bf16, pick_device
 from show_attend_tell.errors import SatError
 
 

@@ -116,7 +116,7 @@ def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does
     options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
     assert checkpoint.decoder.config.attention == "hard"
     generation = checkpoint.generation
-    assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.repetitions
+    assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.allow_repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
     found = told_by(checkpoint, annotations, attention_mode=ArgmaxAttention())
     expected = arctic.teacher_forcing(options, parameters, annotations[0], CAPTION, locations="argmax")

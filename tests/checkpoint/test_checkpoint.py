@@ -22,11 +22,11 @@ from show_attend_tell.checkpoint import checkpoint as checkpoint_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import find_model, shipped_models
 from show_attend_tell.checkpoint.packing import pack, unpack
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.ngrams import STEPS
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.vision.encoder import Encoder
 
 FORMATS = Path(__file__).parent / "formats"
@@ -249,7 +249,7 @@ def test_folders_of_older_formats_say_what_they_said(number: int, kind: str, enc
     model = Checkpoint.load(folder)
     assert model.generation.rerank_weight == config["generation"].get("rerank_score", 0.0)
     assert model.generation.attention_mode == config["generation"]["attention_mode"]
-    assert model.generation.repetitions  # as these versions did
+    assert model.generation.allow_repetitions  # as these versions did
     for checkpoint in (model, saved_again(model, tmp_path / "again")):
         for (said, log_probability), (words, expected_log_probability) in zip(
             captions_of(checkpoint, encoder), expected, strict=True

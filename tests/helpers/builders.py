@@ -13,11 +13,12 @@ from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.vision.encoder import Encoder

@@ -11,10 +11,10 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import AttentionModeName
 
 GRID = (ROWS, COLUMNS)

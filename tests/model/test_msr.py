@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.baselines.msr import PRIMES, SPREAD, Msr, MsrConfig
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search import beam_search
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.loop import Trainer
 
 Array = NDArray[np.float64]

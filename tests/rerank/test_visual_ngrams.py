@@ -18,12 +18,12 @@ import show_attend_tell.checkpoint.hub as find_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint, join
 from show_attend_tell.checkpoint.packing import pack
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import visual_ngrams
 from show_attend_tell.rerank.visual_ngrams import LONGEST, VisualNgrams, counted, second_moments
 from show_attend_tell.search import beam_search, ranked
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.vision.encoder import Encoder
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN

@@ -12,8 +12,8 @@ from decoders import C, L, Scripted, small_annotations, small_decoder
 from searching import same, talkative
 from torch import Tensor
 
-from show_attend_tell.backends import native_bf16
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from sharing import EPOCHS, SCENARIOS, digest, epochs_of, losses_of, trainer_of
 
 import show_attend_tell.training.loop as trainer_module
-from show_attend_tell.backends import native_bf16
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.state import load_state

@@ -43,12 +43,12 @@ import show_attend_tell.vision.encoder as encoder_module
 import show_attend_tell.vision.sources as sources_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
 from show_attend_tell.metrics.scores import score
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import HardObjective

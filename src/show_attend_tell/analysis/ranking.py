@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.backends import native_bf16
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import REFERENCES, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.metrics.scores import check_scorers, score

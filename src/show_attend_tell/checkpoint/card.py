@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from show_attend_tell.checkpoint.records import GenerationConfig
+from show_attend_tell.search.config import GenerationConfig
 
 if TYPE_CHECKING:
     from show_attend_tell.checkpoint.config import Configuration
@@ -61,7 +61,7 @@ def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) ->
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
         f"- Decoding by default: {generation.summary()}; attention is read by {ATTENTION_MODES[generation.attention_mode]}.",
     ]
-    if not generation.repetitions:
+    if not generation.allow_repetitions:
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
     if reranker is not None:
         lines.append(

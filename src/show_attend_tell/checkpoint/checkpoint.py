@@ -43,7 +43,7 @@ from show_attend_tell.checkpoint.arrays import (
 from show_attend_tell.checkpoint.config import Configuration
 from show_attend_tell.checkpoint.hub import model_name, named
 from show_attend_tell.checkpoint.packing import SCALE, as_tensors, pack, unpack
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write_all, make_folder
@@ -53,6 +53,7 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.visual_ngrams import VisualNgrams
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
 Bits = Literal[32, 16, 8, 4]

@@ -1,29 +1,18 @@
-"""A model's config.json: what it holds, and how the files of older versions are read.
-
-| format | what it says otherwise |
-| --- | --- |
-| 1 | has no reranker |
-| 2 | calls the reranker's weight "agreement" |
-| 3 | is the one that this version writes |
-
-The captions of a model whose decoding does not mention `repetitions` may repeat words. A model whose configuration does
-not mention `tuned` has the tuned weights that are in its folder.
-"""
+"""A model's config.json. Its format is 4, the only one that this version reads and writes."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from show_attend_tell.checkpoint.arrays import TUNED
 from show_attend_tell.checkpoint.card import score_lines, training_lines
-from show_attend_tell.checkpoint.packing import check_readable, read_arrays, unpacked, weights_digest
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.packing import check_readable
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import Config, read_config
+from show_attend_tell.search.config import GenerationConfig
 
 FORMAT = 4
 
@@ -46,7 +35,7 @@ class Configuration:
             "format": FORMAT,
             "decoder": self.decoder.to_dict(),
             "encoder": self.encoder.to_dict(),
-            "generation": asdict(self.generation),
+            "generation": self.generation.to_dict(),
             "ngrams": self.ngrams,
             "tuned": self.tuned,
             "training": self.training,
@@ -79,24 +68,20 @@ class Configuration:
         try:
             entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
             number = entries["format"]
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"format is {number!r}")
-            if number > FORMAT:
-                raise SatError(
-                    f"the model has format {number}, and this version reads formats 1 to {FORMAT}: "
-                    "update show-attend-tell"
-                )
+            if number != FORMAT:
+                remedy = "update show-attend-tell" if isinstance(number, int) and number > FORMAT else "train it again"
+                raise SatError(f"the model has format {number!r}, and this version reads format {FORMAT}: {remedy}")
             decoder = read_config(entries["decoder"])
             training = dict(entries["training"])
-            scores = {split: renamed(found) for split, found in entries["scores"].items()}
+            scores = dict(entries["scores"])
             training_lines(training, decoder.attention)  # what no card can be made of is damaged
             score_lines(scores)
             return cls(
                 decoder=decoder,
                 encoder=EncoderRecord.from_dict(entries["encoder"]),
-                generation=GenerationConfig(**{"repetitions": True, **renamed(entries["generation"])}),
-                ngrams=entries.get("ngrams"),
-                tuned=entries["tuned"] if "tuned" in entries else tuned_before(file.parent),
+                generation=GenerationConfig(**entries["generation"]),
+                ngrams=entries["ngrams"],
+                tuned=entries["tuned"],
                 training=training,
                 scores=scores,
             )
@@ -112,14 +97,3 @@ class Configuration:
 def refused(constant: str) -> NoReturn:
     """Raise `ValueError` for NaN or an infinity, which are not JSON."""
     raise ValueError(f"{constant} is no number")
-
-
-def tuned_before(folder: Path) -> str | None:
-    """The SHA-256 of tuned weights in a folder whose configuration does not name any: a model of an earlier version."""
-    file = folder / TUNED
-    return weights_digest(unpacked(read_arrays(file))) if file.exists() else None
-
-
-def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a decoding or of scores under the names of this format."""
-    return {"rerank_weight" if name == "rerank_score" else name: value for name, value in entries.items()}

@@ -1,6 +1,5 @@
 """What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.settings import Amount, AttentionModeName, BeamWidth, Exponent, Words, settings
 
 
 class Encodes(Protocol):
@@ -30,39 +28,6 @@ class Encodes(Protocol):
 
 
 Encoding = TypeVar("Encoding", bound=Encodes)
-
-
-@settings
-class GenerationConfig:
-    """A model's defaults for making captions.
-
-    A caption of C words, end token included, has the score log p / C^γ + ω A: its length-normalized log-probability,
-    plus the agreement A that the reranker gives it. The caption with the best score is the model's. The higher the
-    rarity τ, the more different words the captions of many photos have.
-
-    Raises `SatError` for a beam or length that is not from 1 to 1,000, a look that does not exist, a γ that is not
-    from 0 to 10, and an ω or τ below 0 or infinite.
-    """
-
-    beam_size: BeamWidth = 5  # captions that the search keeps at each step
-    attention_mode: AttentionModeName = "mean"
-    length_penalty: Exponent = 0.0  # γ; 0 is none
-    rerank_weight: Amount = 0.0  # ω; 0 is none
-    rare_word_exponent: Amount = (
-        0.0  # τ, how much more the reranker counts rare words than common ones; 0 counts all the same
-    )
-    max_length: Words = 40  # words, end token included
-    repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
-
-    def merge(self, **given: Any) -> "GenerationConfig":
-        """This decoding with the given values instead of its own; a value of None changes nothing."""
-        return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
-
-    def summary(self) -> str:
-        """The beam, γ, ω and τ in words."""
-        weight = f", reranker weight {self.rerank_weight:g}" if self.rerank_weight else ""
-        weight += f", rarity {self.rare_word_exponent:g}" if self.rerank_weight and self.rare_word_exponent else ""
-        return f"beam {self.beam_size}, length normalization {self.length_penalty:g}{weight}"
 
 
 @dataclass(frozen=True, kw_only=True)

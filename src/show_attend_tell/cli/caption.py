@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.backends import needs_torch, pick_backend
+from show_attend_tell.backends import pick_backend
 from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
     BaseCommand,
@@ -30,6 +30,7 @@ from show_attend_tell.cli.command import (
     write_text,
 )
 from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
+from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, make_folder
 from show_attend_tell.messages import plural

@@ -55,11 +55,11 @@ def check(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.backends import pick_device
     from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
+    from show_attend_tell.devices import pick_device
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted
     from show_attend_tell.training.run import duration, without
@@ -259,9 +259,9 @@ def encode(
         raise SatError("give one data folder, or add --output for any number of sources")
     if recursive:
         raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
-    from show_attend_tell.backends import pick_device
     from show_attend_tell.cli.training.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
+    from show_attend_tell.devices import pick_device
     from show_attend_tell.training.config import TrainingConfig
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.run import without

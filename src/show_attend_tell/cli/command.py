@@ -11,8 +11,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from show_attend_tell import threads
-from show_attend_tell.backends import INSTALL_TORCH
 from show_attend_tell.cli.starting import Starting
+from show_attend_tell.devices import INSTALL_TORCH
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, check_writable
 

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.backends import native_bf16
 from show_attend_tell.checkpoint.packing import SCALE, pack, pack_4bit, unpack, unpack_4bit
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.agreement import LONGEST, SELDOM, Ngram, NgramReranker, counted, said

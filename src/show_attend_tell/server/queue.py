@@ -21,8 +21,8 @@ from PIL import Image
 
 from show_attend_tell.backends import joined
 from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.search import search_batch_size
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.server.limits import Limits
 
 TOGETHER = 8  # photos searched together at most, where it is faster

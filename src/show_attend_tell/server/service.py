@@ -14,8 +14,8 @@ from PIL import Image
 from pydantic import BaseModel
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.errors import SatError
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Full, Job, Photo, Queue
 from show_attend_tell.server.reading import Body, Reader, Upload, opened

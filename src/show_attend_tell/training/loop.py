@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.backends import native_bf16
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels

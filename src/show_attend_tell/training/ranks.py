@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from show_attend_tell.backends import pick_device
+from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
 from show_attend_tell.checkpoint.packing import pack, unpack
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.tokenizers import ENGLISH
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -26,6 +26,7 @@ from show_attend_tell.model.decoder import AttentionDecoder, grown, ungated
 from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, check_mosaics, prepare

@@ -8,9 +8,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from show_attend_tell.backends import native_bf16
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.metrics.cider import cider
 from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model.attention import attention_mode_by_name
@@ -20,6 +19,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
 from show_attend_tell.rerank.visual_ngrams import evenly
 from show_attend_tell.search import Hypothesis, fastest_beam_search, ranked, search_batch_size
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData, batches
@@ -111,7 +111,7 @@ def searches(
     how = {
         "max_length": generation.max_length,
         "attention_mode": attention_mode,
-        "allow_repetitions": generation.repetitions,
+        "allow_repetitions": generation.allow_repetitions,
     }
     what = f"val, beam {generation.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:

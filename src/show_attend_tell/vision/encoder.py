@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from show_attend_tell.backends import native_bf16
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.checkpoint import packing
 from show_attend_tell.data.photos import Preprocessing, Resize
+from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19

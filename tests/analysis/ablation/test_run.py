@@ -21,12 +21,12 @@ from show_attend_tell.analysis.ablation.occlusion import VARIANTS
 from show_attend_tell.analysis.ablation.run import STILL, movement
 from show_attend_tell.analysis.ablation.table import ablation_table
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.baselines.nic import NicConfig
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.registry import build
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 

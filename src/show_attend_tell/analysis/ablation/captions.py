@@ -12,12 +12,12 @@ from torch import Tensor
 from show_attend_tell.analysis.ablation.controls import CONTROLS, mode_for_search
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, score
 from show_attend_tell.progress import Progress
 from show_attend_tell.search import Hypothesis, search_batch_size
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.vision.sources import Annotations
 
 METRICS = ("cider", "meteor", "bleu_4", "bleu_4_no_brevity")

@@ -7,18 +7,19 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from show_attend_tell.backends import needs_torch
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
 from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.arrays import not_finite, read_doubt, read_ngrams, read_tuned
 from show_attend_tell.checkpoint.config import Configuration
 from show_attend_tell.checkpoint.packing import read_arrays, unpacked
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.rerank.ngrams import ArrayDoubt, ArrayNgrams
+from show_attend_tell.search.config import GenerationConfig
 
 
 @dataclass(kw_only=True)

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.backends import needs_torch
 from show_attend_tell.backends.onnx.graph import Graph, Session, Value, in_8bit, int8_is_exact
 from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.data.photos import Preprocessing, Resize
+from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet, vgg
 

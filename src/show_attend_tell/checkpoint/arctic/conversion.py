@@ -28,13 +28,14 @@ from torch import Tensor
 from show_attend_tell.checkpoint.arctic.archive import read_parameters
 from show_attend_tell.checkpoint.arctic.pickles import read_plain
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord, GenerationConfig
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, shorten
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import Count, Rate, settings
 from show_attend_tell.vision.encoder import Encoder
 
@@ -191,7 +192,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
         decoder=decoder.eval(),
         vocabulary=words.vocabulary,
         encoder=AUTHORS if encoder is None else EncoderRecord.of(encoder),
-        generation=GenerationConfig(beam_size=5, attention_mode="mean", length_penalty=0.0, repetitions=True),
+        generation=GenerationConfig(beam_size=5, attention_mode="mean", length_penalty=0.0, allow_repetitions=True),
         training={
             "imported_from": f"{model.name}, a model of the authors' program (arctic-captions)",
             **({"words_left_out": words.left_out} if words.left_out else {}),

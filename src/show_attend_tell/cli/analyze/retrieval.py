@@ -49,8 +49,8 @@ def retrieval(
     its own. DATA is a folder as for sat train.
     """
     from show_attend_tell.analysis.retrieval import evaluate
-    from show_attend_tell.backends import pick_device
     from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.devices import pick_device
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import cut
     from show_attend_tell.vision.encoder import load_encoder

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from show_attend_tell.backends import pick_device
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.records import GenerationConfig
 from show_attend_tell.data.photos import Resize, open_photo
 from show_attend_tell.data.shards.reading import Item
 from show_attend_tell.data.shards.writing import Kind, Row
+from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.vision.encoder import Encoder, weights_digest
 from show_attend_tell.vision.reading import photo_readers
 

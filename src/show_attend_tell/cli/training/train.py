@@ -159,12 +159,12 @@ def train(
 
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
-    from show_attend_tell.backends import pick_device
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.cli.training.settings import changed, preset_of
     from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.data.text_corpus import read_text_corpus
+    from show_attend_tell.devices import pick_device
     from show_attend_tell.training import ranks, run
     from show_attend_tell.training.presets.custom import fitted
     from show_attend_tell.training.state import stored_epochs

@@ -101,10 +101,10 @@ def tune(
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
     are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
     """
-    from show_attend_tell.backends import pick_device
     from show_attend_tell.cli.training.settings import changed, preset_behind
     from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
+    from show_attend_tell.devices import pick_device
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import fitted
     from show_attend_tell.training.tune import Range, Study

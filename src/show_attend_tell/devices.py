@@ -1,0 +1,62 @@
+"""The device to compute on, and whether bfloat16 saves time there. PyTorch is imported when it is first needed."""
+
+from typing import TYPE_CHECKING
+
+from show_attend_tell.errors import SatError
+
+if TYPE_CHECKING:
+    import torch
+
+INSTALL_TORCH = "pip install 'show-attend-tell[torch]'"
+
+
+def needs_torch(what: str) -> SatError:
+    """The error of what PyTorch alone can do."""
+    return SatError(f"{what} needs PyTorch: {INSTALL_TORCH}")
+
+
+def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
+    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`.
+
+    `auto` is CUDA where there is a CUDA device and the CPU otherwise. Apple's `mps` is used only when asked for. Raises
+    `SatError` for a name that is not a device's, and for a device that this machine or this PyTorch lacks.
+    """
+    import torch
+
+    if isinstance(name, torch.device):
+        name = str(name)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        if not isinstance(name, str):
+            raise TypeError
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps") from None
+    if device.type == "cuda":
+        there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= there:
+            raise SatError(f"device {name!r}: PyTorch sees {there} CUDA device(s) here; choose auto or cpu")
+    elif device.type == "mps":
+        if not torch.backends.mps.is_available():
+            raise SatError("device 'mps': PyTorch sees no Apple GPU here; choose auto or cpu")
+    elif device.type != "cpu":
+        raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps")
+    return device
+
+
+def native_bf16(device: "torch.device | str") -> bool:
+    """Say whether `device` has bfloat16 instructions of its own, so that bfloat16 saves time.
+
+    PyTorch computes in bfloat16 on any CPU, but without AVX512-BF16 or AMX it emulates, slower than float32.
+    """
+    import torch
+
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        # PyTorch keeps these two probes private; where a version has none, float32 is the safe answer.
+        probes = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+        return any(bool(probe()) for probe in probes if probe is not None)
+    return False

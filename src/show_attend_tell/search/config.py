@@ -1,0 +1,78 @@
+"""`GenerationConfig`: how captions are made of a photo, in one value."""
+
+import dataclasses
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.settings import (
+    Amount,
+    AttentionModeName,
+    BeamSize,
+    Count,
+    CountOrNone,
+    Exponent,
+    Rate,
+    Words,
+    settings,
+)
+
+STORED = (
+    *("beam_size", "attention_mode", "length_penalty", "rerank_weight", "rare_word_exponent"),
+    *("max_length", "allow_repetitions"),
+)
+
+
+@settings
+class GenerationConfig:
+    """How captions are made: by beam search, or drawn at random with ``do_sample``.
+
+    Beam search returns its captions by the score log p / C^γ + ω r. C is the number of words with the end token, γ the
+    ``length_penalty``, ω the ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they
+    mean the same. Raises `SatError` for a value out of range.
+    """
+
+    beam_size: BeamSize = 5  # captions that the search keeps at each step; 1 is greedy search
+    attention_mode: AttentionModeName = "mean"  # what the decoder reads: α's weighted mean, argmax, or a sample
+    length_penalty: Exponent = 0.0  # γ; 0 is none
+    rerank_weight: Amount = 0.0  # ω; 0 is no reranker
+    rare_word_exponent: Amount = 0.0  # how much more the reranker counts rare words than common ones
+    max_length: Words = 40  # words, end token included
+    allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
+    num_captions: Count | None = None  # diverse captions of the beam, or captions drawn; None: the beam's, or one drawn
+    do_sample: bool = False  # draw the words at random
+    temperature: Rate = 1.0  # of drawn words; below 1, probable words become more probable
+    top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # draw among the most probable words with that total probability
+    seed: CountOrNone = 0  # of drawn words and sampled locations
+
+    def __post_init__(self) -> None:
+        if not self.do_sample and (self.num_captions or 1) > self.beam_size:
+            raise SatError(
+                f"num_captions is {self.num_captions}, and a search with beam_size {self.beam_size} finds "
+                f"{self.beam_size}: give a larger beam_size"
+            )
+
+    @property
+    def paths(self) -> int:
+        """How many sequences of words a search follows for each photo."""
+        return (self.num_captions or 1) if self.do_sample else self.beam_size
+
+    def merge(self, **overrides: Any) -> "GenerationConfig":
+        """This configuration with other values; an override of None changes nothing.
+
+        Raises `SatError` for a name that is no setting.
+        """
+        changed = {name: value for name, value in overrides.items() if value is not None}
+        return GenerationConfig(**{**dataclasses.asdict(self), **changed})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a checkpoint stores: the settings of the search, without sampling and seeds."""
+        return {name: getattr(self, name) for name in STORED}
+
+    def summary(self) -> str:
+        """Beam size, length penalty and reranker in words."""
+        weight = f", rerank weight {self.rerank_weight:g}" if self.rerank_weight else ""
+        weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
+        return f"beam size {self.beam_size}, length penalty {self.length_penalty:g}{weight}"
