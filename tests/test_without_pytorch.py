@@ -16,6 +16,7 @@ from builders import small_checkpoint
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.messages import install_command
 from show_attend_tell.search import OptimizedBeamSearch
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
@@ -106,7 +107,7 @@ def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
 def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], why: str) -> None:
     done = light("sat", *arguments, check=False)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == f"sat: {why}: pip install 'show-attend-tell[torch]'\n"
+    assert done.stderr == f"sat: {why}: {install_command('torch')}\n"
 
 
 def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:

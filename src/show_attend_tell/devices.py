@@ -2,17 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL_TORCH = "pip install 'show-attend-tell[torch]'"
 
-
-def needs_torch(what: str) -> SatError:
+def needs_torch(what: str) -> MissingPackage:
     """The error of what PyTorch alone can do."""
-    return SatError(f"{what} needs PyTorch: {INSTALL_TORCH}")
+    return MissingPackage(f"{what} needs PyTorch", remedy=install_command("torch"))
 
 
 def pick_device(name: "str | torch.device" = "auto") -> "torch.device":

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingFile, SatError
 from show_attend_tell.messages import shorten, shown
 
 try:
@@ -32,7 +32,8 @@ def read_text(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
     except OSError as error:
-        raise SatError(f"cannot read {file} ({error.strerror}): name a text file that is there") from error
+        kind = MissingFile if isinstance(error, FileNotFoundError) else SatError
+        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that is there") from error
 
 
 def read_lines(file: Path) -> Iterator[str]:

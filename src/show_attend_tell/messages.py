@@ -1,6 +1,8 @@
 """How messages to people name values: cut to a readable length, counted, listed."""
 
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def shown(value: object) -> str:
@@ -28,3 +30,11 @@ def plural(number: int, thing: str) -> str:
 def times(number: int) -> str:
     """How often, in words: once, 5 times."""
     return "once" if number == 1 else f"{number:,} times"
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra of this package, for a checkout and for an installed package."""
+    checkout = Path(__file__).parents[2]
+    if (checkout / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
+    return f"pip install 'show-attend-tell[{extra}]'"

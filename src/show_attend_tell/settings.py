@@ -7,8 +7,8 @@ A class of settings is decorated with `settings`. Its fields have the types belo
         size: Count = 3
         share: Share = 0.5
 
-``Example(size=0)`` raises `SatError`: "size is 0: give a whole number from 1". Values are not converted, except that
-a whole number may stand for any number. These are data classes, so `dataclasses.replace` makes checked copies.
+``Example(size=0)`` raises `InvalidValue`: "size is 0: give a whole number from 1". Values are not converted, except
+that a whole number may stand for any number. These are data classes, so `dataclasses.replace` makes checked copies.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import InvalidValue
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
@@ -60,7 +60,7 @@ def settings(cls: Class) -> Class: ...
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def settings(*, frozen: bool) -> Callable[[Class], Class]: ...
 def settings(cls: Any = None, *, frozen: bool = True) -> Any:
-    """Make a class one of settings: a data class, made with keywords, that raises `SatError` for wrong values."""
+    """Make a class one of settings: a data class, made with keywords, that raises `InvalidValue` for wrong values."""
 
     def decorate(cls: type) -> type:
         made: Any = dataclass(cls, frozen=frozen, kw_only=True, config=CHECKED)
@@ -72,7 +72,10 @@ def settings(cls: Any = None, *, frozen: bool = True) -> Any:
             try:
                 check(self, **plain)
             except ValidationError as error:
-                raise SatError("; ".join(_sentence(made, each) for each in error.errors())) from None
+                for each in error.errors():
+                    if isinstance(cause := each.get("ctx", {}).get("error"), InvalidValue):  # of a __post_init__
+                        raise cause from None
+                raise InvalidValue("; ".join(_sentence(made, each) for each in error.errors())) from None
 
         made.__init__ = init
         return made  # type: ignore[no-any-return]
@@ -92,7 +95,7 @@ def _sentence(cls: type, error: Any) -> str:
 def read_setting(cls: type, name: str, text: str) -> Any:
     """The value of the setting of that name that a text stands for, "1e-3" or "true" or "none".
 
-    Raises `SatError` for a text that stands for no value that this setting may have.
+    Raises `InvalidValue` for a text that stands for no value that this setting may have.
     """
     hint = get_type_hints(cls, include_extras=True)[name]
     choices = {"none": None} if NoneType in get_args(hint) else {}
@@ -102,7 +105,7 @@ def read_setting(cls: type, name: str, text: str) -> Any:
     try:
         return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False)).validate_strings(text)
     except ValidationError:
-        raise SatError(f"{name} is {text!r}: {remedy(hint)}") from None
+        raise InvalidValue(f"{name} is {text!r}", remedy=remedy(hint)) from None
 
 
 def remedy(hint: Any) -> str:

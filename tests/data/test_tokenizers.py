@@ -85,7 +85,7 @@ def test_characters_keep_their_marks() -> None:
 def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     learnt = Unigram.fit(CHINESE)
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(SatError, match=r"pip install 'show-attend-tell\[languages\]'"):
+    with pytest.raises(SatError, match=r"pip install .*\[languages\]"):
         Unigram.fit(CHINESE)
     assert learnt.words(CHINESE[0])  # a model that has its pieces needs nothing
 

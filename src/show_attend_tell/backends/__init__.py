@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
-from show_attend_tell.devices import INSTALL_TORCH
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 
 BackendName = Literal["torch", "onnx"]
 
@@ -23,7 +23,7 @@ def pick_backend(name: str = "auto") -> BackendName:
         raise SatError(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")
     there = find_spec("torch") is not None
     if name == "torch" and not there:
-        raise SatError(f"backend 'torch': PyTorch is not installed: {INSTALL_TORCH}")
+        raise MissingPackage("backend 'torch': PyTorch is not installed", remedy=install_command("torch"))
     return "torch" if there and name != "onnx" else "onnx"
 
 

@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingFile, MissingPackage
 from show_attend_tell.files import hub_id
+from show_attend_tell.messages import install_command
 
 SHIPPED = Path(__file__).parent / "models"
 DEFAULT = "everyday-soft"  # the model that captions photos where none is named
@@ -23,7 +24,7 @@ def model_name(folder: Path) -> str:
 def find_model(name: str) -> Path:
     """The folder of a model: a shipped model's name, a path, or a hub id "owner/name" (with ``huggingface_hub``).
 
-    A folder that has the name of a shipped model is found as "./NAME". Raises `SatError` naming the shipped models
+    A folder that has the name of a shipped model is found as "./NAME". Raises `MissingFile` naming the shipped models
     when there is no such model.
     """
     if name in shipped_models():
@@ -35,16 +36,16 @@ def find_model(name: str) -> Path:
             from huggingface_hub import snapshot_download
             from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
         except ImportError as error:
-            raise SatError(
-                f"there is no folder {name!r} here; to fetch it from the hub: pip install 'show-attend-tell[hub]'"
+            raise MissingPackage(
+                f"there is no folder {name!r} here; to fetch it from the hub", remedy=install_command("hub")
             ) from error
         try:
             return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
         except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-            raise SatError(
+            raise MissingFile(
                 f"there is no folder {name!r} here, and it could not be fetched from the Hugging Face hub: {error}"
             ) from error
-    raise SatError(f"there is no model {name!r}: give a folder, or one of {', '.join(shipped_models())}")
+    raise MissingFile(f"there is no model {name!r}", remedy=f"give a folder, or one of {', '.join(shipped_models())}")
 
 
 def shipped_models() -> list[str]:

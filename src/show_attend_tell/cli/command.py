@@ -12,9 +12,9 @@ import click
 
 from show_attend_tell import threads
 from show_attend_tell.cli.starting import Starting
-from show_attend_tell.devices import INSTALL_TORCH
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, check_writable
+from show_attend_tell.messages import install_command
 
 F = TypeVar("F", bound=Callable[..., Any])  # a command's function
 
@@ -53,7 +53,7 @@ class BaseCommand(click.Command):
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
-            fail(f"sat {ctx.command.name} needs PyTorch: {INSTALL_TORCH}", 1)
+            fail(f"sat {ctx.command.name} needs PyTorch: {install_command('torch')}", 1)
         except BrokenPipeError:
             raise  # `sat … | head`, which click sees to
         except OSError as error:  # a full disk, a folder that may not be written

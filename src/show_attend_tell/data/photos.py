@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from show_attend_tell.errors import SatError
-from show_attend_tell.messages import plural
+from show_attend_tell.errors import MissingPhoto, PhotoError, SatError
+from show_attend_tell.messages import install_command, plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +82,7 @@ def open_photo(photo: Photo) -> Image.Image:
     (floats only), 0..255 or 0..65535, whichever is the narrowest that holds them, and otherwise from their own minimum
     to their maximum. HEIC needs the package pillow-heif.
 
-    Raises `SatError`, naming the photo, for a missing file, a file that is not a photo or is damaged, a picture of more
+    Raises `PhotoError`, with the photo as its subject, for a missing file, a file that is no photo or is damaged, more
     pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
     shape, type or range, and anything else that is not a photo.
     """
@@ -97,7 +97,7 @@ def open_photo(photo: Photo) -> Image.Image:
     if hasattr(photo, "read"):
         return _read_object(photo)
     if not isinstance(photo, (str, os.PathLike)):
-        raise SatError(
+        raise PhotoError(
             f"a photo is a path, bytes, a file object, a PIL image, a NumPy array or a tensor, not a "
             f"{type(photo).__name__}"
         )
@@ -105,11 +105,11 @@ def open_photo(photo: Photo) -> Image.Image:
     try:
         folder, there = path.is_dir(), path.exists()
     except OSError as error:  # of a name that is too long, say
-        raise SatError(f"{path}: cannot be read ({error.strerror})") from None
+        raise PhotoError(f"cannot be read ({error.strerror})", subject=str(path)) from None
     if folder:
-        raise SatError(f"{path}: a folder, not a photo")
+        raise PhotoError("a folder, not a photo", subject=str(path))
     if not there:
-        raise SatError(f"{path}: no such file")
+        raise MissingPhoto("no such file", subject=str(path))
     return _read(path, str(path))
 
 
@@ -120,10 +120,10 @@ def _read_object(file: Any) -> Image.Image:
     try:
         content = file.read()
     except (OSError, ValueError) as error:  # the latter of a closed file, and of one that is opened as text
-        raise SatError(f"{name or 'file object'}: cannot be read ({error})") from None
+        raise PhotoError(f"cannot be read ({error})", subject=name or "file object") from None
     if not isinstance(content, (bytes, bytearray, memoryview)):
         what = "text" if isinstance(content, str) else type(content).__name__
-        raise SatError(f"{name or 'file object'}: gives {what}, not bytes: open it with mode 'rb'")
+        raise PhotoError(f"gives {what}, not bytes: open it with mode 'rb'", subject=name or "file object")
     return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
 
 
@@ -134,15 +134,15 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
             return _decode(image, name)
     except UnidentifiedImageError:
         known = ", ".join(formats_read())
-        raise SatError(f"{name}: not a photo in a format that is read here ({known}, HEIC)") from None
+        raise PhotoError(f"not a photo in a format that is read here ({known}, HEIC)", subject=name) from None
     except Image.DecompressionBombError as error:
-        raise SatError(f"{name}: too many pixels to decode safely ({error}); make it smaller first") from None
-    except OSError as error:
-        raise SatError(f"{name}: cannot be read ({error})") from None
-    except (SatError, Warning):
+        raise PhotoError(f"too many pixels to decode safely ({error}); make it smaller first", subject=name) from None
+    except (PhotoError, Warning):
         raise
+    except OSError as error:
+        raise PhotoError(f"cannot be read ({error})", subject=name) from None
     except Exception as error:  # readers of headers raise almost anything on a damaged file
-        raise SatError(f"{name}: damaged, it cannot be decoded ({error})") from None
+        raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
 
 
 def formats_read() -> list[str]:
@@ -154,7 +154,7 @@ def formats_read() -> list[str]:
 def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
     """The image in a file, of which only the header is read.
 
-    Raises `UnidentifiedImageError` for what is no photo, `SatError`, naming the photo, where HEIC needs pillow-heif,
+    Raises `UnidentifiedImageError` for what is no photo, `PhotoError` where HEIC needs pillow-heif,
     and what Pillow's readers raise on a damaged file.
     """
     try:
@@ -177,11 +177,13 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
 
 
 def _know_heic(name: str) -> None:
-    """Let Pillow read HEIC. Raises `SatError` where pillow-heif is not installed."""
+    """Let Pillow read HEIC. Raises `PhotoError` where pillow-heif is not installed."""
     try:
         import pillow_heif
     except ImportError:
-        raise SatError(f"{name}: reading HEIC photos needs pillow-heif: pip install 'show-attend-tell[heic]'") from None
+        raise PhotoError(
+            "reading HEIC photos needs pillow-heif", subject=name, remedy=install_command("heic")
+        ) from None
     pillow_heif.register_heif_opener()
 
 
@@ -239,7 +241,7 @@ def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> 
             skipped += ", --recursive reads subfolders" if own.folders and recursive is not None else ""
             raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)}){skipped}")
         if not own.photos:
-            raise SatError(f"{argument}: no such photo, and no photo matches it as a pattern")
+            raise MissingPhoto("no such photo, and no photo matches it as a pattern", subject=argument)
         found = found.with_(own)
     return dataclasses.replace(found, photos=list(dict.fromkeys(found.photos)))
 
@@ -387,13 +389,13 @@ def _window(
 
 def _decode(image: Image.Image, name: str) -> Image.Image:
     if 0 in image.size:
-        raise SatError(f"{name}: an empty photo ({image.width} × {image.height} pixels)")
+        raise PhotoError(f"an empty photo ({image.width} × {image.height} pixels)", subject=name)
     try:
         if image.tell():
             image.seek(0)
         image.load()
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
-        raise SatError(f"{name}: damaged, it cannot be decoded ({error})") from None
+        raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
     return _to_rgb(_upright(image), name)
 
 
@@ -410,7 +412,7 @@ def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
     if image.mode in ("I", "F"):
         values = np.asarray(image).astype(np.float64)
         if not np.isfinite(values).all():
-            raise SatError(f"{name}: holds values that are not finite")
+            raise PhotoError("holds values that are not finite", subject=name)
         low, high = float(values.min()), float(values.max())
         for full in (1, 255, 65535):
             if low >= 0 and high <= full and (full > 1 or image.mode == "F"):
@@ -432,9 +434,9 @@ def _from_tensor(tensor: Any) -> Image.Image:
 
     what = f"tensor of shape {tuple(tensor.shape)} and type {tensor.dtype}"
     if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and tensor.shape[0] not in (1, 3, 4)):
-        raise SatError(f"{what}: a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)")
+        raise PhotoError("a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)", subject=what)
     if tensor.layout != torch.strided or tensor.is_meta:
-        raise SatError(f"{what}: a photo's tensor is dense and holds data")
+        raise PhotoError("a photo's tensor is dense and holds data", subject=what)
     plain = tensor.detach().cpu().float() if tensor.is_floating_point() else tensor.detach().cpu()
     return _from_array((plain if plain.ndim == 2 else plain.permute(1, 2, 0)).numpy(), what)
 
@@ -442,16 +444,16 @@ def _from_tensor(tensor: Any) -> Image.Image:
 def _from_array(array: NDArray[Any], what: str = "") -> Image.Image:
     what = what or f"array of shape {array.shape} and type {array.dtype}"
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
-        raise SatError(f"{what}: a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)")
+        raise PhotoError("a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)", subject=what)
     if array.size == 0:
-        raise SatError(f"{what}: an empty photo")
+        raise PhotoError("an empty photo", subject=what)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # also of another byte order
         array = (array / 257).round().astype(np.uint8)
     elif np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # also when they are not numbers
-            raise SatError(f"{what}: floats are read from 0 to 1, these go from {low:g} to {high:g}")
+            raise PhotoError(f"floats are read from 0 to 1, these go from {low:g} to {high:g}", subject=what)
         array = (array * 255).round().astype(np.uint8)
     elif array.dtype != np.uint8:
-        raise SatError(f"{what}: a photo's type is uint8, uint16, or a float from 0 to 1")
+        raise PhotoError("a photo's type is uint8, uint16, or a float from 0 to 1", subject=what)
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)

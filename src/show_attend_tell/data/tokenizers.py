@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 
 Tokens = Literal["split", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
 
@@ -269,9 +270,10 @@ def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) ->
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
     except ImportError:
-        raise SatError(
+        raise MissingPackage(
             "these captions are in a script without spaces, and their words are learnt by sentencepiece, which is not "
-            "installed: pip install 'show-attend-tell[languages]'"
+            "installed",
+            remedy=install_command("languages"),
         ) from None
     model = io.BytesIO()
     try:

@@ -22,7 +22,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 from show_attend_tell.progress import Progress
 
 Array = NDArray[np.float64]
@@ -47,11 +48,11 @@ class JavaError(Exception):
 
 
 def scorer_module(name: str) -> ModuleType:
-    """A module of pycocoevalcap, such as "bleu.bleu"; raises `SatError` where it is not installed."""
+    """A module of pycocoevalcap, such as "bleu.bleu"; raises `MissingPackage` where it is not installed."""
     try:
         return importlib.import_module(f"pycocoevalcap.{name}")
     except ImportError as error:
-        raise SatError(f"scoring needs pycocoevalcap ({error}): pip install 'show-attend-tell[evaluation]'") from error
+        raise MissingPackage(f"scoring needs pycocoevalcap ({error})", remedy=install_command("evaluation")) from error
 
 
 def java_program(module: ModuleType, jar: str) -> Path:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 from show_attend_tell.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 
 LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
@@ -159,7 +160,7 @@ def read_config(values: dict[str, Any]) -> Config:
     if kind == "attention":
         return DecoderConfig.from_dict(values)
     if find_spec("torch") is None:
-        raise SatError(f"a decoder of kind {kind!r} needs PyTorch: pip install 'show-attend-tell[torch]'")
+        raise MissingPackage(f"a decoder of kind {kind!r} needs PyTorch", remedy=install_command("torch"))
     from show_attend_tell.model.registry import classes
 
     config, _ = classes(kind)

@@ -7,7 +7,8 @@
 
 from importlib import import_module
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage
+from show_attend_tell.messages import install_command
 
 try:
     import_module("fastapi_offline")  # whose files of Swagger UI the API's manual is shown with
@@ -15,6 +16,6 @@ try:
     from show_attend_tell.server.guard import Server
     from show_attend_tell.server.limits import Limits
 except ModuleNotFoundError as error:
-    raise SatError(f"the server needs {error.name}: pip install 'show-attend-tell[serve]'") from None
+    raise MissingPackage(f"the server needs {error.name}", remedy=install_command("serve")) from None
 
 __all__ = ["Limits", "Server", "make_app"]

@@ -8,7 +8,8 @@ import torch
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage
+from show_attend_tell.messages import install_command
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.search import beam_search
 from show_attend_tell.show.pictures import strip
@@ -20,11 +21,11 @@ from show_attend_tell.vision.encoder import Encoder
 
 
 def summary_writer() -> Any:
-    """TensorBoard's writer; raises `SatError` naming the extra when it is not installed."""
+    """TensorBoard's writer; raises `MissingPackage` naming the extra when it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise SatError("TensorBoard is not installed: pip install 'show-attend-tell[tensorboard]'") from error
+        raise MissingPackage("TensorBoard is not installed", remedy=install_command("tensorboard")) from error
     return SummaryWriter
 
 

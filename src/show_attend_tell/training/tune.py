@@ -21,10 +21,10 @@ import torch
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import atomic_write as replace_file
 from show_attend_tell.files import make_folder, read_object
-from show_attend_tell.messages import plural, shorten
+from show_attend_tell.messages import install_command, plural, shorten
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.loop import Epoch
 from show_attend_tell.training.run import check_settings, check_start, prepared, started
@@ -146,11 +146,11 @@ class Study:
 
     @staticmethod
     def optuna() -> Any:
-        """Optuna. Raises `SatError` where it is not installed."""
+        """Optuna. Raises `MissingPackage` where it is not installed."""
         try:
             import optuna
         except ImportError:
-            raise SatError("tuning needs Optuna: pip install 'show-attend-tell[tune]'") from None
+            raise MissingPackage("tuning needs Optuna", remedy=install_command("tune")) from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         return optuna
 

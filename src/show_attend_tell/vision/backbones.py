@@ -17,8 +17,9 @@ from torch.nn import functional
 from show_attend_tell.backends.onnx.encoder import OnnxEfficientNet, OnnxEncoder
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Resize
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
+from show_attend_tell.messages import install_command
 from show_attend_tell.vision import efficientnet, vgg
 
 Precision = Literal["bfloat16", "float32"]
@@ -210,9 +211,8 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
-        raise SatError(
-            f"encoder {name!r}: all but {', '.join(OWN)} need transformers: "
-            "pip install 'show-attend-tell[transformers]'"
+        raise MissingPackage(
+            f"encoder {name!r}: all but {', '.join(OWN)} need transformers", remedy=install_command("transformers")
         ) from None
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
