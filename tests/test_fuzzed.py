@@ -38,8 +38,8 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.shards.reading import photos_of
-from show_attend_tell.data.shards.sources import shards_of
+from show_attend_tell.batch.reading import photos_of
+from show_attend_tell.batch.sources import shards_of
 from show_attend_tell.data.tokenizers import Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError

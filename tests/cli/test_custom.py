@@ -63,12 +63,12 @@ def test_features_are_those_that_the_training_reads(
     sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
     assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
     assert store.stat().st_mtime_ns == before
-    assert "encoder small, geometry crop\n" in sat("encode", data, "--resize", "crop").stdout
+    assert "encoder small, resize crop\n" in sat("encode", data, "--resize", "crop").stdout
 
     captions = data / "captions.csv"
     text = captions.read_text(encoding="utf-8")
     captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
-    assert "encoder small, geometry crop\n" in sat("encode", data).stdout  # nothing to train on
+    assert "encoder small, resize crop\n" in sat("encode", data).stdout  # nothing to train on
 
 
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:

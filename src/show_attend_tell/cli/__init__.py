@@ -12,9 +12,10 @@ with Starting():
     from show_attend_tell import __version__
     from show_attend_tell.cli.analyze import analyze
     from show_attend_tell.cli.caption import caption
-    from show_attend_tell.cli.check import check, encode
+    from show_attend_tell.cli.check import check
     from show_attend_tell.cli.command import Commands
     from show_attend_tell.cli.compare import compare, report
+    from show_attend_tell.cli.encode import encode
     from show_attend_tell.cli.evaluate import evaluate, score
     from show_attend_tell.cli.models import import_arctic, models
     from show_attend_tell.cli.serve import serve

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.backends import pick_backend
 from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
     BaseCommand,
@@ -29,8 +28,6 @@ from show_attend_tell.cli.command import (
     write_output,
     write_text,
 )
-from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
-from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, make_folder
 from show_attend_tell.messages import plural
@@ -53,7 +50,6 @@ Examples:
   sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
   sat caption dog.jpg --num-captions 3                  three captions that differ in content
   sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
-  sat caption photos/ shards/*.tar --output captions.parquet --workers 8   any number of photos
 """
 
 
@@ -129,7 +125,6 @@ Examples:
 )
 @click.option("--dark", is_flag=True, help="Dark page for pictures.")
 @click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
-@shard_options("a table of the captions")
 @weights_option
 @backend_option
 @device_option
@@ -155,11 +150,6 @@ def caption(
     heat: bool,
     dark: bool,
     stretch: bool,
-    output: Path | None,
-    engine: str,
-    workers: int,
-    shard_size: int,
-    column: str | None,
     encoder_weights: str | None,
     backend: str,
     precision: str,
@@ -167,9 +157,9 @@ def caption(
 ) -> None:
     """Caption photos: files, folders or globs.
 
-    With --output, they may be Parquet and tar files and addresses too. The photo - is standard input. With --compare,
-    models of soft attention ignore --attention-mode and read attention by expectation. Ctrl-C ends the command, and the files
-    then hold the captions made so far.
+    The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
+    ignore --attention-mode and read attention by expectation. Ctrl-C ends the command, and the files then hold the
+    captions made so far.
     """
     from show_attend_tell.captioner import FEW, Captioner, Sampling, checked_num_captions, progress_bar
     from show_attend_tell.data.photos import find_photos
@@ -186,30 +176,6 @@ def caption(
         )
     if save_maps is None and (form, heat, dark, stretch) != ("png", False, False, False):
         raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --save-maps FOLDER")
-    check_alone(output)
-    if output is not None:
-        if json_file or html_file or save_maps or compare or sample or num_captions or "-" in photos:
-            raise SatError(
-                "--output makes a table of captions: leave out --json, --html, --save-maps, --compare, --sample, "
-                "--num-captions and the photo -"
-            )
-        if backend == "onnx" or precision != "auto":
-            raise SatError("--output computes with PyTorch: leave out --backend onnx and --precision")
-        if pick_backend() != "torch":
-            raise needs_torch("--output")
-        from show_attend_tell.cli.shards.works import Captioning
-
-        work = Captioning(
-            model=model,
-            device=device,
-            encoder_weights=encoder_weights,
-            search={**search, "attention_mode": attention_mode},
-            seed=seed,
-        )
-        note_attention_mode(work.captioner.name, work.captioner.checkpoint.decoder.config.attention, attention_mode)
-        how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
-        do_shards(photos, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
-        return
     sampling = None
     if sample:
         sampling = Sampling(captions=num_captions or 1, temperature=temperature, top_k=top_k, top_p=top_p)

@@ -1,4 +1,4 @@
-"""`sat check` and `sat encode`: a data folder looked at before training, and its photos encoded once."""
+"""`sat check`: a data folder looked at before training."""
 
 import dataclasses
 import json
@@ -10,17 +10,13 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
-    PAPERS_ENCODER,
     BaseCommand,
-    cache_option,
     check_targets,
     device_option,
     json_option,
     with_encoder_of_start,
     write_output,
 )
-from show_attend_tell.cli.shards.command import check_alone, do_shards, shard_options
-from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
 DATA_EXAMPLES = """
@@ -191,101 +187,3 @@ def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
     except KeyboardInterrupt:
         click.echo("stopped opening photos", err=True)
     return opened, problems
-
-
-FEATURES_EXAMPLES = """
-\b
-Examples:
-  sat encode flickr8k/ --resize squash
-  sat encode products/ --flipped --crops 2
-  sat encode shards/*.tar --output features.parquet --workers 8
-"""
-
-
-@click.command(cls=BaseCommand, examples=FEATURES_EXAMPLES)
-@click.argument("data", nargs=-1, required=True, metavar="DATA...")
-@with_encoder_of_start
-@click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
-@click.option(
-    "--crops",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Number of random crops of each training photo that are encoded too.",
-)
-@click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
-@cache_option
-@click.option("--recursive", is_flag=True, help="Photos in subfolders too, with --output.")
-@shard_options("a table of the features")
-@device_option
-def encode(
-    data: tuple[str, ...],
-    encoder: str | None,
-    encoder_weights: str | None,
-    resize: Any,
-    flipped: bool,
-    crops: int,
-    restval: bool,
-    cache: Path | None,
-    recursive: bool,
-    output: Path | None,
-    engine: str,
-    workers: int,
-    shard_size: int,
-    column: str | None,
-    device: str,
-) -> None:
-    """Encode the photos of a data set once.
-
-    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. With
-    --output, DATA may be any folders of photos, Parquet and tar files and addresses, without captions, and a table
-    holds the features.
-
-    The encoder and the geometry are those of a training of soft attention on DATA, unless they are named; with
-    --output, they are vgg19 and crop.
-    """
-    check_alone(output)
-    if output is not None:
-        if flipped or crops or restval or cache is not None:
-            raise SatError("--output encodes photos as they are: leave out --flipped, --crops, --restval and --cache")
-        from show_attend_tell.cli.shards.works import Encoding
-
-        encoder, resize = encoder or PAPERS_ENCODER, resize or "crop"
-        work = Encoding(name=encoder, device=device, weights=encoder_weights, resize=resize)
-        how = {"engine": engine, "workers": workers, "shard_size": shard_size, "column": column}
-        do_shards(data, output, work, recursive=recursive, **how)  # type: ignore[arg-type]
-        return
-    if len(data) > 1:
-        raise SatError("give one data folder, or add --output for any number of sources")
-    if recursive:
-        raise SatError("--recursive is for a stream of photos: add --output FOLDER.parquet")
-    from show_attend_tell.cli.training.start import own_start, start_and_encoder
-    from show_attend_tell.data.datasets import SPLITS, read_dataset
-    from show_attend_tell.devices import pick_device
-    from show_attend_tell.training.config import TrainingConfig
-    from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.run import without
-    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
-    from show_attend_tell.vision.sources import cached
-
-    dataset = read_dataset(Path(data[0]), restval=restval)
-    for line in dataset.report.lines():
-        click.echo(line)
-    kind = {"weights": encoder_weights, "resize": resize}
-    if dataset.report.photos["train"]:
-        config = preset("flickr8k", "soft")
-        _, network = own_start(dataset, config, encoder, log=click.echo, **kind)
-    else:
-        _, network = start_and_encoder(None, encoder, **kind)
-    click.echo(f"encoder {network.name}, geometry {network.preprocessing.resize}")
-    network.to(pick_device(device))
-    cache = cache or default_cache()
-    try:
-        store = cached(dataset, network, cache, splits=SPLITS)
-    except UnreadablePhotos as error:
-        dataset = without(dataset, error)
-        click.echo(f"left out: {error.what}")
-        store = cached(dataset, network, cache, splits=SPLITS)
-    for view in TrainingConfig(flipped=flipped, crops=crops).views:
-        cached(dataset, network, cache, splits=("train",), view=view)
-    click.echo(f"{len(store):,} photos are encoded in {store.folder}")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from show_attend_tell.batch.sources import Shard, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES
-from show_attend_tell.data.shards.sources import Shard, opened, pyarrow_parquet
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
 

@@ -1,1 +1,0 @@
-"""What `sat caption` and `sat encode` do with any number of photos, when they get ``--output``."""
