@@ -1,4 +1,4 @@
-"""PyTorch's threads sleep while they wait, since the environment says so before PyTorch is imported."""
+"""The command lets PyTorch's threads sleep while they wait; importing the package changes nothing in the process."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
         f"caption {PHOTO}",
         "evaluate --data data/",
         "train data/ --attention soft --output model",
-        "features data/",
+        "encode data/",
         "serve --port 0",
         "analyze ablation --data data/",
         "analyze ranking --data data/",
@@ -63,8 +63,28 @@ def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
     assert found == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
 
 
-def test_the_package_lets_threads_sleep_too() -> None:
-    assert at_import_of_torch("from show_attend_tell import Captioner; import torch") == {"OMP_WAIT_POLICY": "passive"}
+PROGRAM = "from show_attend_tell.threads import prepare_process; prepare_process(); import torch"
+
+
+def test_a_program_chooses_whether_threads_sleep() -> None:
+    assert at_import_of_torch("import show_attend_tell.captioner, torch") == {}
+    assert at_import_of_torch(PROGRAM) == {"OMP_WAIT_POLICY": "passive"}
+
+
+def test_importing_the_package_changes_nothing_in_the_process() -> None:
+    program = """
+import logging, os, signal, sys, warnings
+import numpy, onnxruntime, PIL.Image, pydantic, safetensors, torch, fastapi, tqdm
+
+def state():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    return list(warnings.filters), dict(os.environ), handlers, list(logging.root.handlers), torch.get_num_threads()
+
+before = state()
+import show_attend_tell.captioner, show_attend_tell.evaluation, show_attend_tell.server, show_attend_tell.training.run
+sys.exit(state() != before)
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=120, check=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +98,7 @@ def test_the_package_lets_threads_sleep_too() -> None:
     ids=str,
 )
 def test_a_user_s_own_settings_win(own: dict[str, str]) -> None:
-    assert at_import_of_torch("from show_attend_tell import Captioner; import torch", **own) == own
+    assert at_import_of_torch(PROGRAM, **own) == own
     number = {"OMP_NUM_THREADS": "5"}
     assert at_import_of_torch(COMMAND, "caption", str(PHOTO), **own, **number) == {**own, **number}
 

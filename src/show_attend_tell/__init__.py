@@ -5,11 +5,10 @@
 >>> caption = captioner("dog.jpg")  # doctest: +SKIP
 >>> print(caption, caption.attention.shape)  # doctest: +SKIP
 
-If PyTorch is not imported yet, importing this package sets ``OMP_WAIT_POLICY=passive``, so that PyTorch's threads sleep
-while they wait (see `show_attend_tell.threads`). An environment that says how threads wait is left as it is.
+Importing this package changes nothing in the process. The command `sat` calls `threads.prepare_process`, which sets how
+PyTorch's threads wait and which warnings are shown; a program that uses the package may call it too.
 """
 
-from show_attend_tell import threads
 from show_attend_tell.errors import SatError
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing typing takes
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from show_attend_tell.captioner import Caption, Captioner, Sampling
-
-threads.wait_asleep()
 
 __version__ = "0.1.0"
 __all__ = ["Caption", "Captioner", "Sampling", "SatError"]

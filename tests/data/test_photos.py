@@ -281,10 +281,11 @@ def test_files_that_are_no_photo_are_refused_by_name(
         open_photo(str(tmp_path / "whole.jpg"))
 
 
-def test_a_large_photo_opens_without_a_warning(tmp_path: Path) -> None:
+def test_a_large_photo_opens_without_a_warning_in_a_prepared_process(tmp_path: Path) -> None:
     Image.new("L", (40, 30)).save(tmp_path / "large.png")
     program = (
         "import sys; from PIL import Image; from show_attend_tell.data.photos import open_photo\n"
+        "from show_attend_tell.threads import prepare_process; prepare_process()\n"
         "Image.MAX_IMAGE_PIXELS = 1000\n"
         "for photo in (sys.argv[1], open(sys.argv[1], 'rb').read()): print(open_photo(photo).size)"
     )

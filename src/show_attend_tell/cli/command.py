@@ -73,6 +73,7 @@ class Commands(click.Group):
         return list(self.commands)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
+        threads.prepare_process()
         options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):

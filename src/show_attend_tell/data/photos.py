@@ -11,7 +11,6 @@ import os
 import random
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -26,10 +25,6 @@ from show_attend_tell.messages import install_command, plural
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-# Pillow's warnings, of many pixels or of damaged EXIF data, name neither the photo nor a remedy. What it cannot read is
-# refused, and that is told. A filter that the user set comes first.
-warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 Resize = Literal["squash", "crop"]
 
