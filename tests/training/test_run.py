@@ -780,7 +780,8 @@ def test_photos_of_other_views_are_read_so(dataset: Dataset) -> None:
 
 
 def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
-    config, encoder = small_config(flipped=True, crops=2, mosaics_end=0.5, mosaic_pairs=0.5), small_encoder()
+    changes = {"flipped": True, "mirror_sides": True, "crops": 2, "mosaics_end": 0.5, "mosaic_pairs": 0.5}
+    config, encoder = small_config(**changes), small_encoder()
     assert config.views == ["flipped", "crop-1", "crop-2"] and not small_config().tiled
     assert small_config(mosaics=0.5).tiled == [2] and small_config(mosaics=0.5, mosaic_pairs=1).tiled == [1]
     data = data_module.prepare(dataset, config, encoder, tmp_path, show=False)

@@ -317,9 +317,9 @@ class Preprocessing:
         times, at half the side; `tiled-1x2` is the photo twice, side by side, at half the width. An odd number of
         pixels leaves the last row or column in the mean color. Raises `SatError` for a view of another name.
         """
-        box, mirrored = self.seen(*photo.size), view == "flipped"
-        if check_view(view).startswith("crop-"):
-            box, mirrored = _window(box, random.Random(f"{view} of {name}"))
+        box, mirrored = self.seen(*photo.size), mirrors(view, name)
+        if view.startswith("crop-"):
+            box = _window(box, *_chances(view, name)[:4])
         rows, columns = map(int, view.removeprefix("tiled-").split("x")) if view.startswith("tiled-") else (1, 1)
         # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
         # than another. Pillow copies without resampling when the box is the whole photo at its own size.
@@ -371,15 +371,26 @@ class Preprocessing:
         return cls(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])})
 
 
+def mirrors(view: str, name: str) -> bool:
+    """Whether a view of the photo of that name is mirrored left to right (`Preprocessing.pixels`)."""
+    return _chances(view, name)[4] < 0.5 if check_view(view).startswith("crop-") else view == "flipped"
+
+
+def _chances(view: str, name: str) -> list[float]:
+    """The random numbers from 0 to 1 of a crop: its width, height, left and top, and whether it is mirrored."""
+    chance = random.Random(f"{view} of {name}")
+    return [chance.random() for _ in range(5)]
+
+
 def _window(
-    box: tuple[float, float, float, float], chance: random.Random
-) -> tuple[tuple[float, float, float, float], bool]:
-    """Return a random window of a rectangle (left, top, right, bottom), and whether to mirror it."""
-    left, top, right, bottom = box
-    width = (right - left) * chance.uniform(SMALLEST_CROP, 1)
-    height = (bottom - top) * chance.uniform(SMALLEST_CROP, 1)
-    left, top = chance.uniform(left, right - width), chance.uniform(top, bottom - height)
-    return (left, top, min(right, left + width), min(bottom, top + height)), chance.random() < 0.5
+    box: tuple[float, float, float, float], width: float, height: float, left: float, top: float
+) -> tuple[float, float, float, float]:
+    """A window of a rectangle (left, top, right, bottom) by four numbers from 0 to 1."""
+    first, highest, right, bottom = box
+    width = (right - first) * (SMALLEST_CROP + (1 - SMALLEST_CROP) * width)
+    height = (bottom - highest) * (SMALLEST_CROP + (1 - SMALLEST_CROP) * height)
+    left, top = first + (right - width - first) * left, highest + (bottom - height - highest) * top
+    return (left, top, min(right, left + width), min(bottom, top + height))
 
 
 def _decode(image: Image.Image, name: str) -> Image.Image:

@@ -29,6 +29,7 @@ class TrainingConfig:
     vocabulary_size: Count = 10_000
     new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
+    mirror_sides: bool = False  # mirrored also where a caption names a side, see `data.sides`
     mosaics: Share = 0.0  # share of captions told on four photos in one picture, see `training.data.mosaics`
     mosaics_end: Share | None = None  # the share moves evenly to this value over the training; None: it stays
     mosaic_pairs: Share = 0.0  # share of the mosaics that have two photos instead of four

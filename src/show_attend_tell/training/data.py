@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.datasets import Dataset, Example, shown
-from show_attend_tell.data.photos import PREPROCESSING_VERSION
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
+from show_attend_tell.data.sides import names_side
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
@@ -90,6 +91,15 @@ def prepare(
         averaged = config.decoder.attention == "none" and not config.decoder.reads_locations
         return MeanAnnotations(found) if averaged else found
 
+    original = source("original", ("train", "val"))
+    named = (
+        {} if config.mirror_sides else {e.name: own_name(dataset, e.name, tuned) for e in train if names_side(e.raw)}
+    )
+
+    def training_view(view: str) -> Annotations:
+        mirrored = {name for name, own in named.items() if mirrors(view, own)}
+        return Unmirrored(source(view, ("train",)), original, mirrored) if mirrored else source(view, ("train",))
+
     weights, scored = joined_sets(dataset)
     return TrainingData(
         vocabulary=vocabulary,
@@ -98,7 +108,7 @@ def prepare(
         weights=weights,
         text_corpus=[vocabulary.encode(text) for text in text_corpus if all(word in vocabulary for word in text)],
         parts=scored,
-        views=[source("original", ("train", "val")), *(source(view, ("train",)) for view in config.views)],
+        views=[original, *map(training_view, config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
         encoder_learning_rate=encoder_lr or 0.0,
@@ -110,6 +120,26 @@ def prepare(
             **({"unfreeze_from": unfreeze_from} if unfreeze_from is not None else {}),
         },
     )
+
+
+def own_name(dataset: Dataset, name: str, tuned: nn.Module | None) -> str:
+    """The name by which a photo's random crops are drawn: in a cache, that in its own data set."""
+    return name.partition("/")[2] if dataset.parts and not isinstance(tuned, Encoder) else name
+
+
+class Unmirrored:
+    """Annotations of a view, without the mirrored photos whose captions name sides: these are shown as they are."""
+
+    def __init__(self, view: Annotations, original: Annotations, mirrored: Collection[str]) -> None:
+        """``mirrored`` are the photos that the view mirrors although a caption names a side (`data.sides`)."""
+        self.view, self.original, self.mirrored = view, original, mirrored
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        rows: dict[bool, list[int]] = defaultdict(list)
+        for row, name in enumerate(names):
+            rows[name in self.mirrored].append(row)
+        found = [(self.original if sided else self.view)[[names[row] for row in at]] for sided, at in rows.items()]
+        return torch.cat(found)[torch.tensor([row for at in rows.values() for row in at]).argsort().to(found[0].device)]
 
 
 def check_photos(examples: Sequence[Example]) -> None:
