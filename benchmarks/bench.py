@@ -299,7 +299,7 @@ def main() -> None:
     print("| figure | ms, median | lowest to highest (repeats) | times as fast as the baseline | floor, ms | of it |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     rows: list[Row] = []
-    annotations = captioner.encoder.annotate(pixels)
+    annotations = captioner.encode(pixels)
     sections: Mapping[str, Callable[[], list[Row]]] = {
         "search": lambda: searches(captioner, annotations, rates, 0.4 * seconds),
         "encoder": lambda: encoding(with_vgg19, rates, 0.1 * seconds),

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell import errors
-from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, MissingPhoto, PhotoError, SatError
 from show_attend_tell.messages import install_command
+from show_attend_tell.search.config import GenerationConfig
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 

@@ -34,12 +34,12 @@ from builders import (
 from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+from show_attend_tell.batch.reading import photos_of
+from show_attend_tell.batch.sources import shards_of
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.batch.reading import photos_of
-from show_attend_tell.batch.sources import shards_of
 from show_attend_tell.data.tokenizers import Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError

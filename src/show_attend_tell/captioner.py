@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
     from show_attend_tell.model.attention import AttentionMode
     from show_attend_tell.model.interface import Decoder
-    from show_attend_tell.vision.encoder import Encoder
+    from show_attend_tell.vision.encoder import Encode, Encoder
 
 KEPT = 1000  # pixels of the longer side of a photo that a caption holds
 FEW = 8  # photos that are captioned without showing the progress
@@ -213,6 +213,7 @@ class Captioner:
 
     encoder: "Encoder"
     decoder: "Decoder"
+    encode: "Encode"  # pixels (B, 3, S, S) to annotations (B, L, D), as fast as the back end goes
     reranker: Any  # what has `NgramReranker.add_rerank_scores`, or None
     device: "torch.device"
     beam_search: Any  # of PyTorch's decoders, see `fastest_beam_search`
@@ -235,11 +236,14 @@ class Captioner:
         if isinstance(checkpoint, OnnxCheckpoint):
             self.device = device or cast("torch.device", CPU)
             self.encoder, self.decoder, self.reranker = encoder, checkpoint.decoder, checkpoint.reranker
+            self.encode = encoder.annotate
             return
+        from show_attend_tell.backends.encoding import fastest_encode
         from show_attend_tell.backends.optimized import fastest_beam_search
 
         self.device = device or pick_device("cpu")
         self.encoder = encoder.to(self.device)
+        self.encode = fastest_encode(self.encoder)
         self.decoder = checkpoint.decoder.to(self.device).eval()
         fitted = None if checkpoint.reranker is None else checkpoint.reranker.to(self.device)
         self.reranker = fitted or self.decoder.own_reranker()
@@ -454,7 +458,7 @@ class Captioner:
             captions: list[Caption] = []
             if good:
                 found = self.search(
-                    self.encoder.annotate(np.stack([photo.pixels for photo in good])),
+                    self.encode(np.stack([photo.pixels for photo in good])),
                     generation,
                     sampling=sampling,
                     seeds=[photo_seed(seed, photo.pixels.tobytes()) for photo in good],
@@ -650,7 +654,7 @@ class Captioner:
         seed = whole("seed", seed)
         prepared = self._prepared(photo, "raise")
         assert isinstance(prepared, _Prepared)
-        annotations = self.encoder.annotate(prepared.pixels[None])
+        annotations = self.encode(prepared.pixels[None])
         generation = self.checkpoint.generation.merge(attention_mode=attention_mode)
         own_seed = photo_seed(seed, prepared.pixels.tobytes())
         told = self.explain_annotations(annotations, caption, attention_mode=generation.attention_mode, seed=own_seed)

@@ -50,7 +50,7 @@ def evaluate(
         beam_size=beam_size, attention_mode=attention_mode, length_penalty=length_penalty, rerank_weight=rerank_weight
     )
     captioner.check_generation(generation)
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
     entries = []
     with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
         together = search_batch_size(generation.beam_size, captioner.device)

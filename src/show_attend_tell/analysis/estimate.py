@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -58,7 +59,8 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
     """
     train, val = dataset.split("train"), dataset.split("val")
     pixels = torch.stack(readable([example.photo for example in train], encoder))
-    each, annotations = measured(lambda: encoder.annotate(pixels))
+    encode = fastest_encode(encoder)
+    each, annotations = measured(lambda: encode(pixels))
     encoding = each / len(pixels)
     device = annotations.device
     count = len(train) * (1 + len(config.views)) + len(val)

@@ -395,7 +395,7 @@ def examine(
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:
         examples = [examples[index] for index in sorted(random.Random(seed).sample(range(len(examples)), photos))]
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
 
     captions: list[dict[str, Any]] = []
     variances: list[dict[str, float]] = []

@@ -310,7 +310,7 @@ def rank(
     words = [captioner.checkpoint.vocabulary.encode(examples[row[name]].captions[number]) for name, number in chosen]
     lengths = np.array([len(ids) for ids in words])
 
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
     fast = native_bf16(captioner.device)
     # photos that are not ranked have a value for the experts' pairs alone
     log_p = np.full((len(examples), len(chosen)), np.nan)

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.tokenizers import ENGLISH, Tokens
 from show_attend_tell.errors import SatError
@@ -162,7 +163,9 @@ def mean_annotations(
     dataset: Dataset, encoder: Encoder, examples: Sequence[Example], cache: Path, *, show: bool
 ) -> Tensor:
     """The examples' mean annotations (N, D)."""
-    means = MeanAnnotations(cached(dataset, encoder, cache, splits=(examples[0].split,), show=show))
+    means = MeanAnnotations(
+        cached(dataset, encoder, cache, splits=(examples[0].split,), encode=fastest_encode(encoder), show=show)
+    )
     names = [example.name for example in examples]
     parts = [means[names[start : start + 100]] for start in range(0, len(names), 100)]  # (≤ 100, 1, D)
     return torch.cat(parts).squeeze(1)

@@ -45,6 +45,7 @@ def encode(
     Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. The
     encoder and how it resizes are those of a training of soft attention on DATA, unless they are named.
     """
+    from show_attend_tell.backends.encoding import fastest_encode
     from show_attend_tell.cli.training.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.devices import pick_device
@@ -64,14 +65,14 @@ def encode(
     else:
         _, network = start_and_encoder(None, encoder, **kind)
     click.echo(f"encoder {network.name}, resize {network.preprocessing.resize}")
-    network.to(pick_device(device))
+    fastest = fastest_encode(network.to(pick_device(device)))
     cache = cache or default_cache()
     try:
-        store = cached(dataset, network, cache, splits=SPLITS)
+        store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
         click.echo(f"left out: {error.what}")
-        store = cached(dataset, network, cache, splits=SPLITS)
+        store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
-        cached(dataset, network, cache, splits=("train",), view=view)
+        cached(dataset, network, cache, splits=("train",), encode=fastest, view=view)
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.data.datasets import Dataset, Example, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
 from show_attend_tell.data.sides import names_side
@@ -81,10 +82,12 @@ def prepare(
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
+    encode = fastest_encode(cached)
+
     def source(view: str, splits: Sequence[str]) -> Annotations:
         if isinstance(tuned, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
-        found = each_cached(dataset, cached, cache, splits=splits, view=view, show=show)
+        found = each_cached(dataset, cached, cache, splits=splits, encode=encode, view=view, show=show)
         if tuned is not None:
             return TunedAnnotations(found, tuned, encoder.precision)
         # without attention, most decoders do not tell the places apart

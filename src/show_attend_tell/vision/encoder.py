@@ -4,7 +4,7 @@ Letters in shapes: B batch, H × W pixels, L = rows · columns places, D annotat
 row · columns + column, row 0 at the top.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.checkpoint import packing
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19
+
+Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → annotations (B, L, D) in float32
 
 
 class Encoder(nn.Module):
@@ -28,8 +29,8 @@ class Encoder(nn.Module):
     It is frozen: its parameters need no gradient, and it stays in evaluation mode whatever `train()` it or a
     parent module is told, so that dropout and batch norm never act up. `unfreeze()` allows fine-tuning.
 
-    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of places; `preprocessing`; `fixed_precision`,
-    what it always computes in; None for what is fastest; `twin`, the same network for ONNX Runtime, or None.
+    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of locations; `preprocessing`;
+    `fixed_precision`, what `annotate` always computes in, None for what is fastest.
 
     `body` maps pixels (B, 3, size, size) to a map (B, D, rows, columns) or to tokens (B, L, D).
     """
@@ -43,7 +44,6 @@ class Encoder(nn.Module):
         grid: tuple[int, int],
         preprocessing: Preprocessing,
         fixed_precision: Precision | None = None,
-        twin: OnnxEncoder | None = None,
     ) -> None:
         super().__init__()
         # Weights in channels_last: convolutions in bfloat16 on a CPU are several times faster so.
@@ -53,7 +53,6 @@ class Encoder(nn.Module):
         self.grid = grid
         self.preprocessing = preprocessing
         self.fixed_precision = fixed_precision
-        self.twin = twin
         self.frozen = True
         self.requires_grad_(False)
         self.eval()
@@ -81,7 +80,7 @@ class Encoder(nn.Module):
 
         Gradients flow when the encoder is unfrozen. Raises `SatError` for pixels of another shape.
         """
-        self._check(pixels)
+        self.check(pixels)
         annotations = self.body(pixels)
         if annotations.ndim == 4:
             annotations = annotations.flatten(2).transpose(1, 2)  # (B, D, rows, columns) → (B, L, D)
@@ -91,15 +90,11 @@ class Encoder(nn.Module):
         """Return the annotations as `forward` does, without gradient and as fast as the hardware goes.
 
         (B, 3, size, size) → (B, L, D) float32, on the encoder's device. Pixels may be an array. Computed in
-        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile. On a CPU and
-        in float32 the `twin` computes them, where there is one. It agrees with the body to about 1e-5.
+        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile.
         """
         precision = precision or self.precision
         device = self._device
         pixels = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
-        if self.twin is not None and device.type == "cpu" and precision == "float32":
-            self._check(pixels)
-            return torch.from_numpy(self.twin.annotate(pixels.cpu().numpy()))
         training = self.training
         self.eval()
         try:
@@ -122,12 +117,10 @@ class Encoder(nn.Module):
             raise SatError(f"tuned weights do not fit the encoder {self.name}: {error}") from error
         if unknown:
             raise SatError(f"tuned weights do not fit the encoder {self.name}, which has no {', '.join(unknown)}")
-        self.twin = None  # it has the former weights
 
     def unfreeze(self) -> None:
         """Let the weights be trained; batch norm keeps its running statistics even then, as is usual."""
         self.frozen = False
-        self.twin = None
         self.requires_grad_(True)
 
     def train(self, mode: bool = True) -> "Encoder":
@@ -138,7 +131,8 @@ class Encoder(nn.Module):
                 module.eval()
         return self
 
-    def _check(self, pixels: Tensor) -> None:
+    def check(self, pixels: Tensor | NDArray[Any]) -> None:
+        """Raise `SatError` for pixels that are not (B, 3, size, size)."""
         size = self.preprocessing.size
         if pixels.ndim != 4 or pixels.shape[1:] != (3, size, size):
             raise SatError(f"encoder {self.name}: pixels are (B, 3, {size}, {size}), not {tuple(pixels.shape)}")

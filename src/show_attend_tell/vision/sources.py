@@ -11,7 +11,7 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.vision.backbones import Precision
 from show_attend_tell.vision.blocks import LastBlocks
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.encoder import Encode, Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, folder_name
 from show_attend_tell.vision.reading import photo_readers
 
@@ -30,32 +30,43 @@ def cached(
     cache: Path,
     *,
     splits: Sequence[str],
+    encode: Encode | None = None,
     view: str = "original",
     show: bool = True,
 ) -> FeatureCache:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
-    They are kept in a folder with the data set's name, wherever the data set lies.
+    They are kept in a folder with the data set's name, wherever the data set lies. ``encode`` is as in
+    `FeatureCache.build`.
     """
     photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
-    return FeatureCache.build(cache / folder_name(dataset.name), photos, encoder, view=view, progress=show)
+    return FeatureCache.build(
+        cache / folder_name(dataset.name), photos, encoder, encode=encode, view=view, progress=show
+    )
 
 
 def each_cached(
-    dataset: Dataset, encoder: Encoder, cache: Path, *, splits: Sequence[str], view: str = "original", show: bool = True
+    dataset: Dataset,
+    encoder: Encoder,
+    cache: Path,
+    *,
+    splits: Sequence[str],
+    encode: Encode | None = None,
+    view: str = "original",
+    show: bool = True,
 ) -> Annotations:
     """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder.
 
     Raises `UnreadablePhotos` of all of them after all are encoded.
     """
     if not dataset.parts:
-        return cached(dataset, encoder, cache, splits=splits, view=view, show=show)
+        return cached(dataset, encoder, cache, splits=splits, encode=encode, view=view, show=show)
     parts = [part for part in dataset.parts if any(example.split in splits for example in part.dataset.examples)]
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
     for part in parts:
         try:
-            found[part.name] = cached(part.dataset, encoder, cache, splits=splits, view=view, show=show)
+            found[part.name] = cached(part.dataset, encoder, cache, splits=splits, encode=encode, view=view, show=show)
         except UnreadablePhotos as error:
             problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:

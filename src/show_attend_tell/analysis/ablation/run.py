@@ -116,7 +116,7 @@ def ablation(
         rerank_weight=rerank_weight,
     )
     captioner.check_generation(generation)
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), show=show)
+    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
     lookings = [Looking(generation.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]
     result: dict[str, Any] = {
         "model": captioner.name,
