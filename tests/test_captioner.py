@@ -545,7 +545,7 @@ def test_to_dict_is_complete_and_plain(
     fields = {field.name for field in dataclasses.fields(Caption)} - {"kept"}
     assert values.keys() == fields | {"caption", "unsure"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
-    assert values["source"] == str(tmp_path / "photo.png") and values["seen"] == [0, 0, 50, 30]
+    assert values["source"] == str(tmp_path / "photo.png") and values["visible_box"] == [0, 0, 50, 30]
     assert values["log_probability"] == caption.log_probability and values["complete"] is caption.complete
     np.testing.assert_allclose(values["attention"], caption.attention, atol=1e-6)
     np.testing.assert_allclose(values["gate"], caption.gate, atol=1e-6)
@@ -614,9 +614,9 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
         caption.save(str(file), compare=[hard])
         assert file.read_bytes() != alone[ending], ending
     assert caption.picture(compare=iter([hard])).tobytes() == caption.picture(compare=[hard]).tobytes()
-    for option in ("heat", "dark", "per_word_scale"):
-        caption.save(tmp_path / "other.png", **{option: True})
-        assert (tmp_path / "other.png").read_bytes() != alone["png"], option
+    for options in ({"colormap": "heat"}, {"dark": True}, {"per_word_scale": True}):
+        caption.save(tmp_path / "other.png", **options)
+        assert (tmp_path / "other.png").read_bytes() != alone["png"], options
     with Image.open(io.BytesIO(alone["png"])) as picture:
         assert picture.tobytes() == caption.picture().tobytes()
     before = sorted(tmp_path.iterdir())

@@ -60,7 +60,7 @@ def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any], monkey
     expected = without_pytorch.told(captioner, str(PHOTO))
     assert len(found["captions"][model]) == len(expected) == len(without_pytorch.WAYS[model]) + 1
     for one, other in zip(found["captions"][model], expected, strict=True):
-        exact = ("words", "complete", "locations", "size", "seen", "settings", "doubt")
+        exact = ("words", "complete", "locations", "size", "visible_box", "settings", "doubt")
         assert {name: one[name] for name in exact} == {name: other[name] for name in exact}
         for name in ("log_probability", "rerank_score", "attention", "gate"):
             assert (one[name] is None) == (other[name] is None)

@@ -38,7 +38,7 @@ from show_attend_tell.search.hypotheses import teacher_forced
 from show_attend_tell.search.sampling import draw
 from show_attend_tell.settings import AttentionModeName, Count, CountOrNone, Rate, settings
 from show_attend_tell.show import page, pictures
-from show_attend_tell.show.pictures import Style
+from show_attend_tell.show.pictures import Colormap, Style
 from show_attend_tell.show.pictures.figure import FigureData
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Caption:
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
-    seen: tuple[float, float, float, float] | None = None  # the part of the photo that the encoder saw, in its pixels
+    visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Caption:
             "unsure": self.unsure,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "size": None if self.size is None else list(self.size),
-            "seen": None if self.seen is None else list(self.seen),
+            "visible_box": None if self.visible_box is None else list(self.visible_box),
             "settings": self.settings,
         }
 
@@ -135,18 +135,18 @@ class Caption:
         self,
         *,
         compare: Iterable["Caption"] = (),
-        heat: bool = False,
+        colormap: Colormap = "light",
         dark: bool = False,
         per_word_scale: bool = False,
     ) -> Image.Image:
         """The photo once for every word, light where the word looked (paper sec. 5.4).
 
-        Other captions, of the same photo by another model, say, may stand ``compare`` it. ``heat`` shows attention as
-        colors over a gray photo, for color-blind eyes and print; ``dark`` draws on a dark page. All words of a
-        caption share one intensity scale, unless ``per_word_scale`` stretches each to its own peak. Raises `SatError`
-        for a caption without its photo or of a model without attention.
+        ``compare`` are captions to stand beside it, of the same photo by another model, say. ``colormap`` "heat" shows
+        attention as colors over a gray photo, for color-blind eyes and print; ``dark`` draws on a dark page. All words
+        of a caption share one scale, unless ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption
+        without its photo or of a model without attention.
         """
-        style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
+        style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
         return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
 
     def save(
@@ -154,7 +154,7 @@ class Caption:
         file: str | os.PathLike[str],
         *,
         compare: Iterable["Caption"] = (),
-        heat: bool = False,
+        colormap: Colormap = "light",
         dark: bool = False,
         per_word_scale: bool = False,
     ) -> None:
@@ -173,7 +173,7 @@ class Caption:
             atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
             figures = [caption._figure_data() for caption in self._with(compare)]
-            style = Style(heat=heat, dark=dark, per_word_scale=per_word_scale)
+            style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
 
     def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
@@ -185,22 +185,22 @@ class Caption:
 
     def _figure_data(self) -> FigureData:
         photo = self.photo
-        if photo is None or self.seen is None or self.attention is None:
+        if photo is None or self.visible_box is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
         width, height = self.size or photo.size
         x, y = photo.width / width, photo.height / height
-        left, top, right, bottom = self.seen
-        log_probability = f"{self.log_probability:.2f}".replace("-", "−")
+        left, top, right, bottom = self.visible_box
+        log_probability, settings = f"{self.log_probability:.2f}".replace("-", "−"), self.settings
         return FigureData(
             photo=photo,
             words=self.words,
             between="" if self.settings.get("tokenizer") == Unigram.name else " ",
             attention=self.attention,
             gate=self.gate,
-            seen=(left * x, top * y, right * x, bottom * y),
+            visible_box=(left * x, top * y, right * x, bottom * y),
             locations=self.locations,
             title=f"{self}{'' if self.complete else ' …'}",
-            note=f"{self.settings['model']} · look: {self.settings['look']} · log p {log_probability}",
+            note=f"{settings['model']} · attention mode: {settings['attention_mode']} · log p {log_probability}",
         )
 
 
@@ -639,7 +639,7 @@ class Captioner:
             settings=made,
             source=source,
             size=size,
-            seen=None if size is None else self.encoder.preprocessing.seen(*size),
+            visible_box=None if size is None else self.encoder.preprocessing.seen(*size),
         )
 
     def explain(

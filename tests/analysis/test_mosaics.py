@@ -227,7 +227,7 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
         assert photo["size"] == [800, 800] and len(photo["captions"]) == 4
         for quarter, caption in enumerate(photo["captions"]):
             about = caption["quarters"]
-            assert about["own"] == quarter and caption["seen"] == [0, 0, 800, 800]
+            assert about["own"] == quarter and caption["visible_box"] == [0, 0, 800, 800]
             assert about["names"] == [example.name for example in mosaic.photos]
             assert np.sum(about["shares"], axis=1) == pytest.approx([1] * len(caption["words"]), abs=2e-4)
             assert about["nouns"] == [step for step, _ in replace_quarter(mosaic, quarter).nouns(known)] != []

@@ -27,20 +27,20 @@ from show_attend_tell.show import page as pages
 from show_attend_tell.show.pictures import attention_map
 
 ROWS, COLUMNS = 3, 5
-WIDTH, HEIGHT = 350, 210  # a place is 70 × 70
+WIDTH, HEIGHT = 350, 210  # a location is 70 × 70
 EVIL = "</script><img src=x onerror=alert(1)>"
 
 
 def attention(*locations: tuple[int, int]) -> np.ndarray:
-    """Maps of nine tenths on one place each."""
+    """Maps of nine tenths on one location each."""
     maps = np.full((len(locations), ROWS, COLUMNS), 0.1 / (ROWS * COLUMNS - 1), np.float32)
-    for alpha, place in zip(maps, locations, strict=True):
-        alpha[place] = 0.9
+    for alpha, location in zip(maps, locations, strict=True):
+        alpha[location] = 0.9
     return maps
 
 
 def caption(**changes: Any) -> Caption:
-    """Looks at the upper left, at the lower right, and all over."""
+    """Attention at the upper left, at the lower right, and uniform."""
     maps = attention((0, 0), (2, 4), (1, 1))
     maps[2] = 1 / (ROWS * COLUMNS)
     settings: dict[str, Any] = {
@@ -54,7 +54,7 @@ def caption(**changes: Any) -> Caption:
         "settings": {"model": "soft", "attention_mode": "mean", "beam_size": 3},
         "source": "folder/dog.jpg",
         "kept": Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)),
-        "seen": (0.0, 0.0, float(WIDTH), float(HEIGHT)),
+        "visible_box": (0.0, 0.0, float(WIDTH), float(HEIGHT)),
     }
     return Caption(**(settings | changes))
 
@@ -65,13 +65,6 @@ def hard(**changes: Any) -> Caption:
 
 
 # The page, without a browser
-
-
-def test_the_page_is_small_and_has_one_script_and_one_stylesheet() -> None:
-    assert sum(file.stat().st_size for file in pages.HERE.iterdir() if file.suffix in (".css", ".js", ".html")) < 1e5
-    assert set(pages.assets()) == {"page.css", "captions.js"}
-    page = caption().html()
-    assert len(re.findall("<script>", page)) == len(re.findall("<style>", page)) == 1
 
 
 def data_of(page: str) -> Any:
@@ -100,10 +93,10 @@ def test_what_a_photo_is_called_cannot_become_markup() -> None:
 
 
 def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
-    wide = caption(kept=Image.new("RGB", (2003, 1001)), seen=(0.0, 0.0, 2003.0, 1001.0))
-    told = pages.with_image(wide.to_dict(), wide.photo)
-    assert told["size"] == [2003, 1001] and told["seen"] == [0.0, 0.0, 2003.0, 1001.0]
-    assert opened(told["image"]).size == (1000, 500)
+    wide = caption(kept=Image.new("RGB", (2003, 1001)), visible_box=(0.0, 0.0, 2003.0, 1001.0))
+    held = pages.with_image(wide.to_dict(), wide.photo)
+    assert held["size"] == [2003, 1001] and held["visible_box"] == [0.0, 0.0, 2003.0, 1001.0]
+    assert opened(held["image"]).size == (1000, 500)
     assert opened(pages.with_image(wide.to_dict(), wide.photo, side=pages.longest(1000))["image"]).size == (400, 200)
     noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 300, 3)).astype(np.uint8))
     assert len(pages.data_uri(noise, 100)) > len(pages.data_uri(noise, 100, most=4000))
@@ -144,7 +137,7 @@ def test_packed_attention_keeps_every_map_to_its_own_peak() -> None:
 # The report, without a browser
 
 
-def evaluation(folder: Path, name: str, captions: list[str], *, looks: bool = True, photos: int | None = None) -> Path:
+def evaluation(folder: Path, name: str, captions: list[str], *, maps: bool = True, photos: int | None = None) -> Path:
     """An evaluation of photos in that folder; the n-th is better the smaller n is."""
     results = []
     for number, text in enumerate(captions):
@@ -163,13 +156,13 @@ def evaluation(folder: Path, name: str, captions: list[str], *, looks: bool = Tr
             "cider": 200.0 - number,
             "meteor": None,
         }
-        if looks:
+        if maps:
             entry |= {
                 "attention": attention(*[(0, 4)] * len(words)).tolist(),
                 "gate": [0.5] * len(words),
                 "locations": None,
                 "alternatives": [{"caption": "a dog", "log_probability": -9.0}],
-                "seen": [0.0, 0.0, WIDTH / 10, HEIGHT / 10],
+                "visible_box": [0.0, 0.0, WIDTH / 10, HEIGHT / 10],
             }
         results.append(entry)
     scores: dict[str, Any] = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
@@ -230,7 +223,7 @@ def test_two_evaluations_must_be_of_the_same_photos(tmp_path: Path) -> None:
 
 
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
-    file = evaluation(tmp_path, "soft", CAPTIONS, looks=False, photos=2)
+    file = evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=2)
     result = CliRunner().invoke(main, ["report", str(file), "--output", str(tmp_path / "r.html")])
     assert result.exit_code == 0, result.output
     assert "2 of 4 photos were not found and stay empty: 2.png, 3.png" in result.stderr
@@ -257,8 +250,8 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
         ("gate", 5, "'gate' must be 3 numbers, and is 5"),
         ("gate", [0.5], "'gate' must be 3 numbers"),
         ("gate", [None] * 3, "'gate' must be 3 numbers"),
-        ("locations", "abc", "'places' must be 3 × 2 numbers"),
-        ("seen", [1], "'seen' must be 4 numbers"),
+        ("locations", "abc", "'locations' must be 3 × 2 numbers"),
+        ("visible_box", [1], "'visible_box' must be 4 numbers"),
         ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
         ("log_probability", "low", "'log_probability' must be a number, and is 'low'"),
         ("log_probability", float("nan"), "'log_probability' must be a number, and is nan"),
@@ -347,7 +340,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(5000)
-        page.on("console", lambda message: complaints.append(message.text) if told(message.text) else None)
+        page.on("console", lambda message: complaints.append(message.text) if matters(message.text) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: complaints.append(request.url[:80]) if ok(request.url) else None)
         page.goto(f"file://{tmp_path}/page.html")
@@ -356,7 +349,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
     def ok(url: str) -> bool:
         return not url.startswith(("data:", f"file://{tmp_path}/"))
 
-    def told(text: str) -> bool:
+    def matters(text: str) -> bool:
         return not text.startswith("Canvas2D: Multiple readback")  # the tests' own doing
 
     yield visit
@@ -365,7 +358,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
     assert complaints == []
 
 
-def veil(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
+def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
     """What lies over a caption's photo at a point of it, 0 to 1: red, green, blue, alpha."""
     found: list[int] = page.evaluate(
         """([panel, x, y]) => {
@@ -386,7 +379,7 @@ def becomes(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-UPPER_LEFT, LOWER_RIGHT, CENTRE = (0.1, 1 / 6), (0.9, 5 / 6), (0.5, 0.5)
+UPPER_LEFT, LOWER_RIGHT, CENTER = (0.1, 1 / 6), (0.9, 5 / 6), (0.5, 0.5)
 BARE = [0, 0, 0, 0]
 
 
@@ -414,33 +407,35 @@ def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
 
 
 @in_chromium
-def test_pointing_at_a_word_lights_where_it_looked(visit: Any) -> None:
+def test_pointing_at_a_word_shows_its_attention(visit: Any) -> None:
     page = visit(caption().html())
-    assert veil(page, *UPPER_LEFT) == BARE
+    assert overlay(page, *UPPER_LEFT) == BARE
     word(page, "a").hover()
-    assert bright(veil(page, *UPPER_LEFT)) and dark(veil(page, *LOWER_RIGHT))
-    assert "looked most at the upper left, peak α 0.900, β 0.25" in page.locator(".sat-readout").inner_text()
+    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
+    assert "most attention at the upper left, peak α 0.900, β 0.25" in page.locator(".sat-readout").inner_text()
     word(page, "small").hover()
-    assert dark(veil(page, *UPPER_LEFT)) and bright(veil(page, *LOWER_RIGHT))
+    assert dark(overlay(page, *UPPER_LEFT)) and bright(overlay(page, *LOWER_RIGHT))
     page.mouse.move(5, 5)
-    assert veil(page, *UPPER_LEFT) == BARE
+    assert overlay(page, *UPPER_LEFT) == BARE
 
 
 @in_chromium
-def test_a_flat_map_looks_flat_unless_stretched(visit: Any) -> None:
+def test_a_flat_map_is_flat_unless_scaled_per_word(visit: Any) -> None:
     page = visit(caption().html())
     word(page, "dog").click()
-    assert all(dark(veil(page, *place)) for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
-    assert "looked all over" in page.locator(".sat-readout").inner_text()
-    page.get_by_label("Stretch each word").check()
-    assert all(bright(veil(page, *place)) for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
+    assert all(dark(overlay(page, *point)) for point in (UPPER_LEFT, CENTER, LOWER_RIGHT))
+    assert "nearly uniform" in page.locator(".sat-readout").inner_text()
+    page.get_by_label("Scale per word").check()
+    assert all(bright(overlay(page, *point)) for point in (UPPER_LEFT, CENTER, LOWER_RIGHT))
 
 
 @in_chromium
 def test_a_caption_of_flat_maps_is_dim_all_over(visit: Any) -> None:
     page = visit(caption(attention=np.full((3, ROWS, COLUMNS), 1 / (ROWS * COLUMNS))).html())
     word(page, "a").click()
-    assert all(veil(page, *place)[0] < 30 and veil(page, *place)[3] > 80 for place in (UPPER_LEFT, CENTRE, LOWER_RIGHT))
+    assert all(
+        overlay(page, *point)[0] < 30 and overlay(page, *point)[3] > 80 for point in (UPPER_LEFT, CENTER, LOWER_RIGHT)
+    )
 
 
 @in_chromium
@@ -448,9 +443,9 @@ def test_heat_is_blue_to_yellow(visit: Any) -> None:
     page = visit(caption().html())
     word(page, "a").click()
     page.get_by_role("radio", name="Heat").check()
-    red, green, blue, _ = veil(page, *UPPER_LEFT)
+    red, green, blue, _ = overlay(page, *UPPER_LEFT)
     assert green > 180 and blue < 80
-    red, green, blue, _ = veil(page, *LOWER_RIGHT)
+    red, green, blue, _ = overlay(page, *LOWER_RIGHT)
     assert blue > red and blue > green
 
 
@@ -458,9 +453,9 @@ def test_heat_is_blue_to_yellow(visit: Any) -> None:
 def test_the_keyboard_reaches_every_word(visit: Any) -> None:
     page = visit(caption().html())
     focused = "document.activeElement.innerText.split(':')[0].trim()"
-    page.get_by_label("Stretch each word").focus()
+    page.get_by_label("Scale per word").focus()
     page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "a" and bright(veil(page, *UPPER_LEFT))
+    assert page.evaluate(focused) == "a" and bright(overlay(page, *UPPER_LEFT))
     keys = {"ArrowRight": "small", "End": "dog", "ArrowLeft": "small", "Home": "a"}
     for key, expected in keys.items():
         page.keyboard.press(key)
@@ -468,9 +463,9 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
         assert page.locator("[aria-pressed=true]").count() == 1
     for key in ("ArrowLeft", "End", "ArrowRight"):  # the ends hold
         page.keyboard.press(key)
-    assert word(page, "dog").get_attribute("aria-pressed") == "true" and veil(page, *UPPER_LEFT) != BARE
+    assert word(page, "dog").get_attribute("aria-pressed") == "true" and overlay(page, *UPPER_LEFT) != BARE
     page.keyboard.press("Escape")
-    assert veil(page, *UPPER_LEFT) == BARE and page.locator("[aria-pressed=true]").count() == 0
+    assert overlay(page, *UPPER_LEFT) == BARE and page.locator("[aria-pressed=true]").count() == 0
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(focused) == "dog"  # one stop for the sentence, at the last word visited
@@ -488,16 +483,15 @@ def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> No
         page.keyboard.press(key)
         assert page.evaluate(focused) == expected, key
     assert page.locator(".sat-beams bdi").all_text_contents() == ["قطة سوداء هنا", "كلب هنا"]
-    told = page.locator(".sat-words")
-    assert told.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "rtl"
     latin = visit(caption().html())
     assert latin.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "ltr"
 
 
 @in_chromium
 def test_pieces_of_words_stand_close_together(visit: Any) -> None:
-    def gap(told: Caption, words: list[str]) -> float:
-        page = visit(told.html())
+    def gap(shown: Caption, words: list[str]) -> float:
+        page = visit(shown.html())
         first, second = (word(page, text).locator("> span").first.bounding_box() for text in words)
         return float(second["x"] - first["x"] - first["width"])
 
@@ -507,14 +501,14 @@ def test_pieces_of_words_stand_close_together(visit: Any) -> None:
 
 
 @in_chromium
-def test_a_screen_reader_hears_where_each_word_looked(visit: Any) -> None:
+def test_a_screen_reader_hears_the_attention_of_each_word(visit: Any) -> None:
     page = visit(caption().html())
     names = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all()
     heard = [name.text_content() for name in names]
     assert heard == [
-        "a: looked most at the upper left, peak α 0.900, β 0.25",
-        "small: looked most at the lower right, peak α 0.900, β 0.75",
-        "dog: looked all over, a little more at the upper left, peak α 0.067, β 0.50",
+        "a: most attention at the upper left, peak α 0.900, β 0.25",
+        "small: most attention at the lower right, peak α 0.900, β 0.75",
+        "dog: attention nearly uniform, largest at the upper left, peak α 0.067, β 0.50",
     ]
     assert page.get_by_role("article", name="a small dog").count() == 1
     assert page.get_by_role("img", name="a small dog").count() == 1
@@ -526,20 +520,20 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
     word(page, "small", panel=1).hover()
-    assert veil(page, *LOWER_RIGHT, panel=0) == BARE
-    red, _, blue, alpha = veil(page, 0.9, 2 / 3, panel=1)  # the upper edge of the place
+    assert overlay(page, *LOWER_RIGHT, panel=0) == BARE
+    red, _, blue, alpha = overlay(page, 0.9, 2 / 3, panel=1)  # the upper edge of the location
     assert red > 200 and blue < 60 and alpha == 255
-    assert "looked at one place, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
+    assert "attention at one location, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
 
 
 @in_chromium
-def test_what_a_crop_never_saw_is_hatched_and_never_lit(visit: Any) -> None:
-    page = visit(caption(seen=(70.0, 0.0, 280.0, 210.0)).html())
-    assert veil(page, 0.05, 0.5)[3] > 150 and veil(page, 0.5, 0.5) == BARE
-    outside = [veil(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)]
+def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
+    page = visit(caption(visible_box=(70.0, 0.0, 280.0, 210.0)).html())
+    assert overlay(page, 0.05, 0.5)[3] > 150 and overlay(page, 0.5, 0.5) == BARE
+    outside = [overlay(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)]
     word(page, "a").hover()
-    assert [veil(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)] == outside
-    assert bright(veil(page, 0.2 + 0.6 * 0.1, 1 / 6)) and "never seen" in page.locator(".sat-facts").inner_text()
+    assert [overlay(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)] == outside
+    assert bright(overlay(page, 0.2 + 0.6 * 0.1, 1 / 6)) and "not seen" in page.locator(".sat-facts").inner_text()
 
 
 @in_chromium
@@ -551,9 +545,9 @@ def test_other_captions_and_the_card_are_there(visit: Any) -> None:
     assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
     page.get_by_text("The model’s card").click()
     assert page.locator("pre.sat-card").inner_text() == card  # as it is written
-    assert "cut at the longest length" in page.locator(".sat-words").inner_text()
+    assert "truncated at the maximum length" in page.locator(".sat-words").inner_text()
     num_captions = caption(settings={"model": "soft", "attention_mode": "mean", "beam_size": 9, "num_captions": 3})
-    assert visit(num_captions.html()).get_by_text("Captions that say something else").count() == 1
+    assert visit(num_captions.html()).get_by_text("Diverse captions").count() == 1
 
 
 @in_chromium
@@ -562,10 +556,10 @@ def test_the_scale_is_explained_in_words_that_need_no_other_page(visit: Any) -> 
     scale = page.locator(".sat-scale")
     word(page, "a").click()
     times = attention_map(attention((0, 0))[0], (112, 112), (0, 0, 112, 112)).max() * ROWS * COLUMNS
-    assert scale.inner_text() == f"dark: looked little · white: looked most, {times:.0f} times the average"
+    assert scale.inner_text() == f"dark: least attention · white: most attention, {times:.0f} times the average"
     page.get_by_role("radio", name="Heat").check()
-    page.get_by_label("Stretch each word").check()
-    assert scale.inner_text() == "violet: looked little · yellow: looked most, on a scale of this word’s own"
+    page.get_by_label("Scale per word").check()
+    assert scale.inner_text() == "violet: least attention · yellow: most attention, on this word’s own scale"
 
 
 @in_chromium
@@ -583,7 +577,7 @@ def test_models_without_attention_or_words_are_shown_too(visit: Any) -> None:
     page = visit(plain.html(compare=[silent]))
     assert "no attention to show" in page.locator(".sat-readout").first.inner_text()
     word(page, "small").click()
-    assert veil(page, *CENTRE) == BARE and page.get_by_text("no word", exact=True).count() == 1
+    assert overlay(page, *CENTER) == BARE and page.get_by_text("no word", exact=True).count() == 1
 
 
 @in_chromium
@@ -603,11 +597,11 @@ def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
     )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     word(page, "small").tap()
-    assert bright(veil(page, *LOWER_RIGHT))
+    assert bright(overlay(page, *LOWER_RIGHT))
     photo, sentence = page.locator(".sat-photo").first.bounding_box(), word(page, "small").bounding_box()
     assert photo["y"] >= 0 and sentence["y"] + sentence["height"] < 844  # both are on the screen
     page.locator(".sat-photo").first.tap()
-    assert veil(page, *LOWER_RIGHT) == BARE
+    assert overlay(page, *LOWER_RIGHT) == BARE
 
 
 @in_chromium
@@ -620,7 +614,7 @@ def test_the_light_moves_from_word_to_word_unless_motion_is_unwanted(visit: Any)
     assert visit(caption().html()).evaluate(opacity) > 80
     page = visit(caption().html(), reduced_motion="no-preference")
     assert page.evaluate(opacity) == 0
-    becomes(lambda: bright(veil(page, *LOWER_RIGHT)))
+    becomes(lambda: bright(overlay(page, *LOWER_RIGHT)))
 
 
 @in_chromium
@@ -665,9 +659,9 @@ def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> Non
     assert rows[1] == "without penalty 59.0 58.0 57.0 56.0" and rows[2].startswith("hard")
     assert "No METEOR: Java is not installed" in page.get_by_label("Scores").inner_text()
     assert sentences(page, ".sat-row") == [*CAPTIONS, *CAPTIONS[::-1]]  # best, then worst
-    assert page.locator(".sat-words-said button").all_inner_texts()[:2] == ["red 2", "cat 2"]
+    assert page.locator(".sat-frequent button").all_inner_texts()[:2] == ["red 2", "cat 2"]
     page.get_by_role("combobox", name="Model").select_option("hard")
-    assert page.locator(".sat-words-said button").all_inner_texts() == ["cat 1", "mat 1"]
+    assert page.locator(".sat-frequent button").all_inner_texts() == ["cat 1", "mat 1"]
 
 
 @in_chromium
@@ -676,7 +670,7 @@ def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any,
     page = visit(report(files, show=False).page)
 
     assert sentences(page, ".sat-gallery") == CAPTIONS[::-1]  # worst first
-    page.locator(".sat-words-said").get_by_role("button", name="red 2").click()
+    page.locator(".sat-frequent").get_by_role("button", name="red 2").click()
     assert (
         sentences(page, ".sat-gallery") == [CAPTIONS[3], CAPTIONS[1]]
         and page.get_by_role("status").inner_text() == "2 photos of 4."
@@ -704,11 +698,11 @@ def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None
     dialog = page.get_by_role("dialog")
     assert "3.png" in dialog.inner_text() and "a brown dog runs" in dialog.inner_text()
     word(page, "mat").click()
-    assert bright(veil(page, 0.9, 1 / 6)) and dark(veil(page, 0.1, 5 / 6))
+    assert bright(overlay(page, 0.9, 1 / 6)) and dark(overlay(page, 0.1, 5 / 6))
     assert "upper right, peak α 0.900, β 0.50" in dialog.locator(".sat-readout").first.inner_text()
-    assert "CIDEr 197.0 · log p −4.50 · beam 3" in dialog.locator(".sat-facts").first.inner_text()
+    assert "CIDEr 197.0 · log p −4.50 · beam size 3" in dialog.locator(".sat-facts").first.inner_text()
     page.keyboard.press("Escape")  # lets go of the word
-    assert veil(page, 0.9, 1 / 6) == BARE and dialog.is_visible()
+    assert overlay(page, 0.9, 1 / 6) == BARE and dialog.is_visible()
     dialog.get_by_label("Next photo").click()
     assert "2.png" in dialog.inner_text() and "2 of 4" in dialog.inner_text()
     page.keyboard.press("Escape")
@@ -717,8 +711,8 @@ def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None
 
 @in_chromium
 def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: Path) -> None:
-    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, looks=False, photos=0)], show=False).page)
-    assert page.get_by_text("does not say where the model looked").count() == 1
+    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=0)], show=False).page)
+    assert page.get_by_text("This evaluation has no attention").count() == 1
     page.locator(".sat-gallery .sat-tile").first.click()
     assert "No attention was kept" in page.get_by_role("dialog").inner_text()
 
@@ -732,18 +726,18 @@ QUARTERS = ("upper left", "upper right", "lower left", "lower right")
 def mosaic() -> str:
     """A page of one mosaic: the caption of the photo in quarter q has q + 2 words, the last two of them its nouns.
 
-    At its last word it looks at its own photo, and at the others at the photo of quarter 0.
+    The attention of its last word is on its own photo, that of the others on the photo of quarter 0.
     """
     corners = [(0, 0), (0, 4), (2, 0), (2, 4)]
-    told = []
+    captions = []
     for own in range(4):
         words = [*["the"] * own, f"man{own}", f"dog{own}"]
-        looks = [0] * (len(words) - 1) + [own]
-        one = caption(words=words, attention=attention(*(corners[at] for at in looks)), gate=None, source=None)
-        shares = [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in looks]
+        peaks = [0] * (len(words) - 1) + [own]
+        one = caption(words=words, attention=attention(*(corners[at] for at in peaks)), gate=None, source=None)
+        shares = [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in peaks]
         quarters = {"own": own, "names": [f"{own}.jpg" for own in range(4)], "shares": shares, "nouns": [own, own + 1]}
-        told.append(pages.with_image(one.to_dict(), one.photo) | {"source": "mosaic 1", "quarters": quarters})
-    return pages.captions_page(told, title="a mosaic")
+        captions.append(pages.with_image(one.to_dict(), one.photo) | {"source": "mosaic 1", "quarters": quarters})
+    return pages.captions_page(captions, title="a mosaic")
 
 
 def bars(page: Any) -> list[str]:
@@ -758,11 +752,11 @@ def reading(page: Any) -> str:
 
 
 @in_chromium
-def test_one_caption_of_a_mosaic_is_told_at_a_time(visit: Any) -> None:
+def test_one_caption_of_a_mosaic_is_shown_at_a_time(visit: Any) -> None:
     page = visit(mosaic())
     assert page.get_by_text("Four photos share one picture").count() == 1
     assert page.locator(".sat-caption:visible").count() == 1 and page.locator(".sat-caption").count() == 4
-    choices = page.get_by_role("radiogroup", name="Whose caption is told").get_by_role("radio")
+    choices = page.get_by_role("radiogroup", name="Which photo’s caption").get_by_role("radio")
     assert [choices.nth(own).is_checked() for own in range(4)] == [True, False, False, False]
     assert bars(page) == ["–"] * 4
     page.get_by_role("radio", name="lower left · 2.jpg").check()
@@ -773,11 +767,11 @@ def test_one_caption_of_a_mosaic_is_told_at_a_time(visit: Any) -> None:
     assert "94 % of α on its own photo" in reading(page)
     assert page.locator(".sat-shares:visible tr.sat-own").inner_text().startswith("lower left 2.jpg")
     assert page.locator(".sat-quarters:visible span").all_inner_texts() == bars(page)
-    assert bright(veil(page, 0.1, 5 / 6, panel=2)) and dark(veil(page, *UPPER_LEFT, panel=2))
+    assert bright(overlay(page, 0.1, 5 / 6, panel=2)) and dark(overlay(page, *UPPER_LEFT, panel=2))
     page.get_by_role("radio", name="Heat").check()
-    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"] and veil(page, 0.1, 5 / 6, panel=2)[1] > 180
+    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"] and overlay(page, 0.1, 5 / 6, panel=2)[1] > 180
     page.get_by_role("radio", name="upper left · 0.jpg").check()
-    assert bars(page) == ["–"] * 4 and veil(page, 0.1, 5 / 6, panel=0) == BARE
+    assert bars(page) == ["–"] * 4 and overlay(page, 0.1, 5 / 6, panel=0) == BARE
 
 
 @in_chromium
@@ -789,21 +783,21 @@ def test_nouns_of_one_photo_are_marked_with_its_share(visit: Any) -> None:
         "48 % of α on its own photo at the 2 marked nouns on average" in page.locator(".sat-facts:visible").inner_text()
     )
     heard = word(page, "dog3", panel=3).text_content()
-    assert heard.endswith("looked most at the lower right, peak α 0.900, 94 % of α on its own photo")
+    assert heard.endswith("most attention at the lower right, peak α 0.900, 94 % of α on its own photo")
 
 
 @in_chromium
 def test_steps_lead_through_the_words_and_on_to_the_next_caption(visit: Any) -> None:
     page = visit(mosaic())
     on, back = page.get_by_role("button", name="Next word"), page.get_by_role("button", name="Word back")
-    told = ["man0", "dog0", "the", "man1", "dog1", "the"]
-    for expected in told:
+    order = ["man0", "dog0", "the", "man1", "dog1", "the"]
+    for expected in order:
         on.click()
-        assert reading(page).startswith(f"{expected} looked")
+        assert reading(page).startswith(f"{expected} most attention")
     assert page.get_by_role("radio", name="lower left").is_checked()
-    for expected in [*told[4::-1], "man0"]:  # the first word stays
+    for expected in [*order[4::-1], "man0"]:  # the first word stays
         back.click()
-        assert reading(page).startswith(f"{expected} looked")
+        assert reading(page).startswith(f"{expected} most attention")
     assert page.get_by_role("radio", name="upper left").is_checked() and page.locator(".sat-word.sat-on").count() == 1
 
 
@@ -849,7 +843,7 @@ def thousand() -> str:
             alternatives=[],
             source=f"holiday/{number}.jpg",
             kept=small,
-            seen=(0.0, 0.0, 35.0, 21.0),
+            visible_box=(0.0, 0.0, 35.0, 21.0),
         )
         captions.append(pages.with_image(one.to_dict(), one.photo))
     return pages.captions_page(captions, title="1,000 photos", cards={"soft": "# soft"})
@@ -906,9 +900,9 @@ def test_a_photo_of_the_index_opens_in_full_and_leads_to_the_next(visit: Any, th
     page.locator(".sat-tile").first.click()
     dialog = page.get_by_role("dialog")
     assert "999.jpg" in dialog.inner_text() and "1 of 1000" in dialog.inner_text()
-    assert "What people said" not in dialog.inner_text()
+    assert "References" not in dialog.inner_text()
     word(page, "dog").click()
-    assert bright(veil(page, 0.9, 1 / 6)) and dark(veil(page, 0.1, 5 / 6))
+    assert bright(overlay(page, 0.9, 1 / 6)) and dark(overlay(page, 0.1, 5 / 6))
     dialog.get_by_label("Next photo").click()
     assert "998.jpg" in dialog.inner_text() and page.locator(".sat-caption").count() == 1
 

@@ -1,4 +1,4 @@
-"""Attention lies on the photo where the encoder looked, and pictures of every format say what they show."""
+"""Attention lies on the right part of the photo, and pictures of every format say what they show."""
 
 import base64
 import io
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFont, features
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.show import pictures
 from show_attend_tell.show.pictures import (
     FORMATS,
     FigureData,
@@ -23,10 +22,11 @@ from show_attend_tell.show.pictures import (
     attention_map,
     is_signed,
     letters,
+    noted,
     save,
     strip,
 )
-from show_attend_tell.show.pictures import layout as sheet_module
+from show_attend_tell.show.pictures import layout as layout_module
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import Layout, lay_out
 from show_attend_tell.show.pictures.letters import Face, font
@@ -37,41 +37,41 @@ ROWS, COLUMNS = 5, 7
 WIDE, TALL = (331, 197), (143, 307)  # (W, H)
 
 
-def one_place(row: int, column: int) -> NDArray[np.float64]:
+def one_location(row: int, column: int) -> NDArray[np.float64]:
     alpha = np.zeros((ROWS, COLUMNS))
     alpha[row, column] = 1
     return alpha
 
 
-def centre_crop(size: tuple[int, int]) -> tuple[float, float, float, float]:
+def center_crop(size: tuple[int, int]) -> tuple[float, float, float, float]:
     side = min(size)
     left, top = (size[0] - side) / 2, (size[1] - side) / 2
     return left, top, left + side, top + side
 
 
-def whole(size: tuple[int, int]) -> tuple[float, float, float, float]:
+def squash(size: tuple[int, int]) -> tuple[float, float, float, float]:
     return 0.0, 0.0, float(size[0]), float(size[1])
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
-@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
-@pytest.mark.parametrize("place", [(2, 1), (2, 5), (1, 3), (3, 3)])
-def test_the_peak_lies_on_the_place(size, resize, place) -> None:
+@pytest.mark.parametrize("resize", [squash, center_crop], ids=["squash", "crop"])
+@pytest.mark.parametrize("location", [(2, 1), (2, 5), (1, 3), (3, 3)])
+def test_the_peak_lies_on_the_location(size, resize, location) -> None:
     left, top, right, bottom = resize(size)
-    laid = attention_map(one_place(*place), size, (left, top, right, bottom))
+    laid = attention_map(one_location(*location), size, (left, top, right, bottom))
     assert laid.shape == size[::-1]
     y, x = np.unravel_index(laid.argmax(), laid.shape)
     height, width = (bottom - top) / ROWS, (right - left) / COLUMNS
-    assert abs(y + 0.5 - (top + (place[0] + 0.5) * height)) <= 1
-    assert abs(x + 0.5 - (left + (place[1] + 0.5) * width)) <= 1
+    assert abs(y + 0.5 - (top + (location[0] + 0.5) * height)) <= 1
+    assert abs(x + 0.5 - (left + (location[1] + 0.5) * width)) <= 1
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
-@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
-def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, resize) -> None:
-    left, top, right, bottom = seen = resize(size)
+@pytest.mark.parametrize("resize", [squash, center_crop], ids=["squash", "crop"])
+def test_nothing_is_lost_and_nothing_lies_outside_the_visible_box(size, resize) -> None:
+    left, top, right, bottom = box = resize(size)
     alpha = np.random.default_rng(3).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
-    laid = attention_map(alpha, size, seen)
+    laid = attention_map(alpha, size, box)
     inside = laid[math.ceil(top) : math.floor(bottom), math.ceil(left) : math.floor(right)]
     assert inside.mean() == pytest.approx(alpha.mean(), rel=0.01)
     assert inside.min() > 0
@@ -80,83 +80,83 @@ def test_nothing_is_lost_and_nothing_lies_where_the_encoder_never_saw(size, resi
     assert not outside.any()
 
 
-@pytest.mark.parametrize("resize", [whole, centre_crop], ids=["squash", "crop"])
-def test_even_attention_stays_even_up_to_the_borders(resize) -> None:
+@pytest.mark.parametrize("resize", [squash, center_crop], ids=["squash", "crop"])
+def test_uniform_attention_stays_uniform_up_to_the_borders(resize) -> None:
     laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, resize(WIDE))
     np.testing.assert_allclose(laid[laid > 0], 1 / 35, rtol=1e-12)
 
 
 def test_a_mirrored_alpha_gives_the_mirrored_map() -> None:
     alpha = np.random.default_rng(5).random((ROWS, COLUMNS))
-    laid = attention_map(alpha, WIDE, whole(WIDE))
-    np.testing.assert_allclose(attention_map(alpha[::-1], WIDE, whole(WIDE)), laid[::-1], atol=1e-12)
-    np.testing.assert_allclose(attention_map(alpha[:, ::-1], WIDE, whole(WIDE)), laid[:, ::-1], atol=1e-12)
+    laid = attention_map(alpha, WIDE, squash(WIDE))
+    np.testing.assert_allclose(attention_map(alpha[::-1], WIDE, squash(WIDE)), laid[::-1], atol=1e-12)
+    np.testing.assert_allclose(attention_map(alpha[:, ::-1], WIDE, squash(WIDE)), laid[:, ::-1], atol=1e-12)
 
 
 def test_the_map_is_the_papers_upsampling_and_gaussian() -> None:
-    """Against both steps done one by one at the authors' size: 14 places × 16 pixels, sigma 20, mirrored."""
+    """Against both steps done one by one at the authors' size: 14 locations × 16 pixels, sigma 20, mirrored."""
     alpha = np.random.default_rng(7).random((14, 14))
     upsampled = np.pad(alpha.repeat(16, 0).repeat(16, 1), 120, mode="symmetric")
     kernel = np.exp(-(np.arange(-120, 121) ** 2) / (2 * 20**2))
     kernel /= kernel.sum()
     for axis in (0, 1):
         upsampled = np.apply_along_axis(np.convolve, axis, upsampled, kernel, "valid")
-    np.testing.assert_allclose(attention_map(alpha, (224, 224), whole((224, 224))), upsampled, rtol=1e-3)
+    np.testing.assert_allclose(attention_map(alpha, (224, 224), squash((224, 224))), upsampled, rtol=1e-3)
 
 
 def test_a_map_says_what_is_wrong() -> None:
     with pytest.raises(SatError, match=r"\(3, 5, 7\)"):
-        attention_map(np.ones((3, ROWS, COLUMNS)), WIDE, whole(WIDE))
+        attention_map(np.ones((3, ROWS, COLUMNS)), WIDE, squash(WIDE))
     with pytest.raises(SatError, match="left < right"):
         attention_map(np.ones((ROWS, COLUMNS)), WIDE, (10, 0, 10, 50))
 
 
-GREY = Image.new("RGB", (300, 300), (128, 128, 128))
+GRAY = Image.new("RGB", (300, 300), (128, 128, 128))
 SQUARE = (0.0, 0.0, 300.0, 300.0)
 FLAT = np.full((ROWS, COLUMNS), 1 / 35)
 
 
 def figure(words: list[str], attention: Any, **changes: Any) -> FigureData:
-    given = {"photo": GREY, "seen": SQUARE, "gate": None, **changes}
+    given = {"photo": GRAY, "visible_box": SQUARE, "gate": None, **changes}
     return FigureData(words=words, attention=np.asarray(attention), **given)
 
 
 def panels(picture: Image.Image, count: int) -> list[NDArray[np.int64]]:
-    """The first `count` panels of a picture of one row without a title, found by their known place."""
+    """The first `count` panels of a picture of one row without a title, found by their known position."""
     width = (picture.width - 2 * 36 + 20) // count - 20
     pixels = np.asarray(picture.convert("RGB"), dtype=np.int64)
     return [pixels[36:, 36 + i * (width + 20) :][:width, :width] for i in range(count)]
 
 
 def peak(pixels: NDArray[np.int64]) -> tuple[int, int]:
-    """Row and column of the place that the brightest pixel of a square panel lies in."""
+    """Row and column of the location that the brightest pixel of a square panel lies in."""
     light = pixels.sum(-1)
     y, x = np.unravel_index(light.argmax(), light.shape)
     return int(y / len(light) * ROWS), int(x / light.shape[1] * COLUMNS)
 
 
-def told(layout: Layout) -> list[str]:
+def texts_of(layout: Layout) -> list[str]:
     return [text.text for text in layout.texts]
 
 
 # The strip
 
 
-@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
-def test_each_word_is_lit_where_it_looked_and_a_flat_map_evenly(heat: bool) -> None:
-    shown = figure(["dog", "a", "ball"], [one_place(1, 2), FLAT, one_place(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
-    photo, dog, flat, ball = panels(strip([shown], Style(heat=heat)), 4)
+@pytest.mark.parametrize("colormap", ["light", "heat"])
+def test_each_word_is_lit_where_its_attention_is_and_a_flat_map_evenly(colormap: Any) -> None:
+    shown = figure(["dog", "a", "ball"], [one_location(1, 2), FLAT, one_location(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
+    photo, dog, flat, ball = panels(strip([shown], Style(colormap=colormap)), 4)
     assert (photo == 128).all()
     assert peak(dog) == (1, 2) and peak(ball) == (3, 5)
     for lit in (dog, ball):
         brightest, darkest = (lit.reshape(-1, 3)[number] for number in (lit.sum(-1).argmax(), lit.sum(-1).argmin()))
         assert brightest.max() > 200 and darkest.max() < 90
-        assert not heat or (brightest[2] < 80 and darkest[1] < 60)  # yellow, and dark violet
+        assert colormap == "light" or (brightest[2] < 80 and darkest[1] < 60)  # yellow, and dark violet
     assert (flat.max((0, 1)) - flat.min((0, 1)) <= 1).all()
     assert dog.sum(-1).min() < flat.sum(-1).mean() < dog.sum(-1).max()
 
 
-def test_flat_maps_alone_are_not_white_unless_each_word_is_stretched() -> None:
+def test_flat_maps_alone_are_not_white_unless_each_word_has_its_scale() -> None:
     shown = figure(["a", "a"], [FLAT, FLAT])
     _, gray, _ = panels(strip([shown]), 3)
     _, white, _ = panels(strip([shown], Style(per_word_scale=True)), 3)
@@ -167,62 +167,63 @@ def test_flat_maps_alone_are_not_white_unless_each_word_is_stretched() -> None:
 def test_the_numbers_are_those_of_the_caption() -> None:
     shown = figure(
         ["dog", "a"],
-        [one_place(1, 2), FLAT],
+        [one_location(1, 2), FLAT],
         gate=np.array([0.876, 0.2]),
         locations=np.array([[1, 2], [0, 0]]),
         title="dog a",
         note="a model · log p −3.21",
     )
-    assert told(lay_out([shown], Style()))[:7] == [
+    assert texts_of(lay_out([shown], Style()))[:7] == [
         *("dog a", "a model · log p −3.21", "photo"),
         *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
     ]
-    assert "peak α 1.000" in told(lay_out([figure(["dog"], [one_place(1, 2)])], Style()))  # without a gate, no β
+    assert "peak α 1.000" in texts_of(lay_out([figure(["dog"], [one_location(1, 2)])], Style()))  # without a gate, no β
 
 
-def test_a_word_that_hardly_relied_on_looking_does_not_set_the_scale() -> None:
+def test_a_word_that_hardly_relied_on_the_photo_does_not_set_the_scale() -> None:
     """It may be as bright as the others, and the others stay as bright as without it."""
-    wide = (one_place(1, 2) + FLAT) / 2
-    alone = Panels(figure(["dog"], [wide], gate=np.array([0.8])), Style(), area=90_000, widest=600)
-    both = figure(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.3, 0.8]))
-    panels = Panels(both, Style(), area=90_000, widest=600)
+    wide = (one_location(1, 2) + FLAT) / 2
+    alone = Panels(figure(["dog"], [wide], gate=np.array([0.8])), Style(), area=90_000, widest=600, room=600)
+    both = figure(["a", "dog"], [one_location(0, 0), wide], gate=np.array([0.3, 0.8]))
+    panels = Panels(both, Style(), area=90_000, widest=600, room=600)
     assert panels.white == alone.white and panels.strength(0).max() == panels.strength(1).max() == 1
-    relied = figure(["a", "dog"], [one_place(0, 0), wide], gate=np.array([0.4, 0.8]))
-    assert Panels(relied, Style(), area=90_000, widest=600).white > alone.white
+    relied = figure(["a", "dog"], [one_location(0, 0), wide], gate=np.array([0.4, 0.8]))
+    assert Panels(relied, Style(), area=90_000, widest=600, room=600).white > alone.white
 
 
 def legend(shown: FigureData, style: Style) -> str:
-    texts = told(lay_out([shown], style))
-    return " · ".join(texts[next(number for number, text in enumerate(texts) if ": looked little" in text) :])
+    texts = texts_of(lay_out([shown], style))
+    return " · ".join(texts[next(number for number, text in enumerate(texts) if ": least attention" in text) :])
 
 
 def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
     gate, locations = np.array([0.876, 0.2]), np.array([[1, 2], [0, 0]])
-    shown = figure(["dog", "a"], [one_place(1, 2), FLAT], gate=gate, locations=locations)
-    white = attention_map(one_place(1, 2), (300, 300), SQUARE).max()
-    assert 10 < white * 35 < 20  # times the average of 35 places
+    shown = figure(["dog", "a"], [one_location(1, 2), FLAT], gate=gate, locations=locations)
+    white = attention_map(one_location(1, 2), (300, 300), SQUARE).max()
+    assert 10 < white * 35 < 20  # times the average of 35 locations
     assert legend(shown, Style()) == (
-        f"dark: looked little · white: looked most, {white * 35:.0f} times the average · tick: the average place · "
-        "frame: the one place looked at · α: a place’s share of the looking · "
+        f"dark: least attention · white: most attention, {white * 35:.0f} times the average · "
+        "tick: the average location · frame: the chosen location · α: a location’s share of the attention · "
         "β: how much a word relied on the photo, 0 to 1"
     )
     flat = figure(["a"], [FLAT])  # whose scale ends at four times the average
-    assert legend(flat, Style()).startswith("dark: looked little · white: looked most, 4 times the average · tick")
-    stretched = Style(per_word_scale=True, heat=True)
+    assert legend(flat, Style()).startswith("dark: least attention · white: most attention, 4 times the average · tick")
+    stretched = Style(per_word_scale=True, colormap="heat")
     assert legend(flat, stretched) == (
-        "violet: looked little · yellow: looked most, on a scale of each word’s own · α: a place’s share of the looking"
+        "violet: least attention · yellow: most attention, on each word’s own scale · "
+        "α: a location’s share of the attention"
     )
-    assert lay_out([flat], stretched).scales[0].even is None
-    assert lay_out([shown], Style()).scales[0].even == pytest.approx(1 / 35 / white, rel=1e-3)
+    assert lay_out([flat], stretched).scales[0].average is None
+    assert lay_out([shown], Style()).scales[0].average == pytest.approx(1 / 35 / white, rel=1e-3)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool) -> None:
+def test_what_a_crop_did_not_see_is_faded_into_the_page_in_every_panel(dark: bool) -> None:
     photo = Image.new("RGB", (380, 225), (20, 160, 20))
     page = 18 if dark else 255
-    whole_photo = (0.0, 0.0, 380.0, 225.0)
-    for seen, faded in ((centre_crop((380, 225)), True), (whole_photo, False)):
-        shown = figure(["grass"], [one_place(2, 3)], photo=photo, seen=seen)
+    full_photo = (0.0, 0.0, 380.0, 225.0)
+    for box, faded in ((center_crop((380, 225)), True), (full_photo, False)):
+        shown = figure(["grass"], [one_location(2, 3)], photo=photo, visible_box=box)
         pixels = np.asarray(strip([shown], Style(dark=dark)), dtype=np.int64)
         assert (pixels[0, 0] - page < 5).all()
         for left in (36 + 5, 36 + 380 + 20 + 5):  # in the photo's panel, and in the word's
@@ -231,12 +232,12 @@ def test_what_a_crop_never_saw_is_faded_into_the_page_in_every_panel(dark: bool)
                 assert (red.max() > 60) == faded  # the hatching
             else:
                 assert (red.min() > 150) == faded
-        assert ("striped: never seen by the model" in " · ".join(told(lay_out([shown], Style())))) == faded
+        assert ("striped: not seen by the model" in " · ".join(texts_of(lay_out([shown], Style())))) == faded
 
 
 def test_captions_stand_side_by_side() -> None:
-    soft = figure(["a", "dog"], [FLAT, one_place(1, 2)], title="a dog")
-    hard = figure(["the", "dog", "runs"], [one_place(3, 5)] * 3, title="the dog runs " * 5)
+    soft = figure(["a", "dog"], [FLAT, one_location(1, 2)], title="a dog")
+    hard = figure(["the", "dog", "runs"], [one_location(3, 5)] * 3, title="the dog runs " * 5)
     alone, both = lay_out([soft], Style()), lay_out([soft, hard], Style())
     assert both.width > alone.width and len(both.panels) == 3 + 4 and len(both.scales) == 2
     sizes = [panels.size[0] for panels in both.captions]
@@ -256,7 +257,7 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
         np.full((words, ROWS, COLUMNS), 1 / 35),
         photo=Image.new("L", size),
         gate=np.zeros(words),
-        seen=whole(size),
+        visible_box=squash(size),
         title="a title that is much too long for a page as narrow as this one and so has to be wrapped " * 2,
     )
     layout = lay_out([shown], Style())
@@ -265,7 +266,7 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
     assert strip([shown]).mode == "RGB"
 
 
-def test_an_exhibit_says_what_does_not_match() -> None:
+def test_figure_data_say_what_does_not_match() -> None:
     flat = [FLAT, FLAT]
     with pytest.raises(SatError, match="for 3 words"):
         figure(["a", "b", "c"], flat)
@@ -273,7 +274,7 @@ def test_an_exhibit_says_what_does_not_match() -> None:
         figure(["a", "b"], flat, gate=np.zeros(3))
     with pytest.raises(SatError, match="5 rows and 7 columns"):
         figure(["a", "b"], flat, locations=np.array([[0, 0], [5, 0]]))
-    with pytest.raises(SatError, match="places of shape"):
+    with pytest.raises(SatError, match="locations of shape"):
         figure(["a", "b"], flat, locations=np.array([0, 1]))
     with pytest.raises(SatError, match="'bmp': choose one of png, svg"):
         save(Path("x"), [figure(["a", "b"], flat)], form="bmp")
@@ -282,17 +283,17 @@ def test_an_exhibit_says_what_does_not_match() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) -> None:
     save(tmp_path / "ours", [figure(["a", "b"], [FLAT, FLAT])], form=form)
-    (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GREY.save(tmp_path / "theirs", form)
+    (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GRAY.save(tmp_path / "theirs", form)
     assert is_signed(tmp_path / "ours") and not is_signed(tmp_path / "theirs")
 
 
 # How it looks
 
 
-@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
-def test_more_attention_is_lighter_for_any_eye(heat: bool) -> None:
+@pytest.mark.parametrize("colormap", ["light", "heat"])
+def test_more_attention_is_lighter_for_any_eye(colormap: Any) -> None:
     """Luminance, which no color blindness takes away, rises all along the scale."""
-    luminance = Style(heat=heat).scale(64) @ [0.2126, 0.7152, 0.0722]
+    luminance = Style(colormap=colormap).scale(64) @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(luminance) > 0).all() and luminance[-1] - luminance[0] > 120
 
 
@@ -328,11 +329,7 @@ def test_a_letter_that_no_font_has_is_a_box_and_the_note_names_it(word: str) -> 
     boxes = ink(strip([shown]), 2, 1)
     assert boxes.any(0).sum() >= 10 * len(word)  # wide enough to be seen
     named = f"soft · boxes: letters that no font on this machine has ({', '.join(f'U+{ord(x):04X}' for x in word)})"
-    sheets = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pictures, "drawn", lambda layout: sheets.append(layout) or Image.new("RGB", (1, 1)))
-        strip([shown])
-    assert named in " ".join(told(sheets[0]))
+    assert [figure.note for figure in noted([shown])] == [named]
 
 
 @pytest.mark.usefixtures("only_inter")
@@ -377,13 +374,9 @@ def test_scripts_that_need_it_are_laid_out_by_raqm() -> None:
 
 def test_letters_that_cannot_be_joined_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = figure(["كلب"], [FLAT], title="كلب", note="soft")
-    sheets: list[Any] = []
-    monkeypatch.setattr(pictures, "drawn", lambda layout: sheets.append(layout) or Image.new("RGB", (1, 1)))
     for raqm in (True, False):
         monkeypatch.setattr(letters, "SHAPES", raqm)
-        letters._face.cache_clear()
-        strip([shown])
-        assert ("finds no FriBiDi" in " ".join(told(sheets.pop()))) == (not raqm)
+        assert ("finds no FriBiDi" in noted([shown])[0].note) == (not raqm)
 
 
 def test_a_caption_from_right_to_left_stands_so() -> None:
@@ -403,9 +396,9 @@ def test_pieces_of_words_stand_without_spaces() -> None:
     words = ["红色的", "圆形", " dog"] * 20
     chinese = figure(words, [FLAT] * 60, title="".join(words), between="")
     layout = lay_out([chinese], Style())
-    lines = [text.text for text in layout.texts if text.size == sheet_module.TITLE]
+    lines = [text.text for text in layout.texts if text.size == layout_module.TITLE]
     assert "".join(lines) == "".join(words) and len(lines) > 1  # a text without spaces is broken between two signs
-    assert all(letters.length(line, sheet_module.TITLE) <= layout.width for line in lines)
+    assert all(letters.length(line, layout_module.TITLE) <= layout.width for line in lines)
     assert "dog" in [text.text for text in layout.texts]
     moving = animation._Scene(layout.captions[0])
     assert [word for line in moving.lines for word in line] == words
@@ -438,35 +431,35 @@ def embedded(element: ElementTree.Element, size: tuple[int, int]) -> Image.Image
     return image.transform(size, Image.Transform.AFFINE, placed, Image.Resampling.BILINEAR)
 
 
-@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
-def test_an_svg_shows_what_the_png_shows(heat: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("colormap", ["light", "heat"])
+def test_an_svg_shows_what_the_png_shows(colormap: Any, tmp_path: Path) -> None:
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((400, 300), Image.Resampling.BICUBIC)
     attention = np.random.default_rng(5).dirichlet(np.full(35, 0.1), 2).reshape(2, ROWS, COLUMNS)
-    shown = figure(["<unk>", "&"], attention, photo=photo, seen=centre_crop((400, 300)), title="<unk> & co")
-    style = Style(heat=heat)
+    shown = figure(["<unk>", "&"], attention, photo=photo, visible_box=center_crop((400, 300)), title="<unk> & co")
+    style = Style(colormap=colormap)
     save(tmp_path / "x.svg", [shown], style, form="svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
 
     layout, pixels = lay_out([shown], style), np.asarray(strip([shown], style), dtype=np.float64)
-    assert [text.text for text in root.iter(f"{SVG}text")] == told(layout)
+    assert [text.text for text in root.iter(f"{SVG}text")] == texts_of(layout)
     assert root.findtext(f"{SVG}title") == "<unk> & co"
-    size, (left, top, right, bottom) = layout.captions[0].size, layout.captions[0].seen
+    size, (left, top, right, bottom) = layout.captions[0].size, layout.captions[0].visible_box
     clip = root.find(f"{SVG}defs/{SVG}clipPath/{SVG}rect").attrib
     assert [float(clip[name]) for name in ("x", "y", "width", "height")] == pytest.approx(
         [left, top, right - left, bottom - top], rel=1e-4
     )
     photos = {element.attrib["id"]: embedded(element, size) for element in root.findall(f"{SVG}defs/{SVG}image")}
-    assert len(photos) == 1 + heat  # in color, and in gray to lie under the heat
+    assert len(photos) == 1 + (colormap == "heat")  # in color, and in gray to lie under the heat
     groups = [group for group in root.findall(f"{SVG}g") if "transform" in group.attrib]
     assert len(groups) == 3
     for group, panel in zip(groups, layout.panels, strict=True):
         assert group.attrib["transform"] == f"translate({panel.x} {panel.y})"
         lit = photos[group.find(f"{SVG}use").attrib[HREF][1:]].copy()
-        veil = group.find(f"{SVG}image")
-        assert (veil is None) == (panel.step is None)
-        if veil is not None:
-            lit.alpha_composite(embedded(veil, size))
+        overlay = group.find(f"{SVG}image")
+        assert (overlay is None) == (panel.step is None)
+        if overlay is not None:
+            lit.alpha_composite(embedded(overlay, size))
         drawn = pixels[panel.y : panel.y + size[1], panel.x : panel.x + size[0]]
         difference = np.abs(np.asarray(lit.convert("RGB")) - drawn)[:, math.ceil(left) + 2 : int(right) - 2]
         assert difference.mean() < 3, panel
@@ -482,22 +475,22 @@ def test_words_cannot_become_markup_in_an_svg() -> None:
 
 
 def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
-    shown = figure(["a", "dog"], [FLAT, one_place(1, 2)], locations=np.array([[1, 2], [3, 4]]))
+    shown = figure(["a", "dog"], [FLAT, one_location(1, 2)], locations=np.array([[1, 2], [3, 4]]))
     save(tmp_path / "x.svg", [shown, shown], form="svg")
     text = (tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4
+    assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4 + 2  # an overlay a word, and the scales
     assert text.count('stroke="#e66100"') == 4  # the frames
 
 
-# Moving pictures
+# Animations
 
 
 @pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])
-def test_a_moving_picture_follows_the_gaze(form: str, between: int, tmp_path: Path) -> None:
-    short = figure(["dog"], [one_place(1, 2)], gate=np.array([0.9]))
-    long = figure(["a", "ball"], [one_place(3, 5), one_place(0, 1)])
+def test_an_animation_follows_the_attention(form: str, between: int, tmp_path: Path) -> None:
+    short = figure(["dog"], [one_location(1, 2)], gate=np.array([0.9]))
+    long = figure(["a", "ball"], [one_location(3, 5), one_location(0, 1)])
     save(tmp_path / "x", [short, long], form=form)
-    looked, stands = [], []
+    peaks, stands = [], []
     with Image.open(tmp_path / "x") as moving:
         assert moving.n_frames == 4 + 3 * between and moving.info["loop"] == 0
         for number in range(0, moving.n_frames, between + 1):
@@ -505,8 +498,8 @@ def test_a_moving_picture_follows_the_gaze(form: str, between: int, tmp_path: Pa
             pixels = np.asarray(moving.convert("RGB"), dtype=np.int64)
             stands.append(moving.info["duration"])
             both = [pixels[36:376, left : left + 340] for left in (36, 36 + 340 + 64)]
-            looked.append([peak(panel) if np.ptp(panel) > 60 else None for panel in both])
-    assert looked == [[None, None], [(1, 2), (3, 5)], [None, (0, 1)], [None, None]]
+            peaks.append([peak(panel) if np.ptp(panel) > 60 else None for panel in both])
+    assert peaks == [[None, None], [(1, 2), (3, 5)], [None, (0, 1)], [None, None]]
     assert stands == [700, 900, 900, 2400]
 
 
@@ -527,12 +520,12 @@ def palettes(gif: bytes) -> list[bool]:
     return frames
 
 
-@pytest.mark.parametrize("heat", [False, True], ids=["light", "heat"])
-def test_the_frames_of_a_gif_share_one_palette_and_their_colors_are_steady(heat: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("colormap", ["light", "heat"])
+def test_the_frames_of_a_gif_share_one_palette_and_their_colors_are_steady(colormap: Any, tmp_path: Path) -> None:
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((300, 300), Image.Resampling.BICUBIC)
-    shown = figure(["a", "dog", "a"], [FLAT, one_place(1, 2), FLAT], photo=photo, locations=np.array([[1, 2]] * 3))
-    save(tmp_path / "x.gif", [shown], Style(heat=heat), form="gif")
+    shown = figure(["a", "dog", "a"], [FLAT, one_location(1, 2), FLAT], photo=photo, locations=np.array([[1, 2]] * 3))
+    save(tmp_path / "x.gif", [shown], Style(colormap=colormap), form="gif")
     assert palettes((tmp_path / "x.gif").read_bytes()) == [False] * 5
     frames = []
     with Image.open(tmp_path / "x.gif") as moving:
@@ -543,4 +536,4 @@ def test_the_frames_of_a_gif_share_one_palette_and_their_colors_are_steady(heat:
     assert (first == second).all()  # the photo under the same map
     assert not (first == frames[2][36:436, 36:436]).all()
     assert all((frame[:30] == 255).all() for frame in frames)  # the page is white
-    assert all((frame[36:436, 36:436] == MARK).all(-1).sum() > 50 for frame in frames[1:4])  # the frame of the place
+    assert all((frame[36:436, 36:436] == MARK).all(-1).sum() > 50 for frame in frames[1:4])  # the frame of the location

@@ -951,7 +951,7 @@ def test_an_evaluation_can_hold_where_every_word_looked(trained: Path, large: Da
     for found, example in zip(result["results"], large.split("val"), strict=True):
         caption = captioner(example.photo).to_dict()
         assert caption.keys() <= found.keys() and {"photo", "file", "references", "cider"} <= found.keys()
-        assert found["seen"] == caption["seen"] is not None and found["source"] == found["file"]
+        assert found["visible_box"] == caption["visible_box"] is not None and found["source"] == found["file"]
         assert [len(found["attention"]), len(found["gate"])] == [len(found["words"])] * 2
         assert torch.tensor(found["attention"]).allclose(torch.tensor(caption["attention"]), atol=1e-2)
         assert found["settings"] == caption["settings"]

@@ -4,13 +4,13 @@ T words, end token excluded · L locations in a grid of rows and columns. */
 
 import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
 import { OnnxEncoder } from "./encoder.ts";
-import { pixels, seen, type Preprocessing } from "./pixels.ts";
-import { ArrayDoubt, ArrayNgrams, UNSURE } from "./rerank/arrays.ts";
+import { pixels, visibleBox, type Preprocessing } from "./pixels.ts";
+import { Doubt, UNSURE, VisualNgrams } from "./rerank/visual-ngrams.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
-import { search } from "./search/beam.ts";
+import { search, type GenerationConfig } from "./search/beam.ts";
 import { ranked, type Backpointers } from "./search/hypotheses.ts";
-import { OnnxDecoder, OnnxWalker } from "./search/onnx.ts";
+import { OnnxDecoder, OnnxSession } from "./search/onnx.ts";
 
 /** A model as `models.json` describes it. */
 export interface Model {
@@ -18,15 +18,7 @@ export interface Model {
   attention: string;
   grid: [rows: number, columns: number];
   preprocessing: Preprocessing;
-  generation: {
-    beam_size: number;
-    attention_mode: string;
-    length_penalty: number;
-    rerank_weight: number;
-    rare_word_exponent: number;
-    max_length: number;
-    allow_repetitions: boolean;
-  };
+  generation: GenerationConfig;
   words: string[]; // of the vocabulary, by id
   between: string; // what stands between two words
   card: string;
@@ -54,7 +46,7 @@ export interface Caption {
   unsure: boolean;
   alternatives: { caption: string; log_probability: number }[];
   size: [number, number];
-  seen: number[];
+  visible_box: number[];
   settings: Record<string, unknown>;
 }
 
@@ -81,8 +73,8 @@ interface Loaded {
   model: Model;
   encoder: OnnxEncoder;
   decoder: OnnxDecoder;
-  reranker: ArrayNgrams | null;
-  doubt: ArrayDoubt | null;
+  reranker: VisualNgrams | null;
+  doubt: Doubt | null;
 }
 
 /** The models of a page; each is loaded when it is first used, and an encoder once for all models that share it. */
@@ -136,15 +128,15 @@ export class Captioners {
       model,
       encoder: await encoding,
       decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), {
-        vocabularySize: model.words.length, attention: model.attention !== "uniform",
+        vocabularySize: model.words.length, attends: model.attention !== "uniform",
       }),
-      reranker: reranker === null ? null : new ArrayNgrams(await read(reranker)),
-      doubt: arrays.has("doubt.mean") ? new ArrayDoubt(arrays) : null,
+      reranker: reranker === null ? null : new VisualNgrams(await read(reranker)),
+      doubt: arrays.has("doubt.mean") ? new Doubt(arrays) : null,
     };
   }
 
-  /** The captions of a photo by models that are loaded, `beam` wide or as wide as each model's own. */
-  async caption(file: Blob, source: string, names: string[], beam: number | null): Promise<[Caption[], Seconds]> {
+  /** The captions of a photo by models that are loaded, with a beam size or each model's own. */
+  async caption(file: Blob, source: string, names: string[], beamSize: number | null): Promise<[Caption[], Seconds]> {
     const started = performance.now();
     const elapsed = () => (performance.now() - started) / 1000;
     const photo = await decoded(file);
@@ -158,7 +150,7 @@ export class Captioners {
         const key = JSON.stringify([files.encoder, preprocessing]);
         if (!annotated.has(key)) annotated.set(key, await loaded.encoder.annotate(pixels(photo, preprocessing)));
         seconds.encoding = elapsed() - seconds.search;
-        captions.push(await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beam));
+        captions.push(await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beamSize));
         seconds.search = elapsed() - seconds.encoding;
       }
     } finally {
@@ -169,26 +161,21 @@ export class Captioners {
 
   private async searched(
     { model, decoder, reranker, doubt }: Loaded,
-    annotations: Parameters<typeof OnnxWalker.start>[1],
+    annotations: Parameters<typeof OnnxSession.start>[1],
     source: string,
     size: [number, number],
-    chosenBeam: number | null,
+    beamSize: number | null,
   ): Promise<Caption> {
-    const { generation, grid } = model;
-    const beam = chosenBeam ?? generation.beam_size;
-    let [found, backpointers] = await search(await OnnxWalker.start(decoder, annotations), {
-      beam,
-      maxLength: generation.max_length,
-      lengthPenalty: generation.length_penalty,
-      allowRepetitions: generation.allow_repetitions,
-    });
-    const seenByEncoder = { data: annotations.data as Float32Array, size: annotations.dims[2] };
+    const { grid } = model;
+    const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
+    let [found, backpointers] = await search(await OnnxSession.start(decoder, annotations), generation);
+    const features = { data: annotations.data as Float32Array, size: annotations.dims[2] };
     if (reranker) {
-      const agreeing = reranker.addAgreement(seenByEncoder, found, generation.rare_word_exponent);
-      found = ranked(agreeing, generation.length_penalty, generation.rerank_weight);
+      const scored = reranker.addScores(features, found, generation.rare_word_exponent);
+      found = ranked(scored, generation.length_penalty, generation.rerank_weight);
     }
     const best = found[0];
-    const doubted = doubt?.of(seenByEncoder, best) ?? null;
+    const doubtOfBest = doubt?.of(features, best) ?? null;
     const words = (ids: number[]) => ids.map((id) => model.words[id]);
     const text = (ids: number[]) => words(ids).join(model.between).trim();
     const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
@@ -207,16 +194,16 @@ export class Captioners {
         const location = step.locations![row];
         return [Math.floor(location / columns), location % columns];
       }),
-      rerank_score: best.rerank_score ?? null,
-      doubt: doubted,
-      unsure: doubted !== null && doubted > UNSURE,
+      rerank_score: best.rerankScore ?? null,
+      doubt: doubtOfBest,
+      unsure: doubtOfBest !== null && doubtOfBest > UNSURE,
       alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
       size,
-      seen: seen(model.preprocessing, ...size),
+      visible_box: visibleBox(model.preprocessing, ...size),
       settings: {
         model: model.name,
         attention_mode: generation.attention_mode,
-        beam,
+        beam_size: generation.beam_size,
         length_penalty: generation.length_penalty,
         ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
       },

@@ -1,4 +1,4 @@
-/** The encoder, by an ONNX graph: `vision/onnx.py`.
+/** The encoder, by an ONNX graph: `backends/onnx/encoder.py`.
 
 L locations · D annotation size. */
 

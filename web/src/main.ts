@@ -14,7 +14,7 @@ import type { Answer, Question } from "./worker.ts";
 const base = new URL(".", document.baseURI).href;
 const element = <Kind extends HTMLElement>(id: string) => document.getElementById(id) as Kind;
 const model = element<HTMLSelectElement>("model");
-const beam = element<HTMLSelectElement>("beam");
+const beamSize = element<HTMLSelectElement>("beam_size");
 const bar = element<HTMLProgressElement>("bar");
 
 const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
@@ -104,9 +104,9 @@ async function caption(photo: SatPhoto, signal: AbortSignal, say: (text: string)
   if (names.some((name) => !ready.has(name))) say("Loading the model …");
   await load(names);
   signal.throwIfAborted();
-  say("Looking …");
+  say("Captioning …");
   const answer = await ask({
-    photo: photo.file, source: photo.name, models: names, beam: beam.value ? Number(beam.value) : null,
+    photo: photo.file, source: photo.name, models: names, beamSize: beamSize.value ? Number(beamSize.value) : null,
   });
   const { captions, seconds } = answer as { captions: Caption[]; seconds: Seconds };
   lastSeconds = seconds.encoding + seconds.search;

@@ -16,7 +16,7 @@ const STRIP = 256; // rows of a photo that are unpacked at a time, because phone
 const BITS = 22; // of a weight of Pillow's resizing, which counts in whole numbers
 
 /** The rectangle of a photo that the encoder sees, in the photo's pixels. */
-export function seen({ size, resize }: Preprocessing, width: number, height: number): Box {
+export function visibleBox({ size, resize }: Preprocessing, width: number, height: number): Box {
   if (resize === "squash") return [0, 0, width, height];
   const shortest = Math.round((size * 256) / 224);
   const resized = [width, height].map((side) => Math.floor((shortest * side) / Math.min(width, height)));
@@ -39,13 +39,13 @@ function halfEven(value: number): number {
 /** The normalized pixels (3, size, size) of a decoded photo. */
 export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float32Array {
   const { size, mean, std } = preprocessing;
-  const box = seen(preprocessing, photo.width, photo.height);
+  const box = visibleBox(preprocessing, photo.width, photo.height);
   const small = resized(rowsOf(photo), [photo.width, photo.height], box, size);
   const found = new Float32Array(3 * size * size);
   for (let channel = 0; channel < 3; channel++) {
     const values = Float32Array.from({ length: 256 }, (_, level) => {
-      const centred = Math.fround(Math.fround(level / 255) - Math.fround(mean[channel]));
-      return centred / Math.fround(std[channel]);
+      const centered = Math.fround(Math.fround(level / 255) - Math.fround(mean[channel]));
+      return centered / Math.fround(std[channel]);
     });
     for (let at = 0; at < size * size; at++) found[channel * size * size + at] = values[small[3 * at + channel]];
   }
@@ -75,11 +75,11 @@ function bilinear(inputs: number, start: number, end: number, outputs: number): 
   const scale = Math.fround(end - start) / outputs; // Pillow has boxes in float32
   const support = Math.max(1, scale); // a smaller picture averages all that it covers
   return Array.from({ length: outputs }, (_, output) => {
-    const centre = start + (output + 0.5) * scale;
-    const first = Math.max(0, Math.trunc(centre - support + 0.5));
-    const count = Math.min(inputs, Math.trunc(centre + support + 0.5)) - first;
+    const center = start + (output + 0.5) * scale;
+    const first = Math.max(0, Math.trunc(center - support + 0.5));
+    const count = Math.min(inputs, Math.trunc(center + support + 0.5)) - first;
     const weights = Array.from({ length: count }, (_, input) =>
-      Math.max(0, 1 - Math.abs((first + input - centre + 0.5) * (1 / support)))); // Pillow multiplies: the last bit counts
+      Math.max(0, 1 - Math.abs((first + input - center + 0.5) * (1 / support)))); // Pillow multiplies: the last bit counts
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     return { first, values: weights.map((weight) => Math.trunc(0.5 + (weight / total) * 2 ** BITS)) };
   });

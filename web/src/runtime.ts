@@ -6,7 +6,7 @@ import type { Fetch } from "./download.ts";
 import type { Arrays } from "./safetensors.ts";
 
 const MOST_THREADS = 8; // more bring little, and small cores slow the large ones down
-const WEIGHTS = "weights"; // where the graphs expect their weights, see `PackedWeights` in device/onnx.py
+const WEIGHTS = "weights"; // where the graphs expect their weights, see `PackedWeights` in backends/onnx/graph.py
 
 /** Whether this browser can use a GPU in the way that ONNX Runtime's build for WebGPU needs. */
 async function hasGpu(): Promise<boolean> {

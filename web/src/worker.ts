@@ -7,7 +7,7 @@ import { forgoGpu } from "./runtime.ts";
 export type Question =
   | { catalogue: Catalogue; base: string; gpu: boolean } // whether a GPU may be used
   | { load: string[] }
-  | { photo: Blob; source: string; models: string[]; beam: number | null };
+  | { photo: Blob; source: string; models: string[]; beamSize: number | null };
 
 export type Answer =
   | { progress: [done: number, total: number] }
@@ -31,8 +31,8 @@ async function answer(question: Question): Promise<void> {
     await captioners.load(question.load, (done, total) => say({ progress: [done, total] }));
     say({ device: await captioners.device() });
   } else {
-    const { photo, source, models, beam } = question;
-    const [captions, seconds] = await captioners.caption(photo, source, models, beam);
+    const { photo, source, models, beamSize } = question;
+    const [captions, seconds] = await captioners.caption(photo, source, models, beamSize);
     say({ captions, seconds });
   }
 }

@@ -139,7 +139,7 @@ def _caption(
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "locations": _numbers(where, entry, "locations", (len(words), 2)),
         "size": _numbers(where, entry, "size", (2,)),
-        "seen": _numbers(where, entry, "seen", (4,), 3),
+        "visible_box": _numbers(where, entry, "visible_box", (4,), 3),
         "alternatives": [
             {
                 "caption": str(other.get("caption", "")),

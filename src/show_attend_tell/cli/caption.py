@@ -226,7 +226,13 @@ def caption(
                     results.add(file, captions, made[0] if isinstance(made[0], SatError) else None)
                 if save_maps is not None and captions:
                     first, *others = captions
-                    first.save(save_maps / names[file], compare=others, heat=heat, dark=dark, per_word_scale=stretch)
+                    first.save(
+                        save_maps / names[file],
+                        compare=others,
+                        colormap="heat" if heat else "light",
+                        dark=dark,
+                        per_word_scale=stretch,
+                    )
                     pictures += 1
                 bar.update()
     except KeyboardInterrupt:

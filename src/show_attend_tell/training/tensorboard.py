@@ -56,7 +56,7 @@ class TensorBoard:
                 between=self.data.vocabulary.tokenizer.between,
                 attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
                 gate=None if best.beta is None else best.beta.cpu().numpy(),
-                seen=self.encoder.preprocessing.seen(*image.size),
+                visible_box=self.encoder.preprocessing.seen(*image.size),
             )
             picture = np.array(strip([figure]))
             self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")

@@ -1,39 +1,45 @@
-/** Beam search over any `Session`; a beam of one is greedy search: `model/search/beam.py` for one photo.
+/** Beam search over any `DecoderSession`; a beam size of 1 is greedy search: `search/beam.py` for one photo.
 
-P paths, the beam · P′ paths that are followed · N continuations · t words so far. */
+P paths, the beam size · P′ running paths · N continuations · t words so far. */
 
 import { END, NEVER, UNKNOWN, ranked, readBack, repeating, type Hypothesis, type Backpointers } from "./hypotheses.ts";
-import type { Session } from "./walker.ts";
+import type { DecoderSession } from "./session.ts";
 
-export interface BeamOptions {
-  beam: number;
-  maxLength: number;
-  lengthPenalty: number;
-  allowRepetitions: boolean;
+/** How captions are made: what a model's `models.json` has of `GenerationConfig` of Python. */
+export interface GenerationConfig {
+  beam_size: number;
+  attention_mode: string;
+  length_penalty: number;
+  rerank_weight: number;
+  rare_word_exponent: number;
+  max_length: number;
+  allow_repetitions: boolean;
 }
 
-/** The `beam` best captions that a beam search finds, best first, and the backpointers that has what the decoder saw.
+/** The best captions that a beam search finds, best first, and the backpointers, which hold their attention.
 
-Scores are sums of log-probabilities, never renormalized over the words allowed. A greedy search never begins with the
-end token. A finished path is frozen: it keeps its score, and its location until better paths push it out. The search ends
-when every path is finished, or after `maxLength` words, the end token counted. Without `allowRepetitions` no path says
-a word twice in a row, or the same three words in a row twice. */
-export async function search(session: Session, options: BeamOptions): Promise<[Hypothesis[], Backpointers[]]> {
-  const { beam, maxLength, lengthPenalty, allowRepetitions } = options;
+Scores are sums of log-probabilities, never renormalized over the allowed words. A greedy search never begins with the
+end token. A finished path is frozen: it keeps its score, and its rank until better paths push it out. The search ends
+when every path is finished, or after `max_length` words, the end token counted. Without `allow_repetitions` no path
+has a word twice in a row, or the same three words in a row twice. */
+export async function search(
+  session: DecoderSession, generation: Omit<GenerationConfig, "attention_mode" | "rerank_weight" | "rare_word_exponent">,
+): Promise<[Hypothesis[], Backpointers[]]> {
+  const { beam_size: beam, max_length: maxLength, length_penalty: lengthPenalty } = generation;
   let scores: number[] = Array(beam).fill(NEVER);
   scores[0] = 0; // all paths are equal at first: only one may have children
   let finished: boolean[] = Array(beam).fill(false);
-  let live = [0]; // paths that are followed (P′,)
+  let live = [0]; // running paths (P′,)
   let words = [session.vocabularySize];
-  let said: number[][] = [[]]; // by each followed path so far (P′, t)
+  let texts: number[][] = [[]]; // the words of each running path (P′, t)
   const backpointers: Backpointers[] = [];
 
   for (let time = 0; time < maxLength; time++) {
     const step = await session.step(words);
-    const running = live.map((path) => (finished[path] ? NEVER : scores[path])); // (P′,)
+    const before = live.map((path) => (finished[path] ? NEVER : scores[path])); // log p (P′,)
     const forbidden = beam === 1 && time === 0 ? [UNKNOWN, END] : [UNKNOWN];
-    const again = time > 0 && !allowRepetitions ? said.map(repeating) : null;
-    const next = await session.best(running, beam, forbidden, banned);
+    const banned = time > 0 && !generation.allow_repetitions ? texts.map(repeating) : null;
+    const next = await session.best(before, beam, forbidden, banned);
     // a finished path has one child: itself, at no cost
     const children = [...scores.map((score, path) => (finished[path] ? score : NEVER)), ...next.scores]; // (P + N,)
     const chosen = largest(children, beam);
@@ -47,10 +53,10 @@ export async function search(session: Session, options: BeamOptions): Promise<[H
 
     live = scores.flatMap((score, at) => (!finished[at] && score > NEVER ? [at] : []));
     if (!live.length) break;
-    const followed = live.map((at) => path[at]);
+    const kept = live.map((at) => path[at]);
     words = live.map((at) => words[at]);
-    said = followed.map((one, at) => [...said[one], words[at]]);
-    session.reorder(followed);
+    texts = kept.map((one, at) => [...texts[one], words[at]]);
+    session.reorder(kept);
   }
   return [ranked(readBack(backpointers, scores, finished), lengthPenalty), backpointers];
 }

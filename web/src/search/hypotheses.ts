@@ -1,16 +1,16 @@
-/** What a search gives: captions with what the decoder saw on the way: `model/search/hypotheses.py` for one photo.
+/** What a search returns: captions with their backpointers: `search/hypotheses.py` for one photo.
 
-P paths, the beam · Q ≤ P paths that looked · L locations · T words, end token excluded. */
+P paths, the beam size · Q ≤ P rows of attention · L locations · T words, end token excluded. */
 
-import type { SessionStep } from "./walker.ts";
+import type { SessionStep } from "./session.ts";
 
 export const END = 0;
 export const UNKNOWN = 1;
 export const NEVER = -Infinity;
 
-/** What one step of a search leaves behind, to be read backwards from the end. */
+/** What one step of a search keeps, to be read backwards from the end. */
 export interface Backpointers extends SessionStep {
-  words: number[]; // said by each path (P,)
+  words: number[]; // the last word of each path (P,)
   parents: number[]; // the path of the step before that each path continues (P,)
 }
 
@@ -18,9 +18,9 @@ export interface Backpointers extends SessionStep {
 export interface Hypothesis {
   words: number[]; // T word ids, end token excluded
   logProbability: number; // Σ_t log p(y_t), the end token's included when it ended
-  ended: boolean; // false when the longest length came before the end token
-  rows: number[]; // where each word's α, β and location are in its step of the backpointers (T,)
-  rerank_score?: number; // A, with the photo, from 0; given by a reranker
+  ended: boolean; // false when the maximum length came before the end token
+  rows: number[]; // each word's row of α, β and location in its step of the backpointers (T,)
+  rerankScore?: number; // r, from 0; given by a reranker
 }
 
 /** The hypotheses, from each path's log p (P,) and whether it ended (P,). A path of log p −∞ does not exist. */
@@ -43,19 +43,19 @@ export function readBack(backpointers: Backpointers[], scores: number[], finishe
   });
 }
 
-/** The words that would repeat what a path has said: its last word, and what followed its last two words before. */
-export function repeating(said: number[]): number[] {
-  const [before, last] = [said.at(-2), said.at(-1)!];
-  return [last, ...said.slice(2).filter((_, at) => said[at] === before && said[at + 1] === last)];
+/** The words that would repeat a part of a path: its last word, and what followed its last two words before. */
+export function repeating(path: number[]): number[] {
+  const [before, last] = [path.at(-2), path.at(-1)!];
+  return [last, ...path.slice(2).filter((_, at) => path[at] === before && path[at + 1] === last)];
 }
 
-/** Order captions, the best first: by log p / length^γ + ω A.
+/** Order captions, the best first: by log p / length^γ + ω r.
 
 Captions that ended come before those that did not, and an empty caption comes last. */
 export function ranked(hypotheses: Hypothesis[], lengthPenalty: number, rerankWeight = 0): Hypothesis[] {
-  const score = ({ words, ended, logProbability, rerank_score }: Hypothesis) =>
+  const score = ({ words, ended, logProbability, rerankScore }: Hypothesis) =>
     logProbability / Math.max(1, words.length + Number(ended)) ** lengthPenalty
-    + rerankWeight * (rerank_score ?? 0);
+    + rerankWeight * (rerankScore ?? 0);
   return [...hypotheses].sort((one, other) =>
     Number(other.words.length > 0) - Number(one.words.length > 0)
     || Number(other.ended) - Number(one.ended)

@@ -1,4 +1,4 @@
-/** The paper's decoder as a `Session`, by ONNX graphs: `model/search/onnx.py` for one photo.
+/** The paper's decoder as a `DecoderSession`, by ONNX graphs: `backends/onnx/decoder.py` for one photo.
 
 P paths · Q histories, paths without their last word · L locations · n LSTM size · m word-embedding size · K vocabulary ·
 S = 4n + m, or 4n where the context does not feed the deep output. */
@@ -6,21 +6,21 @@ S = 4n + m, or 4n where the context does not feed the deep output. */
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
 import { NEVER } from "./hypotheses.ts";
-import { distinct, type Continuations, type SessionStep, type Session } from "./walker.ts";
+import { distinct, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
 
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
   readonly vocabularySize: number;
-  readonly attention: boolean; // whether it looks at locations
+  readonly attends: boolean; // whether it has attention weights
   private readonly byWord = new Map<number, Float32Array>(); // what each word adds, once it is known
 
   constructor(
     readonly runtime: Runtime,
     readonly graphs: Record<"start" | "words" | "step" | "best", InferenceSession>,
-    { vocabularySize, attention }: { vocabularySize: number; attention: boolean },
+    { vocabularySize, attends }: { vocabularySize: number; attends: boolean },
   ) {
     this.vocabularySize = vocabularySize;
-    this.attention = attention;
+    this.attends = attends;
   }
 
   /** Each word's share of the gates and of the deep output, biases included: (1, P, 4n + m) for words (P,). */
@@ -35,8 +35,8 @@ export class OnnxDecoder {
   }
 }
 
-/** An `OnnxDecoder` on its way; finished paths leave. */
-export class OnnxWalker implements Session {
+/** An `OnnxDecoder` with its state for the running paths. */
+export class OnnxSession implements DecoderSession {
   readonly vocabularySize: number;
   private rows = [0]; // the history of each path (P′,)
   private deep: Tensor | null = null;
@@ -52,13 +52,13 @@ export class OnnxWalker implements Session {
   }
 
   /** Start at annotations (1, L, D). */
-  static async start(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxWalker> {
+  static async start(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxSession> {
     const { seen, keys, hidden, memory } = await decoder.graphs.start.run({ annotations });
-    return new OnnxWalker(decoder, seen, keys, hidden, memory);
+    return new OnnxSession(decoder, seen, keys, hidden, memory);
   }
 
   async step(words: number[]): Promise<SessionStep> {
-    const { runtime, graphs, attention } = this.decoder;
+    const { runtime, graphs, attends } = this.decoder;
     const found = await graphs.step.run({
       seen: this.seen,
       keys: this.keys,
@@ -72,7 +72,7 @@ export class OnnxWalker implements Session {
     this.deep = found.deep;
     return {
       rows: this.rows,
-      alpha: attention ? floats(found.alpha) : null,
+      alpha: attends ? floats(found.alpha) : null,
       beta: found.beta ? floats(found.beta) : null,
       locations: found.locations ? wholes(found.locations) : null,
     };
@@ -92,8 +92,8 @@ export class OnnxWalker implements Session {
     const { runtime, graphs, vocabularySize } = this.decoder;
     const added = new Float32Array(vocabularySize);
     for (const word of forbidden) added[word] = NEVER;
-    const width = again ? Math.max(...again.map((words) => words.length)) : 0;
-    const filled = (again ?? []).flatMap((words) => Array.from({ length: width }, (_, at) => words[at] ?? words[0]));
+    const width = banned ? Math.max(...banned.map((words) => words.length)) : 0;
+    const filled = (banned ?? []).flatMap((words) => Array.from({ length: width }, (_, at) => words[at] ?? words[0]));
     const { scores, chosen } = await graphs.best.run({
       deep: this.deep!,
       before: runtime.tensor(Float32Array.from(before), [1, before.length]),

@@ -3,11 +3,11 @@
   "use strict";
 
   const AT_ONCE = 4; // photos that are sent at a time
-  const AGAIN = 2000; // milliseconds between looks whether a server that went away is back
+  const AGAIN = 2000; // milliseconds until a server that went away is asked again
   const MEANING = { 413: ": this photo is too large for it" };
   const { Waiting, Refused } = SatPhotos;
   const element = (id) => document.getElementById(id);
-  const model = element("model"), beam = element("beam");
+  const model = element("model"), beamSize = element("beam_size");
   let limits = null, cards = {}, gone = false;
 
   class Gone extends Error {} // the server does not answer
@@ -72,7 +72,7 @@
 
   const answers = () => fetch("/healthz").then((response) => response.ok, () => false);
 
-  /** Say that the server is away, and look until it is back; then go on where we were. */
+  /** Say that the server is away, ask until it is back, then go on where we were. */
   async function awaitServer() {
     if (gone) return;
     gone = true;
@@ -95,7 +95,7 @@
     form.append("photos", photo.file, photo.name);
     form.append("format", format);
     for (const name of JSON.parse(model.value || "[]")) form.append("model", name);
-    if (beam.value) form.append("beam", beam.value);
+    if (beamSize.value) form.append("beam_size", beamSize.value);
     return form;
   }
 
@@ -118,7 +118,7 @@
   }
 
   /** Have the server draw the answer, in the settings that it was made with. */
-  async function drawn(photo, button, format) {
+  async function saveDrawn(photo, button, format) {
     button.disabled = true;
     try {
       page.save(photo, await ask("/v1/captions", { body: question(photo, format), read: "blob" }), `.${format}`);
@@ -151,8 +151,8 @@
     caption,
     cards: () => cards,
     acts: [
-      ["Save picture", (photo, button) => drawn(photo, button, "png")],
-      ["Save page", (photo, button) => drawn(photo, button, "html")],
+      ["Save picture", (photo, button) => saveDrawn(photo, button, "png")],
+      ["Save page", (photo, button) => saveDrawn(photo, button, "html")],
     ],
   });
   const started = start();

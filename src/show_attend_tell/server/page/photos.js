@@ -127,7 +127,7 @@
     }
 
     async function captioned(photo, signal) {
-      say(photo, "Looking …");
+      say(photo, "Captioning …");
       const answer = await caption(photo, signal, (text) => signal.aborted || say(photo, text));
       await photo.ready;
       signal.throwIfAborted();
@@ -137,7 +137,7 @@
       const captions = answer.map((one) => ({
         ...one,
         image: photo.image,
-        size: photo.size ?? one.size ?? one.seen.slice(2),
+        size: photo.size ?? one.size ?? one.visible_box.slice(2),
         note: photo.image ? photo.note : "this browser cannot show this kind of photo",
       }));
       photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards() });

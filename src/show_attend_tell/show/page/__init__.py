@@ -1,4 +1,4 @@
-"""Pages that show captions, each word with where the model looked: of a few photos, of many, or of an evaluation.
+"""Pages of captions with the attention of each word: of a few photos, of many, or of an evaluation.
 
 - `captions.js` draws the captions of a photo; the web app uses it too.
 - `page.js` makes the page around them: an index to search and to sort, or the report of an evaluation.
@@ -27,9 +27,9 @@ HERE = Path(__file__).parent
 FEW = 10  # photos that a page shows in full
 
 
-def assets() -> dict[str, str]:
-    """The stylesheet and the script that draw captions, by file name, for a server to send."""
-    return {name: (HERE / name).read_text(encoding="utf-8") for name in ("page.css", "captions.js")}
+def read(name: str) -> str:
+    """A script or a stylesheet of this folder."""
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def longest(photos: int) -> int:
@@ -41,7 +41,7 @@ def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: i
     """A caption as `captions_page` takes it: what `Caption.to_dict` says of it, with its photo.
 
     ``image`` is a data: URI of a JPEG with at most ``side`` pixels a side. ``size`` is the photo's own [width, height];
-    ``seen`` is in its pixels. Raises `SatError` for a caption without a photo.
+    ``visible_box`` is in its pixels. Raises `SatError` for a caption without a photo.
     """
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
@@ -54,12 +54,18 @@ def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: i
     }
 
 
-def captions_page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: Mapping[str, str] | None = None) -> str:
+def captions_page(
+    captions: Sequence[Mapping[str, Any]],
+    *,
+    title: str,
+    cards: Mapping[str, str] | None = None,
+    failed: Mapping[str, str] | None = None,
+) -> str:
     """A page of captions in one HTML file; captions of one photo stand side by side.
 
-    ``captions`` are those of `with_image`, and ``cards`` the texts of the models' cards by model name. The page shows
-    up to `FEW` photos in full. More than that become an index that draws the photos near the window only. Of a photo's
-    path the page keeps the name only.
+    ``captions`` are those of `with_image`, ``cards`` the texts of the models' cards by model name, and ``failed`` the
+    reasons why photos have no caption, by their paths. The page shows up to `FEW` photos in full. More than that become
+    an index that draws the photos near the window only. Of a photo's path the page keeps the name only.
     """
     photos: dict[tuple[str, str | None], dict[str, Any]] = {}
     for caption in captions:
@@ -67,15 +73,16 @@ def captions_page(captions: Sequence[Mapping[str, Any]], *, title: str, cards: M
         if key not in photos:
             name = f"photo {len(photos) + 1}" if caption["source"] is None else PurePath(caption["source"]).name
             photos[key] = {"name": name, "image": caption["image"], "size": caption["size"], "captions": []}
-        told = {name: value for name, value in caption.items() if name not in ("image", "size", "source")}
-        photos[key]["captions"].append(told)
-    return document(title, list(photos.values()), cards=cards)
+        kept = {name: value for name, value in caption.items() if name not in ("image", "size", "source")}
+        photos[key]["captions"].append(kept)
+    reasons = [[PurePath(path).name, reason] for path, reason in (failed or {}).items()]
+    return document(title, list(photos.values()), cards=cards, failed=reasons)
 
 
 def frame(text: str) -> str:
     """A page inside another, as Jupyter shows it: an iframe that may run scripts and reach nothing around it."""
     return (
-        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" title="Where the model looked" '
+        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" title="Attention of each word" '
         'width="100%" height="560" style="border: 0"></iframe>'
     )
 
@@ -86,26 +93,26 @@ def document(
     *,
     cards: Mapping[str, str] | None = None,
     report: Mapping[str, Any] | None = None,
+    failed: Sequence[Sequence[str]] = (),
 ) -> str:
-    """The page of photos, or the report of an evaluation; page.js says what ``photos`` and ``report`` are.
+    """The page of photos, or the report of an evaluation; page.js says what ``photos``, ``report`` and ``failed`` are.
 
     The page's own policy allows its script and its stylesheet, images that it holds, and nothing else.
     """
-    found = assets()
-    script = found["captions.js"] + (HERE / "page.js").read_text(encoding="utf-8")
-    style = found["page.css"]
+    script, style = read("captions.js") + read("page.js"), read("page.css")
     data = {
         "title": title,
         "photos": photos,
         "full": report is None and len(photos) <= FEW,
         "cards": dict(cards or {}),
         "report": report,
+        "failed": failed,
     }
     policy = (
         f"default-src 'none'; script-src {fingerprint(script)}; style-src {fingerprint(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+    return Template(read("page.html")).substitute(
         policy=policy,
         title=html.escape(title.encode("utf-8", "replace").decode()),  # a file's name may hold what UTF-8 cannot
         style=style,
@@ -136,7 +143,7 @@ def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> st
 
 
 def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
-    """α (T, R, C) in 8 bits a place, in 255ths of each word's own peak; None for a caption that has none.
+    """α (T, R, C) in 8 bits a location, in 255ths of each word's own peak; None for a caption that has none.
 
     Raises `SatError`, saying ``where``, for what is not one map for each word.
     """

@@ -1,8 +1,8 @@
-/* Captions, each with its photo: for every word, where the model looked (α) and how much it relied on the photo (β).
+/* Captions, each with its photo: for every word, its attention (α) and how much it relied on the photo (β).
 
    SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
-   the photo, in whose pixels `seen` is). A caption may have a note, which stands compare its log p. Captions of one image
+   the photo, in whose pixels visible_box is). A caption may have a note, which stands by its log p. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
    text nodes.
 
@@ -15,7 +15,7 @@
 
   const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
   const FLAT = 4; // the brightest is at least this many times the average, so that a flat map looks flat
-  const RELIED = 0.5; // the brightest is the strongest look of words whose β is at least this share of the largest
+  const RELIED = 0.5; // the brightest is the peak among words whose β is at least this share of the largest
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const PACE = 900; // milliseconds that a word stays when a mosaic is played
@@ -49,7 +49,7 @@
   }
 
   const spreads = new Map();
-  /** How much of each location a cell shows along one side (CELLS × locations): the location's width, under the Gaussian. */
+  /** How much of each location a cell shows along one side (CELLS × locations), by the Gaussian over its width. */
   function spread(locations) {
     if (!spreads.has(locations)) {
       const weights = [];
@@ -109,7 +109,7 @@
 
   /** Color and opacity [red, green, blue, alpha 0 to 255] laid over the photo where the strength is 0 to 1. */
   function light(strength) {
-    // dark where it did not look, the photo itself half way, whitened where it looked most
+    // dark for no attention, the photo itself half way, whitened for the most
     return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 150 * (2 * strength - 1)];
   }
 
@@ -121,22 +121,22 @@
 
   // One caption
 
-  const unlit = () => ({ strength: new Float32Array(CELLS * CELLS), level: 0 }); // what lies over a photo
+  const noOverlay = () => ({ strength: new Float32Array(CELLS * CELLS), level: 0 }); // what lies over a photo
 
-  /** The figure, the words and the other beams of one caption; `view` holds what the toolbar chose for all.
+  /** The photo, the words and the alternatives of one caption; `view` holds what the toolbar chose for all.
 
-      Panels that take turns on one photo share `drawn`, so that the light moves from one caption's map to the next's. */
-  function panel(caption, view, cards, drawn = unlit()) {
+      Panels that take turns on one photo share `drawn`, so that one caption's map fades into the next's. */
+  function panel(caption, view, cards, drawn = noOverlay()) {
     const [width, height] = caption.size || [1, 1];
-    const seen = caption.seen || [0, 0, width, height];
-    const box = [seen[0] / width, seen[1] / height, seen[2] / width, seen[3] / height]; // of the photo, 0 to 1
+    const visible = caption.visible_box || [0, 0, width, height];
+    const box = [visible[0] / width, visible[1] / height, visible[2] / width, visible[3] / height]; // of the photo, 0 to 1
     const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
     const maps = unpack(caption.attention);
-    const even = maps && 1 / (maps.rows * maps.columns);
+    const uniform = maps && 1 / (maps.rows * maps.columns);
     const words = caption.words, gate = caption.gate, locations = caption.locations;
     const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
-    let smoothed = null, white = 0; // made when the first word is looked at
+    let smoothed = null, white = 0; // made when the first word is chosen
     const quarters = caption.quarters, divided = quarters && division(quarters);
     let pinned = null, current = null, frame = 0;
 
@@ -165,7 +165,7 @@
         onpointerleave: () => show(pinned), onkeydown: travel,
       },
       buttons,
-      caption.complete === false ? make("span", { class: "sat-cut" }, "… cut at the longest length") : null,
+      caption.complete === false ? make("span", { class: "sat-truncated" }, "… truncated at the maximum length") : null,
     );
     const element = make(
       "article", { class: "sat-caption", "aria-label": caption.caption },
@@ -174,7 +174,7 @@
         make("p", { class: "sat-model" }, model), sentence, readout, divided && divided.bars, scale, facts(), others(), card()),
     );
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
-    if (!words.length) sentence.append(make("span", { class: "sat-cut" }, "no word"));
+    if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
 
     /** What a word's attention says, in words. */
     function story(index) {
@@ -186,13 +186,13 @@
         const x = box[0] + ((location % maps.columns) + 0.5) / maps.columns * (box[2] - box[0]);
         const y = box[1] + (Math.floor(location / maps.columns) + 0.5) / maps.rows * (box[3] - box[1]);
         const where = `the ${region(x, y)}`;
-        if (at) parts.push(`looked at one location, ${where}`);
-        else parts.push(peak < 2 * even ? `looked all over, a little more at ${where}` : `looked most at ${where}`);
+        if (at) parts.push(`attention at one location, ${where}`);
+        else parts.push(peak < 2 * uniform ? `attention nearly uniform, largest at ${where}` : `most attention at ${where}`);
         parts.push(`peak α ${peak.toFixed(3)}`);
       }
       if (gate) parts.push(`β ${gate[index].toFixed(2)}`);
       if (quarters) parts.push(`${percent(quarters.shares[index][quarters.own])} of α on its own photo`);
-      return parts.join(", ") || "this model does not say where it looks";
+      return parts.join(", ") || "this model has no attention";
     }
 
     /** Below a noun of this photo alone: the share of α on its photo. */
@@ -211,11 +211,11 @@
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.unsure) found.push(`unsure: doubt ${caption.doubt.toFixed(2)}`);
-      if (caption.rerank_score != null) found.push(`agreement ${caption.rerank_score.toFixed(2)}`);
-      if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy" : `beam ${settings.beam_size}`);
-      else if (settings.sampling) found.push("words drawn at random");
-      if (settings.attention_mode && maps) found.push(settings.attention_mode === "mean" ? "looks by expectation" : `looks at the ${settings.attention_mode} location`);
-      if (cropped) found.push("striped: never seen by the model");
+      if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
+      if (settings.do_sample) found.push("sampled words");
+      else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
+      if (settings.attention_mode && maps) found.push(`attention mode: ${settings.attention_mode}`);
+      if (cropped) found.push("striped: not seen by the model");
       return make("p", { class: "sat-facts" }, found.join(" · "));
     }
 
@@ -223,7 +223,7 @@
       const found = caption.alternatives || [];
       if (!found.length) return null;
       const settings = caption.settings || {};
-      const kind = settings.sampling ? "Other captions drawn" : settings.num_captions ? "Captions that say something else" : "The beam’s other captions";
+      const kind = settings.do_sample ? "Other sampled captions" : settings.num_captions ? "Diverse captions" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
       return make("details", { class: "sat-more" },
@@ -243,15 +243,15 @@
     function travel(event) {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
       const at = Math.max(0, buttons.findIndex((button) => button.tabIndex === 0)), last = buttons.length - 1;
-      const [on, back] = getComputedStyle(sentence).direction === "rtl" ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
-      const to = { [on]: Math.min(at + 1, last), [back]: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
+      const [forward, back] = getComputedStyle(sentence).direction === "rtl" ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
+      const to = { [forward]: Math.min(at + 1, last), [back]: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
       if (to !== undefined) buttons[to].focus();
       else if (event.key === "Escape" && current !== null) pin(null);
       else return;
       event.preventDefault(); // an Escape that was spent here does not close a dialog around us
     }
 
-    /** Keep a word on (null: none) when the pointer leaves. */
+    /** Keep a word shown (null: none) when the pointer leaves. */
     function pin(index) {
       pinned = index;
       buttons.forEach((button, other) => {
@@ -269,7 +269,7 @@
       redraw(true);
     }
 
-    /** Let go of every word, and leave the light to the panel whose turn it is. */
+    /** Show no word, and leave the overlay to the panel whose turn it is. */
     function release() {
       pin(null);
       cancelAnimationFrame(frame);
@@ -279,7 +279,7 @@
       if (current !== null) return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`];
       if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
-      return [`Point at a word, tap it, or use the arrow keys. α is a location’s share of the looking.${bar}`];
+      return [`Point at a word, tap it, or use the arrow keys. α is a location’s share of the attention.${bar}`];
     }
 
     /** The strength, 0 to 1, of every cell for the current word. */
@@ -288,7 +288,7 @@
         smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns));
         const least = gate ? RELIED * Math.max(...gate) : 0;
         const relied = smoothed.filter((_, index) => !gate || gate[index] >= least);
-        white = relied.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * even);
+        white = relied.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * uniform);
       }
       const full = view.stretch ? Math.max(peakOf(smoothed[current]), 1e-12) : white;
       return smoothed[current].map((value) => Math.min(1, value / full));
@@ -301,12 +301,12 @@
       const to = on ? strengths() : from;
       photo.classList.toggle("sat-lit", on);
       element.classList.toggle("sat-heat", view.heat);
-      say();
+      explainScale();
       const still = !fading || matchMedia("(prefers-reduced-motion: reduce)").matches;
       const step = (now) => {
         const t = still ? 1 : Math.min(1, Math.max(0, (now - began) / FADE));
         drawn.level = level + t * ((on ? 1 : 0) - level);
-        const share = level === 0 ? 1 : t; // a map that fades in does so in its location
+        const share = level === 0 ? 1 : t; // the first map fades in where it is
         for (let cell = 0; cell < to.length; cell++) drawn.strength[cell] = from[cell] + share * (to[cell] - from[cell]);
         paint();
         if (t < 1) frame = requestAnimationFrame(step);
@@ -314,11 +314,11 @@
       step(began);
     }
 
-    function say() {
+    function explainScale() {
       if (!smoothed) return;
       const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"];
-      const full = view.stretch ? "on a scale of this word’s own" : `${times(white / even)} the average`;
-      scale.lastChild.textContent = `${least}: looked little · ${most}: looked most, ${full}`;
+      const full = view.stretch ? "on this word’s own scale" : `${times(white / uniform)} the average`;
+      scale.lastChild.textContent = `${least}: least attention · ${most}: most attention, ${full}`;
     }
 
     const colors = new OffscreenCanvas(CELLS, CELLS);
@@ -363,7 +363,7 @@
     };
   }
 
-  /** How α is divided between the four photos of a mosaic: over the picture, and as bars compare it. */
+  /** How α is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
   function division({ own, names, shares }) {
     const ofOwn = (quarter) => (quarter === own ? "sat-own" : null);
     const labels = QUARTERS.map((_, quarter) => make("span", { class: ofOwn(quarter) }));
@@ -391,7 +391,7 @@
   const number = (value) => value.toFixed(2).replace("-", "−");
   const times = (ratio) => `${ratio < 9.95 ? ratio.toFixed(1).replace(/\.0$/, "") : ratio.toFixed(0)} times`;
 
-  /** Fade and hatch what the encoder never saw. */
+  /** Fade and hatch what the encoder did not see. */
   function hatch(context, wide, high, [left, top, right, bottom], ratio) {
     context.save();
     context.beginPath();
@@ -413,16 +413,16 @@
 
   // A mosaic
 
-  /** The captions of a mosaic's four photos, told one at a time: which one, word by word, or played. */
+  /** The captions of a mosaic's four photos, one at a time: chosen, stepped through word by word, or played. */
   function mosaic(captions, view, cards) {
-    const drawn = unlit(), panels = captions.map((caption) => panel(caption, view, cards, drawn));
-    const name = `sat-told-${mounts++}`;
-    let told = 0, timer = 0;
+    const drawn = noOverlay(), panels = captions.map((caption) => panel(caption, view, cards, drawn));
+    const name = `sat-caption-${mounts++}`;
+    let current = 0, timer = 0;
 
     const inputs = captions.map((caption, index) => make("input", {
       type: "radio", name, checked: index === 0, onchange: () => { stop(); choose(index); },
     }));
-    const choices = make("div", { class: "sat-told", role: "radiogroup", "aria-label": "Whose caption is told" },
+    const choices = make("div", { class: "sat-choices", role: "radiogroup", "aria-label": "Which photo’s caption" },
       captions.map((caption, index) => make("label", {}, inputs[index], make("span", {},
         make("small", {}, `${QUARTERS[caption.quarters.own]} · `, make("bdi", {}, caption.quarters.names[caption.quarters.own])),
         make("bdi", {}, caption.caption)))));
@@ -432,8 +432,8 @@
       button("Word back", () => { stop(); step(-1); }), playing, button("Next word", () => { stop(); step(1); }));
 
     function choose(index) {
-      panels[told].release();
-      told = index;
+      panels[current].release();
+      current = index;
       inputs[index].checked = true;
       panels.forEach((one, other) => { one.element.hidden = other !== index; });
       panels[index].pin(null);
@@ -441,14 +441,14 @@
 
     /** Go to the next word or the one before, on to the neighboring caption at the end; whether there was one. */
     function step(by) {
-      const from = panels[told], at = from.pinned() ?? (by > 0 ? -1 : from.words);
+      const from = panels[current], at = from.pinned() ?? (by > 0 ? -1 : from.words);
       if (at + by >= 0 && at + by < from.words) {
         from.pin(at + by);
         return true;
       }
-      if (!panels[told + by]) return false;
-      choose(told + by);
-      panels[told].pin(by > 0 ? 0 : panels[told].words - 1);
+      if (!panels[current + by]) return false;
+      choose(current + by);
+      panels[current].pin(by > 0 ? 0 : panels[current].words - 1);
       return true;
     }
 
@@ -471,7 +471,7 @@
     choose(0);
     return {
       element: make("div", { class: "sat-mosaic" }, choices, steps, panels.map((one) => one.element)),
-      redraw: () => panels[told].redraw(),
+      redraw: () => panels[current].redraw(),
       destroy() {
         stop();
         panels.forEach((one) => one.destroy());
@@ -479,10 +479,10 @@
     };
   }
 
-  const ABOUT = "Four photos share one picture, and the model sees them at once. It is told a caption of one of them, word by "
-    + "word. For each word it looks before it is told the word, so only the words before can lead it to the right photo. "
-    + "Even attention puts 25 % on each quarter. A percentage below a word is the share on the right photo, at nouns that "
-    + "no other photo’s captions have.";
+  const ABOUT = "Four photos share one picture, and the model sees them at once. It is given a caption of one of them, word by "
+    + "word (teacher forcing). The attention of a word comes before the word is given, so only the words before it can lead "
+    + "to the right photo. Uniform attention puts 25 % on each quarter. A percentage below a word is the share on the right "
+    + "photo, at nouns that no other photo’s captions have.";
 
   // All together
 
@@ -494,15 +494,15 @@
       photos.get(key).push(caption);
     }
     const redraw = () => panels.forEach((one) => one.redraw());
-    const name = `sat-light-${mounts++}`;
+    const name = `sat-colormap-${mounts++}`;
     const choice = (label, hot) => make("label", {},
       make("input", { type: "radio", name, checked: !hot, onchange: () => { view.heat = hot; redraw(); } }), make("span", {}, label));
     const stretch = (event) => { view.stretch = event.target.checked; redraw(); };
     const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
-      make("div", { class: "sat-choice", role: "radiogroup", "aria-label": "How attention is drawn" },
+      make("div", { class: "sat-choice", role: "radiogroup", "aria-label": "Colormap" },
         choice("Light", false), choice("Heat", true)),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
-        make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Stretch each word")));
+        make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
     const root = make("div", { class: "sat-captions" }, tools || null);
     for (const group of photos.values()) {
       const pictured = group.every((caption) => caption.quarters);

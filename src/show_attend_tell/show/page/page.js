@@ -1,12 +1,12 @@
 /* A page of captions, or the report of an evaluation: a few photos in full, many as an index to search and to sort.
 
-   The page carries {title, photos, full, cards, report}. A photo is {name, image, size, references, captions}; its captions
+   The page carries {title, photos, full, cards, report, failed}. A photo is {name, image, size, references, captions}; its captions
    are what SatCaptions.mount takes, but for the image and its size. In a report, a caption also has its scores by name,
-   and in `unsupported` the numbers of its words that no reference has; report is {tokens, models: [{name, beam, look,
-   scores}]}. On a page of captions it is null. */
+   and in `unsupported` the indices of its words that no reference has; report is {tokens, models: [{name, beam_size,
+   attention_mode, scores}]}. On a page of captions it is null. failed are [name, reason] of photos without a caption. */
 (() => {
   "use strict";
-  const { title, photos, full, cards, report } = JSON.parse(document.getElementById("sat-data").textContent);
+  const { title, photos, full, cards, report, failed } = JSON.parse(document.getElementById("sat-data").textContent);
   const main = document.getElementById("sat-main"), make = SatCaptions.make;
   const PORTION = 60; // photos of the index that are drawn at a time
   const BEST = 6, WORDS = 18; // photos in a row of a report, and words in its list of mistakes
@@ -18,7 +18,7 @@
 
   for (const photo of photos)
     for (const caption of photo.captions)
-      Object.assign(caption, { image: photo.image, size: photo.size ?? caption.size ?? caption.seen?.slice(2), source: photo.name });
+      Object.assign(caption, { image: photo.image, size: photo.size ?? caption.size ?? caption.visible_box?.slice(2), source: photo.name });
   const every = (test) => photos.every((photo) => photo.captions.every(test));
   const [score, scoreName] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
   const likely = every((caption) => caption.log_probability != null);
@@ -40,7 +40,7 @@
       suffix ? null : metrics.map(([key]) => make("td", { rowspan: 2 }, tell(model.scores[key]))))));
     const heads = ["model", "BLEU", "B-1", "B-2", "B-3", "B-4", ...metrics.map(([, name]) => name)];
     const decoded = models.filter((model) => model.beam_size)
-      .map((model) => `${two ? `${model.name}: b` : "B"}eam ${model.beam_size}, look by ${model.attention_mode}.`);
+      .map((model) => `${two ? `${model.name}: b` : "B"}eam size ${model.beam_size}, attention mode: ${model.attention_mode}.`);
     const missing = ["meteor", "spice"].flatMap((key) => {
       const reason = models.map((model) => model.scores[`${key}_missing`]).find(Boolean);
       return reason ? [`No ${key.toUpperCase()}: ${reason}.`] : [];
@@ -58,8 +58,8 @@
 
   // A photo of the index
 
-  const near = new IntersectionObserver((seen) => {
-    for (const { target, isIntersecting } of seen) {
+  const near = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
       if (isIntersecting) target.src = target.satImage;
       else target.removeAttribute("src");
     }
@@ -73,7 +73,7 @@
     }
     return make("button", { type: "button", class: "sat-tile", onclick: () => open(photo, list()) },
       make("span", { class: "sat-thumb" }, image ?? "photo not found"),
-      photo.captions.map((caption) => make("span", { class: "sat-said" },
+      photo.captions.map((caption) => make("span", { class: "sat-line" },
         make("span", { class: "sat-sentence", dir: "auto" }, sentence(caption)), make("small", {}, remark(photo, caption)))));
   }
 
@@ -106,14 +106,14 @@
     leave();
     const at = list.indexOf(photo), body = make("div", {});
     const step = (label, sign, by) => make("button", { type: "button", "aria-label": label, disabled: !list[at + by],
-      onclick: () => { open(list[at + by], list); again(label); } }, sign);
+      onclick: () => { open(list[at + by], list); refocus(label); } }, sign);
     dialog.replaceChildren(
       make("header", {}, make("b", { dir: "auto" }, photo.name), make("span", {}, `${at + 1} of ${list.length}`),
         step("Previous photo", "←", -1), step("Next photo", "→", 1),
         make("button", { type: "button", "aria-label": "Close", onclick: () => dialog.close() }, "✕")),
       body);
     if (report) dialog.append(
-      make("h3", {}, photo.references.length ? "What people said" : "There are no references."),
+      make("h3", {}, photo.references.length ? "References" : "There are no references."),
       make("ul", { class: "sat-references" }, photo.references.map((text) => make("li", { dir: "auto" }, text))));
     shown = SatCaptions.mount(body, photo.captions.map((caption) => ({
       ...caption,
@@ -124,7 +124,7 @@
   }
 
   /** The same step once more, for who steps by the keyboard; at the list's end, the way out. */
-  function again(label) {
+  function refocus(label) {
     const button = dialog.querySelector(`[aria-label="${label}"]`);
     (button.disabled ? dialog.querySelector('[aria-label="Close"]') : button).focus();
   }
@@ -210,9 +210,9 @@
     if (drawn + next.length < list.length) reached.observe(end); // it answers at once, should the end still be near
   }
 
-  const reached = new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting)) more(); }, { rootMargin: "1000px" });
+  const reached = new IntersectionObserver((entries) => { if (entries.some((one) => one.isIntersecting)) more(); }, { rootMargin: "1000px" });
 
-  /** Best and worst captions, and the words most often said for nothing, of the model chosen in the form. */
+  /** Best and worst captions, and the most frequent words that no reference has, of the model chosen in the form. */
   function mistakes() {
     const sorted = (order) => [...photos].sort(ORDERS[order]).slice(0, BEST);
     const row = (name, best) => make("section", {}, make("h2", { class: "sat-heading" }, name),
@@ -233,8 +233,8 @@
     extremes.replaceChildren(...[
       score && row(`Best by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("best")),
       score && row(`Worst by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("worst")),
-      most.length && make("section", {}, make("h2", { class: "sat-heading" }, "Words most often said that no reference has"),
-        make("p", { class: "sat-words-said" }, most.map(([word, times]) =>
+      most.length && make("section", {}, make("h2", { class: "sat-heading" }, "Most frequent words that no reference has"),
+        make("p", { class: "sat-frequent" }, most.map(([word, times]) =>
           make("button", { type: "button", onclick: () => seek(word) }, make("bdi", {}, word), make("small", {}, ` ${times}`))))),
     ].filter(Boolean));
   }
@@ -249,7 +249,7 @@
     mistakes();
     return [
       scores(),
-      silent ? make("p", { class: "sat-notice" }, "This evaluation does not say where the model looked; sat evaluate --attention keeps it.") : "",
+      silent ? make("p", { class: "sat-notice" }, "This evaluation has no attention; sat evaluate --attention keeps it.") : "",
       extremes,
     ];
   }
@@ -261,10 +261,13 @@
     main.append(
       ...(report ? reportOnTop() : []),
       make("section", {}, report ? make("h2", { class: "sat-heading" }, "All photos") : "",
-        make("p", { class: "sat-about" }, "Open a photo to see where each word looked.",
+        make("p", { class: "sat-about" }, "Open a photo to see the attention of each word.",
           ...(report ? [" ", make("em", {}, "Marked"), " words are in none of its references."] : [])),
         form, found, gallery, end),
       dialog);
     filter();
   }
+  if (failed.length) main.append(make("section", { class: "sat-notice", "aria-label": "Photos without a caption" },
+    `${count(failed.length, "photo")} without a caption:`,
+    make("ul", {}, failed.map(([name, reason]) => make("li", {}, make("bdi", {}, name), `: ${reason}`)))));
 })();

@@ -1,6 +1,6 @@
-"""A moving picture: the photo, lit word by word where each looked, and the sentence under it as it grows.
+"""An animation: the photo with the attention of one word after the other, and the sentence under it as it grows.
 
-Several captions stand side by side and say their words in step; the shorter waits for the longer.
+Several captions stand side by side and go on word by word together; the shorter waits for the longer.
 """
 
 import math
@@ -14,43 +14,44 @@ from PIL import Image, ImageDraw
 from show_attend_tell.show.pictures.figure import FigureData, Panels
 from show_attend_tell.show.pictures.layout import COLUMN_GAP, MARGIN, in_lines, wrapped
 from show_attend_tell.show.pictures.letters import draw_text, length, right_to_left
-from show_attend_tell.show.pictures.raster import lit
+from show_attend_tell.show.pictures.raster import panel_image
 from show_attend_tell.show.pictures.signature import SIGNATURE, exif
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style
 
-SIDE, SIDE_COMPARED = 400, 340  # of a square photo, alone and beside another caption
-SENTENCE, NOTE = 24, 15  # sizes of letters
+SIDE, SIDE_COMPARED = 400, 340  # of a square photo, alone and compared with another caption
+SENTENCE, NOTE = 24, 15  # font sizes
 LINE = SENTENCE + 14
 
-FIRST, WORD, LAST = 700, 900, 2400  # milliseconds that the photo, each word and the whole sentence stand
+FIRST, WORD, LAST = 700, 900, 2400  # milliseconds that the photo, each word and the full sentence stand
 FADES, FADE = 2, 60  # frames from one to the next in a WebP, and the milliseconds of each
 
 Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 
 
-def save_webp(file: Path, figures: Sequence[FigureData], style: Style) -> None:
-    """Write a moving WebP that fades from word to word, about 30 kB for each word."""
-    _save(file, faded(frames(figures, style)), "WEBP", quality=80, method=4, exif=exif())
+def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
+    """Write a WebP that fades from word to word, about 30 kB a word, or a GIF that jumps, about 80 kB a word.
 
-
-def save_gif(file: Path, figures: Sequence[FigureData], style: Style) -> None:
-    """Write a GIF that jumps from word to word, about 80 kB for each word.
-
-    All frames share one palette, so that a color that does not change stays the same from word to word.
+    All frames of a GIF share one palette, so that a color that does not change stays the same from word to word.
     """
     shown = frames(figures, style)
-    palette = _palette([frame for frame, _ in shown], style)
-    colors = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
-    _save(file, colors, "GIF", palette=bytes(palette.getpalette() or []), optimize=True, comment=SIGNATURE)
+    options: dict[str, Any]
+    if form == "webp":
+        shown, options = faded(shown), {"quality": 80, "method": 4, "exif": exif()}
+    else:
+        palette = _palette([frame for frame, _ in shown], style)
+        shown = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
+        options = {"palette": bytes(palette.getpalette() or []), "optimize": True, "comment": SIGNATURE}
+    pictures, stands = [picture for picture, _ in shown], [stand for _, stand in shown]
+    pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
 
 
 def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:
-    """An image whose palette serves all pictures: the colors of letters and marks as they are, and the photos' nearly.
+    """An image whose palette serves all pictures: exactly the colors of text and marks, and nearly those of photos.
 
-    The photos' colors are chosen on every eighth pixel each way. One of 256 numbers stays free, to be transparent
+    The photos' colors are chosen on every eighth pixel each way. One of 256 indices stays free, to be transparent
     where a frame repeats the one before.
     """
-    exact = dict.fromkeys((style.page, style.ink, style.pale_ink, style.faint, MARK, EDGE))
+    exact = dict.fromkeys((*style.theme, MARK, EDGE))
     width, height = pictures[0].width // 8, pictures[0].height // 8
     sample = Image.new("RGB", (width, height * len(pictures)))
     for number, picture in enumerate(pictures):
@@ -66,19 +67,15 @@ def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:
     return palette
 
 
-def _save(file: Path, shown: Sequence[Frame], form: str, **options: Any) -> None:
-    pictures, stands = [picture for picture, _ in shown], [stand for _, stand in shown]
-    pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
-
-
 def frames(figures: Sequence[FigureData], style: Style) -> list[Frame]:
-    """Draw the photo, then each word's look, then the whole sentence."""
+    """Draw the photo, then each word's attention, then the full sentence."""
     side = SIDE if len(figures) == 1 else SIDE_COMPARED
-    scenes = [_Scene(Panels(figure, style, area=side * side, widest=1.4 * side)) for figure in figures]
-    words = max(len(figure.words) for figure in figures)
-    stands = [FIRST, *[WORD] * words, LAST]
+    sizes = {"area": side * side, "widest": 1.4 * side, "room": 3 * side}
+    scenes = [_Scene(Panels(figure, style, **sizes)) for figure in figures]
+    stands = [FIRST, *[WORD] * max(len(figure.words) for figure in figures), LAST]
     return [
-        (_together([scene.at(step) for scene in scenes], style), stand) for step, stand in enumerate(stands, start=-1)
+        (_side_by_side([scene.at(step) for scene in scenes], style), stand)
+        for step, stand in enumerate(stands, start=-1)
     ]
 
 
@@ -96,7 +93,7 @@ class _Scene:
 
     def __init__(self, panels: Panels) -> None:
         words = panels.figure.words
-        self.panels, self.style = panels, panels.style
+        self.panels = panels
         self.width = max(panels.size[0], 280, *(math.ceil(length(word, SENTENCE)) for word in words))
         self.between = panels.figure.between
         self.rtl = right_to_left(self.between.join(words))
@@ -105,18 +102,18 @@ class _Scene:
         self.height = panels.size[1] + 12 + len(self.lines) * LINE + (1 + len(self.note)) * (NOTE + 9) + SENTENCE - NOTE
 
     def at(self, step: int) -> Image.Image:
-        """The scene at a word; at -1 the photo alone, and after the last word the whole sentence."""
-        figure, style = self.panels.figure, self.style
+        """The scene at a word; at -1 the photo alone, and after the last word the full sentence."""
+        figure, theme = self.panels.figure, self.panels.style.theme
         now = 0 <= step < len(figure.words)
-        scene = Image.new("RGB", (self.width, self.height), style.page)
-        scene.paste(lit(self.panels, step if now else None), (0, 0))
+        scene = Image.new("RGB", (self.width, self.height), theme.page)
+        scene.paste(panel_image(self.panels, step if now else None), (0, 0))
         draw = ImageDraw.Draw(scene)
         y, number = self.panels.size[1] + 12 + SENTENCE, 0
         for line in self.lines:
             x = float(self.width) if self.rtl else 0.0
             for word in line:
                 x -= length(word, SENTENCE) if self.rtl else 0.0
-                draw_text(draw, x, y, word, SENTENCE, style.ink if number <= step else style.faint)
+                draw_text(draw, x, y, word, SENTENCE, theme.ink if number <= step else theme.faint)
                 if number == step:
                     beta = 1.0 if figure.gate is None else float(figure.gate[step])
                     draw.rectangle((x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * beta)), fill=MARK)
@@ -124,15 +121,14 @@ class _Scene:
                 number += 1
             y += LINE
         for text in [figure.numbers(step) if now else "", *self.note]:
-            draw_text(draw, 0, y, text, NOTE, style.pale_ink)
+            draw_text(draw, 0, y, text, NOTE, theme.pale_ink)
             y += NOTE + 9
         return scene
 
 
-def _together(scenes: Sequence[Image.Image], style: Style) -> Image.Image:
-    """Scenes side by side on a page."""
+def _side_by_side(scenes: Sequence[Image.Image], style: Style) -> Image.Image:
     width = sum(scene.width for scene in scenes) + COLUMN_GAP * (len(scenes) - 1)
-    page = Image.new("RGB", (width + 2 * MARGIN, max(scene.height for scene in scenes) + 2 * MARGIN), style.page)
+    page = Image.new("RGB", (width + 2 * MARGIN, max(scene.height for scene in scenes) + 2 * MARGIN), style.theme.page)
     x = MARGIN
     for scene in scenes:
         page.paste(scene, (x, MARGIN))

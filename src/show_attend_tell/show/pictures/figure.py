@@ -20,26 +20,24 @@ from show_attend_tell.show.pictures.style import Style
 # flat is gray and not white.
 FLAT = 4.0
 
-# It stands for the strongest look of the words that relied on looking: those whose β is at least this share of the
-# caption's largest. A word that stared at one place and hardly read it would make all others dark.
+# It stands for the peak among the words whose β is at least this share of the caption's largest. A word with a sharp
+# map and a small β would make all others dark.
 RELIED = 0.5
 
-FRAME = 1.5  # pixels between a place and the middle of the line that frames it
+FRAME = 1.5  # pixels between a location and the middle of the line that frames it
+THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: else a panorama is a line
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureData:
-    """A caption as pictures show it.
-
-    Raises `SatError` when the shapes disagree and for a place outside the grid.
-    """
+    """A caption as pictures show it. Raises `SatError` when the shapes disagree and for a location off the grid."""
 
     photo: Image.Image  # the original
     words: Sequence[str]  # T
     attention: NDArray[Any]  # α (T, rows, columns)
     gate: NDArray[Any] | None  # β (T,); None for a model without it
-    seen: Rectangle  # the part of the photo, in its pixels, that the encoder saw
-    locations: NDArray[Any] | None = None  # (T, 2) row and column of the places that a hard model looked at
+    visible_box: Rectangle  # the part of the photo, in its pixels, that the encoder saw
+    locations: NDArray[Any] | None = None  # (T, 2) row and column of the chosen locations; None for the mean
     title: str = ""  # over the panels
     between: str = " "  # what stands between two words
     note: str = ""  # small, under the title: the model, the score
@@ -53,14 +51,19 @@ class FigureData:
         if self.locations is None:
             return
         if self.locations.shape != (steps, 2):
-            raise SatError(f"places of shape {self.locations.shape} for {steps} words: a row and a column a word")
+            raise SatError(f"locations of shape {self.locations.shape} for {steps} words: a row and a column a word")
         grid = self.attention.shape[1:]
         if steps and not ((self.locations >= 0) & (self.locations < grid)).all():
-            raise SatError(f"places outside the grid of {grid[0]} rows and {grid[1]} columns")
+            raise SatError(f"locations outside the grid of {grid[0]} rows and {grid[1]} columns")
 
     @property
-    def even(self) -> float:
-        """The share of each place when attention is even."""
+    def text(self) -> str:
+        """The title, or the words where there is none."""
+        return self.title or self.between.join(self.words)
+
+    @property
+    def uniform(self) -> float:
+        """α of each location when attention is uniform."""
         return 1 / int(np.prod(self.attention.shape[1:]))
 
     def numbers(self, step: int) -> str:
@@ -70,49 +73,53 @@ class FigureData:
 
 
 class Panels:
-    """An exhibit's photo at the size of a panel, and each word's map on it."""
+    """A caption's photo at the size of a panel, and each word's map on it.
 
-    def __init__(self, figure: FigureData, style: Style, *, area: float, widest: float) -> None:
+    The panel has about ``area`` pixels and is at most ``widest`` wide, or up to ``room`` for a panorama.
+    """
+
+    def __init__(self, figure: FigureData, style: Style, *, area: float, widest: float, room: float) -> None:
         width, height = figure.photo.size
-        scale = min(math.sqrt(area / (width * height)), widest / width, 1.75 * math.sqrt(area) / height)
+        widest = min(room, max(widest, THINNEST * width / height))
+        tallest = max(1.75 * math.sqrt(area), THINNEST * height / width)
+        scale = min(math.sqrt(area / (width * height)), widest / width, tallest / height)
         self.figure, self.style = figure, style
         self.size = max(1, int(width * scale)), max(1, int(height * scale))  # (W, H)
         self.photo = self.photo_at(self.size)
-        self.seen = self._scaled(figure.seen)
-        peaks = [float(attention_map(alpha, self.size, self.seen).max()) for alpha in figure.attention]
+        x, y = self.size[0] / width, self.size[1] / height
+        left, top, right, bottom = figure.visible_box
+        self.visible_box: Rectangle = left * x, top * y, right * x, bottom * y
+        peaks = [float(attention_map(alpha, self.size, self.visible_box).max()) for alpha in figure.attention]
         relied = [True] * len(peaks) if figure.gate is None else figure.gate >= RELIED * max(figure.gate, default=0)
         strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
-        self.white = max([FLAT * figure.even, *strongest])  # the smoothed α that is brightest, without per_word_scale
+        self.white = max([FLAT * figure.uniform, *strongest])  # the smoothed α that is brightest on the shared scale
         self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
 
     def photo_at(self, size: tuple[int, int]) -> Image.Image:
         """The photo in RGB, stretched to a size (W, H)."""
         return self.figure.photo.convert("RGB").resize(size, Image.Resampling.LANCZOS)
 
-    def _scaled(self, seen: Rectangle) -> Rectangle:
-        x, y = self.size[0] / self.figure.photo.width, self.size[1] / self.figure.photo.height
-        return seen[0] * x, seen[1] * y, seen[2] * x, seen[3] * y
-
     @property
     def cropped(self) -> bool:
-        """Whether a pixel of the panel was never seen."""
-        left, top, right, bottom = self.seen
+        """Whether a pixel of the panel is outside the visible box."""
+        left, top, right, bottom = self.visible_box
         return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
 
     def strength(self, step: int) -> NDArray[np.float64]:
         """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
-        return np.minimum(attention_map(self.figure.attention[step], self.size, self.seen) / self.scales[step], 1)
+        smooth = attention_map(self.figure.attention[step], self.size, self.visible_box)
+        return np.minimum(smooth / self.scales[step], 1)
 
-    def strength_seen(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
-        """`strength` of the part that the encoder saw, at another ``size`` (W, H)."""
-        whole = (0.0, 0.0, float(size[0]), float(size[1]))
-        return np.minimum(attention_map(self.figure.attention[step], size, whole) / self.scales[step], 1)
+    def visible_strength(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
+        """`strength` within the visible box alone, at another ``size`` (W, H)."""
+        smooth = attention_map(self.figure.attention[step], size, (0.0, 0.0, float(size[0]), float(size[1])))
+        return np.minimum(smooth / self.scales[step], 1)
 
     def frame(self, step: int) -> Rectangle | None:
-        """The frame around the place that a hard model looked at for a word, in pixels of the panel and within it."""
+        """The frame around the location chosen for a word, in pixels of the panel and within it."""
         if self.figure.locations is None:
             return None
-        left, top, right, bottom = self.seen
+        left, top, right, bottom = self.visible_box
         _, rows, columns = self.figure.attention.shape
         width, height = (right - left) / columns, (bottom - top) / rows
         row, column = (int(number) for number in self.figure.locations[step])

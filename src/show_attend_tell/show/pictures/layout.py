@@ -20,7 +20,7 @@ SCALE_WIDTH, SCALE_HEIGHT, LEGEND_GAP = 180, 12, 14
 
 @dataclass(frozen=True)
 class Text:
-    """A line of text from the left end of its baseline, or from the right end if it is written from there."""
+    """A line of text that starts at the left end of its baseline, or at the right end if ``rtl``."""
 
     x: float
     y: float
@@ -32,21 +32,21 @@ class Text:
 
 @dataclass(frozen=True)
 class Panel:
-    """A caption's photo from its upper left corner: as it is, or lit where the word ``step`` looked."""
+    """A photo at its upper left corner: as it is, or with the attention of the word ``step``."""
 
     x: int
     y: int
-    caption: int  # number in the sheet's captions
+    caption: int  # its index in the layout's captions
     step: int | None
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The bar from least attention to most, with a tick at the average (``even``, a share of its width)."""
+    """The bar from least attention to most, with a tick at the average, in shares of its width."""
 
     x: int
     y: int
-    even: float | None
+    average: float | None
 
 
 @dataclass
@@ -68,7 +68,7 @@ def lay_out(figures: Sequence[FigureData], style: Style) -> Layout:
     across = {1: 4, 2: 3}.get(len(figures), 2)  # so many panels of any photo fit into a row
     widest = (room + GAP) / across - GAP
     area = min(SIDE, widest) ** 2
-    columns = [_Column(Panels(figure, style, area=area, widest=widest), room) for figure in figures]
+    columns = [_Column(Panels(figure, style, area=area, widest=widest, room=room), room) for figure in figures]
     top = MARGIN + max(column.header for column in columns)  # so that all columns' panels begin at one height
     layout, x = Layout(style, [column.panels for column in columns]), MARGIN
     for number, column in enumerate(columns):
@@ -80,16 +80,16 @@ def lay_out(figures: Sequence[FigureData], style: Style) -> Layout:
 
 
 class _Column:
-    """One caption's part of a sheet."""
+    """One caption's part of a layout."""
 
     def __init__(self, panels: Panels, room: float) -> None:
         figure = panels.figure
         self.panels = panels
-        self.rtl = right_to_left(figure.title or figure.between.join(figure.words))
+        self.rtl = right_to_left(figure.text)
         self.notes = [("photo", "")] + [(word.strip(), figure.numbers(step)) for step, word in enumerate(figure.words)]
         needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
         self.cell = max(panels.size[0], math.ceil(max(needed)))
-        fitting = max(2, int((room + GAP) // (self.cell + GAP)))
+        fitting = max(1, int((room + GAP) // (self.cell + GAP)))
         rows = math.ceil(len(self.notes) / fitting)
         self.across = math.ceil(len(self.notes) / rows)  # rows of nearly one length
         self.row = panels.size[1] + WORD + NOTE + 54
@@ -124,8 +124,8 @@ class _Column:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
         y = top + self.body - len(self.legend) * (NOTE + 8) + 8
-        even = None if layout.style.per_word_scale else self.panels.figure.even / self.panels.white
-        layout.scales.append(Scale(x, y + 3, even))
+        average = None if layout.style.per_word_scale else self.panels.figure.uniform / self.panels.white
+        layout.scales.append(Scale(x, y + 3, average))
         for line, text in enumerate(self.legend):
             layout.texts.append(
                 Text(x + SCALE_WIDTH + LEGEND_GAP, y + line * (NOTE + 8) + NOTE - 2, text, NOTE, pale=True)
@@ -134,19 +134,19 @@ class _Column:
 
 def _legend(panels: Panels) -> list[str]:
     """What the scale, the marks and the symbols mean, in words for anybody."""
-    figure, style = panels.figure, panels.style
-    legend = [f"{style.darkest}: looked little"]
-    if style.per_word_scale:
-        legend.append(f"{style.brightest}: looked most, on a scale of each word’s own")
+    figure, (least, most) = panels.figure, panels.style.ends
+    legend = [f"{least}: least attention"]
+    if panels.style.per_word_scale:
+        legend.append(f"{most}: most attention, on each word’s own scale")
     else:
-        legend.append(f"{style.brightest}: looked most, {times(panels.white / figure.even)} the average")
-        legend.append("tick: the average place")
+        legend.append(f"{most}: most attention, {times(panels.white / figure.uniform)} the average")
+        legend.append("tick: the average location")
     if figure.locations is not None:
-        legend.append("frame: the one place looked at")
+        legend.append("frame: the chosen location")
     if panels.cropped:
-        legend.append("striped: never seen by the model")
+        legend.append("striped: not seen by the model")
     if figure.words:
-        legend.append("α: a place’s share of the looking")
+        legend.append("α: a location’s share of the attention")
         if figure.gate is not None:
             legend.append("β: how much a word relied on the photo, 0 to 1")
     return legend

@@ -133,10 +133,10 @@ def visual(text: str) -> list[tuple[Face | None, str]]:
 
 
 def _letters(text: str) -> Iterator[str]:
-    """Letters with the marks that stand on them; what is never seen is left out, and any white space is a space."""
+    """Letters with the marks that stand on them; invisible signs are left out, and any white space is a space."""
     letter = ""
     for sign in unicodedata.normalize("NFC", text):
-        if "\ufe00" <= sign <= "\ufe0f":  # chooses between two looks of the letter before it
+        if "\ufe00" <= sign <= "\ufe0f":  # chooses between two forms of the letter before it
             continue
         kind = unicodedata.category(sign)
         if letter and (kind.startswith("M") or (sign in JOINERS and SHAPES)):

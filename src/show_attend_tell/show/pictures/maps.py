@@ -1,4 +1,4 @@
-"""Attention laid on a photo, upsampled and smoothed as the paper does.
+"""Attention over a photo, upsampled and smoothed as the paper does.
 
 Letters in shapes: H height and W width in pixels.
 """
@@ -14,25 +14,25 @@ from show_attend_tell.errors import SatError
 
 Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
-SIGMA = 20 / 224  # of the Gaussian, in sides of what the encoder sees: the authors' 20 pixels of 224
+SIGMA = 20 / 224  # of the Gaussian, in sides of the visible part: the authors' 20 pixels of 224
 
 
-def attention_map(alpha: NDArray[Any], size: tuple[int, int], seen: Rectangle) -> NDArray[np.float64]:
-    """Lay one word's attention on its photo: each place painted over its part of the photo, then smoothed.
+def attention_map(alpha: NDArray[Any], size: tuple[int, int], visible_box: Rectangle) -> NDArray[np.float64]:
+    """One word's attention over its photo (H, W): each location covers its part of the photo, then all is smoothed.
 
-    `alpha` is (rows, columns), `size` the photo's (W, H), and `seen` the rectangle of it, in its pixels, that
-    the encoder saw; a squashed photo was seen whole, at another aspect, and the Gaussian is squashed with it.
-    Returns (H, W) in the units of alpha: even attention stays 1 / places at every pixel seen, the mean over
-    the pixels seen stays that of `alpha`, and a pixel that the encoder never saw has 0. Section 5.4 of the
-    paper, with the authors' sigma of 20 pixels in 224, as a formula and not step by step.
+    ``alpha`` is (rows, columns), ``size`` the photo's (W, H), and ``visible_box`` the rectangle of it, in its pixels,
+    that the encoder saw. Where the encoder squashed the photo, the Gaussian is squashed with it. The result has the
+    units of alpha: uniform attention is 1 / L at every visible pixel, the mean over the visible pixels is that of
+    ``alpha``, and all other pixels have 0. This is section 5.4 of the paper with the authors' sigma of 20 pixels in
+    224, as a formula and not step by step.
 
-    Raises `SatError` for an `alpha` of another shape and a `seen` without an inside.
+    Raises `SatError` for an ``alpha`` of another shape and an empty ``visible_box``.
     """
     if alpha.ndim != 2 or alpha.size == 0:
         raise SatError(f"attention of shape {alpha.shape}: a map has rows and columns")
-    left, top, right, bottom = seen
+    left, top, right, bottom = visible_box
     if not (left < right and top < bottom):  # so written, it refuses nan too
-        raise SatError(f"seen {seen}: give left, top, right, bottom in pixels, left < right and top < bottom")
+        raise SatError(f"visible_box {visible_box}: give pixels left, top, right, bottom; left < right, top < bottom")
     rows = _spread(alpha.shape[0], size[1], top, bottom)  # (H, rows)
     columns = _spread(alpha.shape[1], size[0], left, right)  # (W, columns)
     return rows @ alpha.astype(np.float64) @ columns.T
@@ -40,9 +40,9 @@ def attention_map(alpha: NDArray[Any], size: tuple[int, int], seen: Rectangle) -
 
 @lru_cache(maxsize=64)  # the words of a caption share theirs
 def _spread(locations: int, pixels: int, start: float, end: float) -> NDArray[np.float64]:
-    """Return how much of each place a pixel shows along one side: (pixels, places), 0 for what was unseen."""
-    centres = np.arange(pixels) + 0.5
-    at = (centres - start) / (end - start)  # in sides of what was seen
+    """How much of each location a pixel shows along one side (pixels, locations); 0 outside the visible part."""
+    centers = np.arange(pixels) + 0.5
+    at = (centers - start) / (end - start)  # in sides of the visible part
     edges = np.linspace(0, 1, locations + 1)
     weights = np.zeros((pixels, locations))
     for mirrored in (-at, at, 2 - at):  # beyond its borders the map is continued by its mirror image

@@ -1,4 +1,4 @@
-"""A sheet in pixels."""
+"""A layout in pixels."""
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -7,40 +7,39 @@ from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
 from show_attend_tell.show.pictures.letters import draw_text, length
 from show_attend_tell.show.pictures.maps import Rectangle
-from show_attend_tell.show.pictures.style import EDGE, MARK, Style, laid
+from show_attend_tell.show.pictures.style import EDGE, MARK, Style, composite
 
 
-def drawn(layout: Layout) -> Image.Image:
-    """Draw a sheet."""
-    style = layout.style
-    page = Image.new("RGB", (layout.width, layout.height), style.page)
+def draw_layout(layout: Layout) -> Image.Image:
+    style, theme = layout.style, layout.style.theme
+    page = Image.new("RGB", (layout.width, layout.height), theme.page)
     draw = ImageDraw.Draw(page)
     for panel in layout.panels:
-        page.paste(lit(layout.captions[panel.caption], panel.step), (panel.x, panel.y))
+        page.paste(panel_image(layout.captions[panel.caption], panel.step), (panel.x, panel.y))
     for text in layout.texts:
         x = text.x - length(text.text, text.size) if text.rtl else text.x
-        draw_text(draw, x, text.y, text.text, text.size, style.pale_ink if text.pale else style.ink)
+        draw_text(draw, x, text.y, text.text, text.size, theme.pale_ink if text.pale else theme.ink)
     for scale in layout.scales:
         _draw_scale(page, scale, style)
     return page
 
 
-def lit(panels: Panels, step: int | None) -> Image.Image:
-    """A panel: the photo as it is, or where a word looked; what the encoder never saw is faded and hatched."""
+def panel_image(panels: Panels, step: int | None) -> Image.Image:
+    """The photo as it is, or with a word's attention; what lies outside the visible box is faded and hatched."""
     photo = panels.photo.copy()
     if step is not None:
-        photo = laid(panels.style.veil(panels.strength(step)), panels.style.ground(photo))
+        photo = composite(panels.style.overlay(panels.strength(step)), panels.style.ground(photo))
     if panels.cropped:
-        photo.paste(_hatched(photo, panels.style), mask=_unseen(panels))
+        photo.paste(_hatched(photo, panels.style), mask=_invisible(panels))
     frame = None if step is None else panels.frame(step)
     if frame is not None:
         _draw_frame(photo, frame)
     return photo
 
 
-def _unseen(panels: Panels) -> Image.Image:
-    """A mask, white where the encoder saw nothing."""
-    left, top, right, bottom = panels.seen
+def _invisible(panels: Panels) -> Image.Image:
+    """A mask, white outside the visible box."""
+    left, top, right, bottom = panels.visible_box
     x, y = np.arange(panels.size[0]) + 0.5, np.arange(panels.size[1]) + 0.5
     inside = ((top <= y) & (y <= bottom))[:, None] & ((left <= x) & (x <= right))[None, :]
     return Image.fromarray(np.where(inside, 0, 255).astype(np.uint8))
@@ -48,9 +47,9 @@ def _unseen(panels: Panels) -> Image.Image:
 
 def _hatched(photo: Image.Image, style: Style) -> Image.Image:
     rows, columns = np.indices((photo.height, photo.width))
-    faded = 0.15 * np.asarray(photo) + 0.85 * np.array(style.page)
+    faded = 0.15 * np.asarray(photo) + 0.85 * np.array(style.theme.page)
     stripes = ((rows + columns) % 10 < 2)[..., None]
-    return Image.fromarray(np.where(stripes, style.faint, faded).round().astype(np.uint8))
+    return Image.fromarray(np.where(stripes, style.theme.faint, faded).round().astype(np.uint8))
 
 
 def _draw_frame(photo: Image.Image, frame: Rectangle) -> None:
@@ -65,7 +64,7 @@ def _draw_scale(page: Image.Image, scale: Scale, style: Style) -> None:
     x, y = scale.x, scale.y
     page.paste(Image.fromarray(np.repeat(style.scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
     draw = ImageDraw.Draw(page)
-    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=style.pale_ink)
-    if scale.even is not None:
-        tick = x + round(scale.even * (SCALE_WIDTH - 1))
-        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), style.ink, 2)
+    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=style.theme.pale_ink)
+    if scale.average is not None:
+        tick = x + round(scale.average * (SCALE_WIDTH - 1))
+        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), style.theme.ink, 2)

@@ -15,5 +15,5 @@ def exif() -> Image.Exif:
 
 
 def is_signed(file: Path) -> bool:
-    """Whether a file is a picture of where words looked."""
+    """Whether a file is a picture of attention that this package drew."""
     return SIGNATURE.encode() in file.read_bytes()

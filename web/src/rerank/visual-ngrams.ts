@@ -1,10 +1,10 @@
-/** The reranker and the scale of doubt: `rerank/arrays.py` for one photo.
+/** The reranker and the scale of doubt: `rerank/` of Python for one photo.
 
 L locations · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments · R directions · G n-grams. */
 
 import type { Arrays, Numbers } from "../safetensors.ts";
 import type { Hypothesis } from "../search/hypotheses.ts";
-import { agreement, type Ngram } from "./agreement.ts";
+import { rerankScore, type Ngram } from "./ngrams.ts";
 
 const SELDOM = 1e-4; // share of captions; a word that is rarer counts as rare as this
 const STEPS = 200; // steps of the scale of doubt
@@ -16,8 +16,8 @@ export interface Annotations {
   size: number; // D
 }
 
-/** The visual n-grams of a file: what captions of a photo are expected to say. */
-export class ArrayNgrams {
+/** The visual n-grams of a file: which n-grams the captions of a photo are expected to have. */
+export class VisualNgrams {
   private readonly channels: Numbers; // (C,)
   private readonly offset: Numbers; // (R,)
   private readonly shares: Numbers; // (G, R), rows times the next
@@ -27,7 +27,7 @@ export class ArrayNgrams {
   private readonly directionScale: Numbers | null;
   private readonly length: number; // the mean length of training captions in words
   private readonly numbers: Map<Ngram, number>;
-  private readonly common: Float32Array; // (G,), how common the n-gram is when said once
+  private readonly common: Float32Array; // (G,), how common the n-gram is, counted once
   private readonly single: boolean[]; // (G,), which of them are words
 
   constructor(arrays: Arrays) {
@@ -50,12 +50,12 @@ export class ArrayNgrams {
     this.single = known.map((ngram) => ngram[2] < 0);
   }
 
-  /** The hypotheses of a photo with their agreement, by the photo's annotations. */
-  addAgreement(annotations: Annotations, found: Hypothesis[], rare_word_exponent: number): Hypothesis[] {
-    const worth = this.worth(rare_word_exponent);
-    const shares = this.expected(annotations).map((share, number) => share * worth[number]);
+  /** The hypotheses of a photo with their rerank scores, by the photo's annotations. */
+  addScores(annotations: Annotations, found: Hypothesis[], rareWordExponent: number): Hypothesis[] {
+    const weights = this.weights(rareWordExponent);
+    const shares = this.expected(annotations).map((share, number) => share * weights[number]);
     return found.map((hypothesis) => ({
-      ...hypothesis, rerank_score: agreement(hypothesis.words, shares, this.numbers, this.length),
+      ...hypothesis, rerankScore: rerankScore(hypothesis.words, shares, this.numbers, this.length),
     }));
   }
 
@@ -93,9 +93,9 @@ export class ArrayNgrams {
     });
   }
 
-  /** How much each n-gram counts in the agreement (G,). */
-  worth(rare_word_exponent: number): Float32Array {
-    const powers = this.common.map((share) => share ** -rare_word_exponent);
+  /** How much each n-gram counts in the rerank score (G,). */
+  weights(rareWordExponent: number): Float32Array {
+    const powers = this.common.map((share) => share ** -rareWordExponent);
     let plain = 0;
     let weighted = 0;
     this.prior.forEach((share, number) => {
@@ -142,7 +142,7 @@ export function secondMoments(annotations: Annotations, channels: Numbers): Floa
 }
 
 /** The scale of doubt of a file. */
-export class ArrayDoubt {
+export class Doubt {
   private readonly mean: Numbers; // (D,)
   private readonly whitening: Numbers; // (R, D)
   private readonly typical: Numbers; // (4,)
@@ -167,8 +167,8 @@ export class ArrayDoubt {
       distance += sum ** 2;
     }
     const far = (Math.log(Math.max(distance, 1e-12)) - this.typical[0]) / this.typical[1];
-    const strange = far - (likelihood - this.typical[2]) / this.typical[3];
-    const below = this.quantiles.filter((quantile) => quantile <= strange).length; // quantiles that are less strange
+    const strangeness = far - (likelihood - this.typical[2]) / this.typical[3];
+    const below = this.quantiles.filter((quantile) => quantile <= strangeness).length; // quantiles below it
     return Math.min(1, Math.max(0, (below - 1) / STEPS));
   }
 }

@@ -1,4 +1,4 @@
-/** How well captions agree with the n-grams that a photo's captions are expected to have: `rerank/agreement.py`. */
+/** The rerank score of captions by the n-grams that a photo's captions are expected to have: `rerank/` of Python. */
 
 import { UNKNOWN } from "../search/hypotheses.ts";
 
@@ -24,11 +24,11 @@ export function counted(words: number[]): { ngram: Ngram; length: number }[] {
   return found;
 }
 
-/** The agreement of a caption, given the share of captions that is expected to have each n-gram, times its worth (G,).
+/** The rerank score of a caption, given the expected share of captions with each n-gram, times its weight (G,).
 
 It is the mean over n = 1, 2, 3 of 2 Σ_g w_g E[g] / (N_c + N_t). g runs over the caption's n-grams, N_c is their number,
 and N_t that of a training caption of mean length. */
-export function agreement(
+export function rerankScore(
   words: number[], shares: Float32Array, numbers: Map<Ngram, number>, usualLength: number,
 ): number {
   const found: number[] = Array(LONGEST).fill(0);
