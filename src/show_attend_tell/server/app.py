@@ -253,7 +253,8 @@ def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[
 def pages(app: FastAPI) -> APIRouter:
     """What people look at: the web app, and the manual of the API."""
     router = APIRouter(include_in_schema=False)
-    sent = page.assets() | {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
+    sent = {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
+    sent |= {name: page.read(name) for name in ("page.css", "captions.js")}
 
     @router.get("/")
     async def index() -> Response:
