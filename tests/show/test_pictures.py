@@ -478,7 +478,7 @@ def test_an_svg_holds_a_photo_once(tmp_path: Path) -> None:
     shown = figure(["a", "dog"], [FLAT, one_location(1, 2)], locations=np.array([[1, 2], [3, 4]]))
     save(tmp_path / "x.svg", [shown, shown], form="svg")
     text = (tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4 + 2  # an overlay a word, and the scales
+    assert text.count("data:image/jpeg") == 1 and text.count("data:image/png") == 4 + 2
     assert text.count('stroke="#e66100"') == 4  # the frames
 
 
