@@ -3,7 +3,9 @@
 Letters in shapes: H height, W width, both in pixels; rows first.
 """
 
+import contextlib
 import dataclasses
+import functools
 import glob
 import io
 import math
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from show_attend_tell.errors import MissingPhoto, PhotoError, SatError
 from show_attend_tell.messages import install_command, plural
@@ -31,9 +33,9 @@ Resize = Literal["squash", "crop"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-# The version of the pixels that `Preprocessing` makes. Add one if you change them: older feature caches are then not
-# read any more.
-PREPROCESSING_VERSION = 1
+# The version of the pixels that `open_photo` and `Preprocessing` make. Add one if you change them: it is part of the key
+# of feature caches, so older ones are not read any more.
+PREPROCESSING_VERSION = 2
 
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
 
@@ -44,6 +46,8 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
     *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif", ".heic", ".heif", ".hif"),
 )
+FULL = (255, 4095, 65535)  # the largest whole numbers of 8, 12 and 16 bits
+SAME_COLOR = 2  # levels of 255; a color profile that changes no color by more is sRGB
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
 
 Photo: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor"
@@ -72,10 +76,10 @@ def open_photo(photo: Photo) -> Image.Image:
     - an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of uint8, uint16, or floats from 0 to 1;
     - a tensor (H, W), (1, H, W), (3, H, W) or (4, H, W) of the same types, as torchvision has them.
 
-    Transparency is laid on white, an animation gives its first frame (an animated Pillow image is rewound), and the
-    camera's EXIF orientation is applied. 16-bit values are scaled from 0..65535; 32-bit integers and floats from 0..1
-    (floats only), 0..255 or 0..65535, whichever is the narrowest that holds them, and otherwise from their own minimum
-    to their maximum. HEIC needs the package pillow-heif.
+    Transparency is laid on white, an animation gives its first frame (an animated Pillow image is rewound), the
+    camera's EXIF orientation is applied, and colors are converted to sRGB by the photo's ICC profile. Values of 16 and
+    32 bits are scaled from 0..1 (floats only), 0..255, 0..4095 or 0..65535, whichever is the narrowest that holds them,
+    and otherwise from their own minimum to their maximum. HEIC needs the package pillow-heif.
 
     Raises `PhotoError`, with the photo as its subject, for a missing file, a file that is no photo or is damaged, more
     pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
@@ -112,14 +116,23 @@ def _read_object(file: Any) -> Image.Image:
     """The photo in a file object."""
     name = getattr(file, "name", None)
     name = os.fsdecode(name) if isinstance(name, (str, os.PathLike)) else ""  # a number for a file without a name
+    start = 0
     try:
+        with contextlib.suppress(AttributeError, OSError):  # of what cannot tell
+            start = file.tell()
         content = file.read()
     except (OSError, ValueError) as error:  # the latter of a closed file, and of one that is opened as text
         raise PhotoError(f"cannot be read ({error})", subject=name or "file object") from None
     if not isinstance(content, (bytes, bytearray, memoryview)):
         what = "text" if isinstance(content, str) else type(content).__name__
         raise PhotoError(f"gives {what}, not bytes: open it with mode 'rb'", subject=name or "file object")
-    return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
+    try:
+        return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
+    except PhotoError as error:
+        if not start:
+            raise
+        reason = f"{error.reason}. The file object was read before, up to byte {start:,}"
+        raise PhotoError(reason, subject=error.subject, remedy="rewind it with seek(0)") from None
 
 
 def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
@@ -399,9 +412,12 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
     try:
         if image.tell():
             image.seek(0)
+        deep = image.mode == "RGB" and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
         image.load()
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
+    if deep and max(high for _, high in image.getextrema()) <= 15:  # 12 of 16 bits, of which Pillow keeps the upper 8
+        image = image.point(lambda level: 17 * level)
     return _to_rgb(_upright(image), name)
 
 
@@ -414,21 +430,49 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
     if image.mode.startswith("I;16"):
-        return _from_gray(np.asarray(image).astype(np.float64), 65535)
+        return _from_gray(np.asarray(image).astype(np.float64), _full(np.asarray(image)))
     if image.mode in ("I", "F"):
         values = np.asarray(image).astype(np.float64)
         if not np.isfinite(values).all():
             raise PhotoError("holds values that are not finite", subject=name)
         low, high = float(values.min()), float(values.max())
-        for full in (1, 255, 65535):
-            if low >= 0 and high <= full and (full > 1 or image.mode == "F"):
-                return _from_gray(values, full)
-        return _from_gray(values - low, high - low or 1.0)
+        if low < 0 or high > FULL[-1]:
+            return _from_gray(values - low, high - low or 1.0)
+        return _from_gray(values, 1 if image.mode == "F" and high <= 1 else _full(values))
+    profile = image.info.get("icc_profile")
     if image.has_transparency_data:
         seen_through = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
-        return Image.alpha_composite(white, seen_through).convert("RGB")
-    return image.convert("RGB")
+        return Image.alpha_composite(white, _in_srgb(seen_through, profile)).convert("RGB")
+    return _in_srgb(image if image.mode in ("L", "CMYK") else image.convert("RGB"), profile).convert("RGB")
+
+
+def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
+    """An image in the colors of sRGB; one whose profile is damaged or of other colors stays as it is."""
+    transform = _to_srgb(profile, image.mode) if profile else None
+    return (ImageCms.applyTransform(image, transform) or image) if transform else image
+
+
+@functools.lru_cache(maxsize=64)
+def _to_srgb(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
+    """What converts images of a mode to sRGB by a color profile; None where nothing would change or can be done."""
+    result = "RGBA" if mode == "RGBA" else "RGB"
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, result)
+        if mode == "CMYK":
+            return transform
+        levels = np.linspace(0, 255, 9).round().astype(np.uint8)
+        colors = Image.fromarray(np.stack(np.meshgrid(levels, levels, levels), -1).reshape(9, -1, 3)).convert(mode)
+        changed = np.asarray(ImageCms.applyTransform(colors, transform), dtype=int)
+    except (ImageCms.PyCMSError, ImportError, OSError):  # ImportError: of a Pillow without littlecms
+        return None
+    return transform if np.abs(changed - np.asarray(colors.convert(result))).max() > SAME_COLOR else None
+
+
+def _full(values: NDArray[Any]) -> int:
+    """The largest value of the fewest bits that hold values from 0 to 65535."""
+    return next(full for full in FULL if values.max() <= full)
 
 
 def _from_gray(values: NDArray[np.float64], full: float) -> Image.Image:
@@ -454,7 +498,7 @@ def _from_array(array: NDArray[Any], what: str = "") -> Image.Image:
     if array.size == 0:
         raise PhotoError("an empty photo", subject=what)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # also of another byte order
-        array = (array / 257).round().astype(np.uint8)
+        array = (array * (255 / _full(array))).round().astype(np.uint8)
     elif np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # also when they are not numbers
