@@ -1,11 +1,8 @@
 """Progress where there is no terminal: whole lines, now and then."""
 
-import sys
-
 import pytest
 
-from show_attend_tell import progress
-from show_attend_tell.progress import Progress
+from show_attend_tell.progress import Progress, draws_bars
 
 
 def work(**options: object) -> None:
@@ -15,9 +12,8 @@ def work(**options: object) -> None:
             bar.update()
 
 
-def test_a_log_file_gets_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
-    work()
+def test_a_log_file_gets_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    work(seconds=0.0)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3 and all(line.startswith(f"epoch 1: {n} of 3, ") for n, line in enumerate(lines, start=1))
     assert lines[1].endswith("left, loss=2.5") and "\r" not in "".join(lines) and "|" not in "".join(lines)
@@ -30,11 +26,8 @@ def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-def test_text_beside_the_progress_brings_no_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "SECONDS", 1e9)
-    with Progress(total=3, desc="photos") as bar:
+def test_other_text_brings_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(total=3, desc="photos", seconds=1e9) as bar:
         for _ in range(3):
             with bar.external_write_mode():
                 print("a caption")
@@ -42,14 +35,8 @@ def test_text_beside_the_progress_brings_no_line(
     assert capsys.readouterr() == ("a caption\n" * 3, "")
 
 
-def test_a_terminal_and_a_notebook_get_a_bar(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with monkeypatch.context() as terminal:
-        terminal.setattr(sys.stderr, "isatty", lambda: True)
-        work()
-    told = capsys.readouterr().err
-    assert "3/3" in told and "\r" in told and "|" in told
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    work()
-    assert "3/3" in capsys.readouterr().err
+def test_a_terminal_and_a_notebook_get_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    work(in_lines=False)
+    written = capsys.readouterr().err
+    assert "3/3" in written and "\r" in written and "|" in written
+    assert draws_bars(True, ()) and draws_bars(False, {"ipykernel"}) and not draws_bars(False, {"os"})

@@ -703,7 +703,7 @@ class _Prepared(NamedTuple):
 
 def progress_bar(total: int | None, *, show: bool) -> Progress:
     """A bar on standard error that says "12 of 30 photos"."""
-    form = {} if total is None else {"bar_format": PROGRESS}
+    form: dict[str, Any] = {} if total is None else {"bar_format": PROGRESS}
     return Progress(total=total, desc="photos", disable=not show, unit="photo", **form)
 
 

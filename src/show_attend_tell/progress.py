@@ -1,7 +1,7 @@
 """Progress of what takes time: a bar in a terminal, and a line now and then in a log file."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from tqdm import tqdm
@@ -10,15 +10,23 @@ SECONDS = 30.0  # between two lines in a log file
 
 
 class Progress(tqdm):  # type: ignore[misc]
-    """`tqdm`, but where standard error is not a terminal it writes whole lines, one every `SECONDS`.
+    """`tqdm`, but where standard error is neither a terminal nor a notebook it writes whole lines.
 
-    What takes less time than that leaves no line there.
+    There is a line every ``seconds`` (by default `SECONDS`), so what takes less time leaves none. ``in_lines`` chooses
+    lines or a bar, whatever standard error is.
     """
 
-    def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
-        self.in_lines = not (sys.stderr.isatty() or "ipykernel" in sys.modules)  # a notebook draws bars too
+    def __init__(
+        self,
+        iterable: Iterable[Any] | None = None,
+        *,
+        in_lines: bool | None = None,
+        seconds: float | None = None,
+        **options: Any,
+    ) -> None:
+        self.in_lines = not draws_bars(sys.stderr.isatty(), sys.modules) if in_lines is None else in_lines
         if self.in_lines:
-            options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
+            options |= {"mininterval": SECONDS if seconds is None else seconds, "miniters": 1, "leave": False}
             options["bar_format"] = "{desc}: {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left{postfix}"
         super().__init__(iterable, file=sys.stderr, **options)
 
@@ -40,3 +48,8 @@ class Progress(tqdm):  # type: ignore[misc]
         """Take the bar off the screen; a line stays."""
         if not self.in_lines:
             super().clear(nolock)
+
+
+def draws_bars(terminal: bool, modules: Container[str]) -> bool:
+    """Whether progress is a bar: on a terminal, and in a notebook, whose kernel is one of the imported modules."""
+    return terminal or "ipykernel" in modules

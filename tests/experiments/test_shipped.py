@@ -153,7 +153,7 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
     monkeypatch.setattr(run_module, "train", lambda dataset, config, *_, **options: asked.update(config=config))
     read_dataset = datasets_module.read_dataset
     monkeypatch.setattr(  # as Flickr8k, to which no settings are fitted
-        datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), own=False)
+        datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), custom=False)
     )
     data = [shape_folder(tmp_path / each) for each in shipped.SHIPS[name].data]
     for start in ("plain-1", "soft-1", "everyday-plain-1", "everyday-soft-1"):  # to start from

@@ -485,7 +485,7 @@ def test_own_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     dataset = read_dataset(folder)
     _, said = run(dataset, small_config(epochs=1), tmp_path / "model")
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") and "photo3.png" in line for line in said)
-    papers = replace(dataset, own=False)
+    papers = replace(dataset, custom=False)
     with pytest.raises(SatError, match=r"1 of 13 photos cannot be read.* Replace these photos"):
         run(papers, small_config(epochs=1), tmp_path / "papers")
 

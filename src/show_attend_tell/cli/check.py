@@ -68,7 +68,7 @@ def check(
     log(f"{data}: {', '.join(dataset.report.sources)}")
     opened, problems = open_all([example.photo for example in dataset.examples])
     unread = f"{len(problems):,} of them cannot be read"
-    left_out = ", which a training leaves out" if problems and dataset.own else ""
+    left_out = ", which a training leaves out" if problems and dataset.custom else ""
     log(f"{plural(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
     for photo, why in list(problems.items())[:SHOWN]:
         log(f"  {photo}: {why}")
@@ -81,7 +81,7 @@ def check(
     dataset, network, start, _, plan = start_of(
         dataset, config, None, encoder, fits=True, weights=encoder_weights, resize=resize
     )
-    if dataset.own:
+    if dataset.custom:
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
     train = [words for example in dataset.split("train") for words in example.captions]

@@ -98,7 +98,7 @@ def choose_tokenizer(
     ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
     from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
     """
-    if not dataset.own:
+    if not dataset.custom:
         return ENGLISH_TOKENIZER, f"English, since {dataset.name} is one of the paper's data sets"
     main, share = main_script(dataset), english_share(dataset, english)
     if share >= ENGLISH:

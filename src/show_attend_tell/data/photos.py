@@ -416,7 +416,7 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
         image.load()
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
-    if deep and max(high for _, high in image.getextrema()) <= 15:  # 12 of 16 bits, of which Pillow keeps the upper 8
+    if deep and np.asarray(image).max() <= 15:  # 12 bits in 16, of which Pillow keeps the upper 8
         image = image.point(lambda level: 17 * level)
     return _to_rgb(_upright(image), name)
 

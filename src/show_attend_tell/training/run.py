@@ -335,8 +335,8 @@ def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
     Raises the error itself for photos of the paper's data sets, which need all of theirs, and `SatError` when no photo
     of train or val remains.
     """
-    papers = [part for part in dataset.parts if not part.dataset.own]
-    if not dataset.own or any(part.own_names(error.problems) for part in papers):
+    papers = [part for part in dataset.parts if not part.dataset.custom]
+    if not dataset.custom or any(part.own_names(error.problems) for part in papers):
         raise error
     readable = dataset.without(error.problems)
     for split in ("train", "val"):

@@ -184,7 +184,7 @@ def train(
         if len(data) > 1 or weights:
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
-        fits = dataset.own and baseline is None and not was_given("preset_name")  # the settings, to the data
+        fits = dataset.custom and baseline is None and not was_given("preset_name")  # the settings, to the data
         kind = {"weights": encoder_weights, "resize": resize, "encoder_lr": encoder_lr}
         start = start_of(dataset, config, init_from, encoder, fits=fits, **kind)
 

@@ -119,7 +119,7 @@ def tune(
     objective = "hard" if attention == "hard" else "soft"
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
     dataset = read_dataset(data)
-    fits = not was_given("preset_name") and dataset.own  # the settings are fitted to the data, as in sat train
+    fits = not was_given("preset_name") and dataset.custom  # the settings are fitted to the data, as in sat train
     start = start_of(dataset, config, init_from, encoder, fits=fits, weights=encoder_weights, resize=resize)
 
     def own_settings(given: Sequence[str]) -> tuple[Any, list[str]]:

@@ -44,7 +44,7 @@ def read_coco(folder: Path) -> Listing | None:
         photos += listed
         strays += without_photo
     papers = all(papers_coco(file) for file in files)
-    return Listing("coco" if papers else folder.resolve().name, files, photos, strays, own=not papers)
+    return Listing("coco" if papers else folder.resolve().name, files, photos, strays, custom=not papers)
 
 
 def papers_coco(file: Path) -> bool:

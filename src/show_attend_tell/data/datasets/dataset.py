@@ -103,7 +103,7 @@ class Dataset:
     folder: Path
     examples: tuple[Example, ...]
     report: DataReport
-    own: bool = True  # not one of the paper's data sets
+    custom: bool = True  # not one of the paper's data sets
     parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `joined.join`
     tokenizer: Tokenizer = ENGLISH  # which has cut the captions into words
 
@@ -112,7 +112,7 @@ class Dataset:
         examples = tuple(example for example in self.examples if example.split == name)
         if not examples:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
-            hint = " (a table chooses in a column named split)" if self.own else ""
+            hint = " (a table chooses in a column named split)" if self.custom else ""
             if name in self.report.split_at_random:
                 hint = " (it is dealt where there are enough different photos)"
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")

@@ -54,4 +54,4 @@ def _read_files(name: str, file: Path, prefix: str) -> Listing:
     listed = {photo.name for photo in photos}
     strays = Counter({photo: len(texts) for photo, texts in captions.items() if photo not in listed})
     sources = [file, *(path for path in lists.values() if path.is_file())]
-    return Listing(name, sources, photos, strays, own=False)
+    return Listing(name, sources, photos, strays, custom=False)

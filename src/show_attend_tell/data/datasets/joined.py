@@ -45,7 +45,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
             captions=captions,
             notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
         ),
-        own=any(dataset.own for dataset in datasets),
+        custom=any(dataset.custom for dataset in datasets),
         parts=tuple(parts),
     )
 

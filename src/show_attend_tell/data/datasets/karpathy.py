@@ -24,7 +24,7 @@ def read_karpathy(folder: Path) -> Listing | None:
     if len(files) > 1:
         raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
     photos, name = karpathy_photos(files[0])
-    return Listing(name, files, photos, own=name not in PAPERS)
+    return Listing(name, files, photos, custom=name not in PAPERS)
 
 
 def karpathy_photos(file: Path) -> tuple[list[Listed], str]:

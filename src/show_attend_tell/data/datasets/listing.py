@@ -38,7 +38,7 @@ class Listing:
     photos: list[Listed]
     strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
-    own: bool = True  # not one of the paper's data sets
+    custom: bool = True  # not one of the paper's data sets
 
 
 def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
@@ -72,7 +72,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         split_of[listed.name] = split
 
         spoken = [caption for caption in listed.captions if caption[0]]
-        captions = spoken if listing.own else spoken[:REFERENCES]
+        captions = spoken if listing.custom else spoken[:REFERENCES]
         counts["empty"] += len(listed.captions) - len(spoken)
         counts["extra"] += len(spoken) - len(captions)
         counts["duplicate"] += len(captions) - len({words for words, _ in captions})
@@ -135,7 +135,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
         notes=tuple(listing.notes),
     )
-    return Dataset(listing.name, folder, tuple(examples), report, own=listing.own)
+    return Dataset(listing.name, folder, tuple(examples), report, custom=listing.custom)
 
 
 def _final_splits(
@@ -146,7 +146,7 @@ def _final_splits(
     Those of the paper's data sets stay as they are.
     """
     final = {name: split for name, split in named.items() if split is not None}
-    if not listing.own:
+    if not listing.custom:
         return (), "", final, set()
     groups = splits.with_copies({name: photo for photo, name in name_of.items()})
     have = set(named.values())

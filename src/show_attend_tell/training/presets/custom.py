@@ -71,7 +71,7 @@ def least_count(dataset: Dataset, config: TrainingConfig) -> int:
 
 def why_afresh(dataset: Dataset) -> str:
     """Why a training on a data set does not start from the default model; empty if it does."""
-    if not dataset.own:
+    if not dataset.custom:
         return f"{dataset.name} is one of the paper's data sets"
     photos = len(dataset.split("train"))
     if photos >= SMALL:
