@@ -26,13 +26,13 @@ from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
 from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, own_and_shared
-from show_attend_tell.checkpoint.hub import DEFAULT, find_model, model_name
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import read_arrays, unpacked
 from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank.ngrams import ArrayNgrams
 
-MODELS = (DEFAULT, "everyday-hard")  # the soft and the hard model of `make demo`
+MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
 
 
 class Files:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,11 @@ def read_object(file: Path, key: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {shown(content)}")
     return content
+
+
+def json_array(entries: Iterable[Any]) -> str:
+    """A JSON array with one entry a line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
 
 
 def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
             title = "Best on val without the reranker"
             key = "validation_bleu_4" if "validation_bleu_4" in value else "validation_cider"
             metric, score = metrics[key][0], value[key]
-            value = f"beam {value['beam']}, length normalization {value['length_penalty']:g} ({metric} {score})"
+            value = f"beam {value['beam_size']}, length normalization {value['length_penalty']:g} ({metric} {score})"
         else:
             title = name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
@@ -127,7 +127,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
-        how = f"{generation.summary()}; attention is read by {ATTENTION_MODES[found.get('look', generation.attention_mode)]}; {tokens}"
+        how = f"{generation.summary()}; attention is read by {ATTENTION_MODES[found.get('attention_mode', generation.attention_mode)]}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

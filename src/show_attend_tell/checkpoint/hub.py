@@ -8,7 +8,7 @@ from show_attend_tell.files import hub_id
 from show_attend_tell.messages import install_command
 
 SHIPPED = Path(__file__).parent / "models"
-DEFAULT = "everyday-soft"  # the model that captions photos where none is named
+DEFAULT_MODEL = "everyday-soft"  # of every command that is given none
 
 
 def named(folder: str | os.PathLike[str]) -> Path:

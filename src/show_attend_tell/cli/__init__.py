@@ -23,29 +23,26 @@ with Starting():
     from show_attend_tell.cli.training.tune import tune
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+EXAMPLES = """
+\b
+Examples:
+  sat caption dog.jpg                                a caption
+  sat caption photos/ --html captions.html           a page that shows where each word looked
+  sat train photos/ --output my-model                a model of your own photos and captions
+"""
+
+
+@click.group(
+    cls=Commands,
+    examples=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="sat")
 def main() -> None:
-    """Show, Attend and Tell: captions that show where they looked.
-
-    Start with: sat caption PHOTO
-    """
+    """Show, Attend and Tell: captions that show where each word looked."""
 
 
-COMMANDS = (
-    caption,
-    check,
-    train,
-    tune,
-    evaluate,
-    score,
-    compare,
-    report,
-    encode,
-    models,
-    serve,
-    analyze,
-    import_arctic,
+main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
+main.add_section(
+    "Commands for research and for large data", (score, compare, report, tune, encode, analyze, import_arctic)
 )
-for command in COMMANDS:
-    main.add_command(command)

@@ -5,31 +5,30 @@ import io
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
     BaseCommand,
     backend_option,
     check_targets,
     device_option,
     fail,
-    generation_options,
     model_option,
     note_shadowed,
     printable,
-    seed_option,
     weights_option,
     write_output,
     write_text,
 )
-from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, make_folder
+from show_attend_tell.cli.options import generation_config, options_from
+from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.files import check_writable, json_array, make_folder
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -42,57 +41,40 @@ Examples:
   sat caption dog.jpg
   sat caption photos/ --recursive
   cat dog.jpg | sat caption -
-  sat caption photos/ --save-maps looked/            where each word looked
-  sat caption dog.jpg --save-maps looked/ --format svg --heat
-  sat caption dog.jpg --save-maps looked/ --compare everyday-hard --attention-mode likeliest
-  sat caption dog.jpg --html dog.html              a page to explore it in
-  sat caption 'photos/*.jpg' --json captions.json  everything, for a program
-  sat caption photos/ --json captions.jsonl        the same, a line per caption, written as it is made
-  sat caption dog.jpg --num-captions 3                  three captions that differ in content
-  sat caption dog.jpg --sample --temperature 0.5   random words instead of a search
+  sat caption photos/ --save-maps maps/              pictures of where each word looked
+  sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
+  sat caption dog.jpg --save-maps maps/ --compare everyday-hard --attention-mode argmax
+  sat caption dog.jpg --html dog.html                a page to explore it in
+  sat caption 'photos/*.jpg' --json captions.json    everything, for a program
+  sat caption photos/ --json captions.jsonl          the same, a line per caption, written as it is made
+  sat caption dog.jpg --num-captions 3               three captions that differ in content
+  sat caption dog.jpg --generation do_sample=true --generation temperature=0.5    random words
 """
+SECTIONS = {
+    "Photos": "recursive",
+    "Output": "json html save-maps style",
+    "Model": "model compare encoder-weights plugin backend precision device threads",
+    "Search": "beam-size attention-mode num-captions generation",
+}
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@dataclass
+class PictureFile:
+    """The file of a picture."""
+
+    format: Literal["png", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move word by word
+
+
+def picture_settings() -> tuple[type, ...]:
+    """What the user may choose of a picture."""
+    from show_attend_tell.show.pictures.style import Style
+
+    return PictureFile, Style
+
+
+@click.command(cls=BaseCommand, examples=EXAMPLES, sections=SECTIONS)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
-@model_option(default=DEFAULT)
-@click.option(
-    "--compare",
-    multiple=True,
-    metavar="MODEL",
-    callback=note_shadowed,
-    help="Another model, whose captions stand beside those of the first. It may be given several times.",
-)
-@generation_options
-@click.option(
-    "--num-captions",
-    type=click.IntRange(1, 100),
-    help="Number of captions of each photo, which differ in content. With --sample: number of captions drawn.",
-)
-@click.option("--sample", is_flag=True, help="Random words instead of a search.")
-@click.option(
-    "--temperature",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Temperature of --sample; below 1, likely words become likelier.",
-)
-@click.option(
-    "--top-k",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Number of words that --sample chooses from, the likeliest; 0 is all.",
-)
-@click.option(
-    "--top-p",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Total probability of the words that --sample chooses from, the likeliest.",
-)
-@seed_option("everything that is drawn")
 @click.option(
     "--json",
     "json_file",
@@ -112,127 +94,92 @@ Examples:
     metavar="FOLDER",
     help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
 )
+@options_from(picture_settings, into="style", rest="--style")
+@model_option()
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["png", "svg", "gif", "webp"]),
-    default="png",
-    show_default=True,
-    help="Format of the pictures: svg keeps letters as text, gif and webp move from word to word.",
+    "--compare",
+    multiple=True,
+    metavar="MODEL",
+    callback=note_shadowed,
+    help="Another model, whose captions are shown with those of the first. It may be given several times.",
 )
-@click.option(
-    "--heat", is_flag=True, help="Colors for attention in pictures, safe for color-blind eyes, instead of light."
-)
-@click.option("--dark", is_flag=True, help="Dark page for pictures.")
-@click.option("--stretch", is_flag=True, help="Own scale for each word in pictures; it makes a flat map look sharp.")
 @weights_option
 @backend_option
 @device_option
+@options_from(
+    *(generation_config, "beam_size", "attention_mode", "num_captions"),
+    into="generation",
+    rest="--generation",
+    default="the model's",
+)
 def caption(
     photos: tuple[str, ...],
     recursive: bool,
-    model: str,
-    compare: tuple[str, ...],
-    beam_size: int | None,
-    attention_mode: Any,
-    length_penalty: float | None,
-    rerank_weight: float | None,
-    num_captions: int | None,
-    sample: bool,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    seed: int,
     json_file: str | None,
     html_file: str | None,
     save_maps: Path | None,
-    form: str,
-    heat: bool,
-    dark: bool,
-    stretch: bool,
+    style: dict[str, Any],
+    model: str,
+    compare: tuple[str, ...],
     encoder_weights: str | None,
     backend: str,
     precision: str,
     device: str,
+    generation: dict[str, Any],
 ) -> None:
     """Caption photos: files, folders or globs.
 
     The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
-    ignore --attention-mode and read attention by expectation. Ctrl-C ends the command, and the files then hold the
-    captions made so far.
+    ignore --attention-mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
+    far.
     """
-    from show_attend_tell.captioner import FEW, Captioner, Sampling, checked_num_captions, progress_bar
+    from show_attend_tell.captioner import FEW, Captioner, progress_bar
     from show_attend_tell.data.photos import find_photos
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
-    if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
-        raise SatError("--temperature, --top-k and --top-p say how to draw words: add --sample")
-    search = {"beam_size": beam_size, "length_penalty": length_penalty, "rerank_weight": rerank_weight}
-    if sample and any(value is not None for value in search.values()):
-        raise SatError(
-            "--beam-size, --length-penalty and --rerank-weight are for a search, and --sample draws the words: "
-            "leave out one or the other"
-        )
-    if save_maps is None and (form, heat, dark, stretch) != ("png", False, False, False):
-        raise SatError("--format, --heat, --dark and --stretch say how pictures look: add --save-maps FOLDER")
-    sampling = None
-    if sample:
-        sampling = Sampling(captions=num_captions or 1, temperature=temperature, top_k=top_k, top_p=top_p)
-    differing = None if sample else num_captions
+    if save_maps is None and style:
+        raise SatError("--style says how pictures look: add --save-maps FOLDER")
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
     check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *compare))
     names: dict[Path, str] = {}
     if save_maps is not None:
-        names = dict(zip(files, picture_names(files, form), strict=True))
+        names = dict(zip(files, picture_names(files, style.pop("format", "png")), strict=True))
         check_pictures([save_maps / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
-    captioners = [
-        Captioner.from_pretrained(
+    streams, cards = [], {}
+    for name in (model, *compare):
+        captioner = Captioner.from_pretrained(
             name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
         )
-        for name in (model, *compare)
-    ]
-    streams = []
-    for captioner in captioners:
         attention = captioner.checkpoint.decoder.config.attention
         if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
-        soft = attention == "soft"
-        if not compare:
-            note_attention_mode(model, attention, attention_mode)
-        generation = captioner.checkpoint.generation.merge(
-            attention_mode=None if soft and compare else attention_mode, **search
-        )
-        captioner.check_generation(generation)
-        checked_num_captions(differing, generation, sampling)
-        streams.append(
-            captioner.stream(inputs, generation, sampling=sampling, num_captions=differing, seed=seed, errors="skip")
-        )
+        overrides = dict(generation)
+        if attention == "soft" and generation.get("attention_mode", "mean") != "mean":
+            if compare:
+                del overrides["attention_mode"]
+            else:
+                mode = generation["attention_mode"]
+                click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
+        streams.append(_stream(captioner, inputs, captioner.checkpoint.generation.merge(**overrides)))
+        cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)
 
-    cards = {captioner.name: captioner.checkpoint.card(captioner.name) for captioner in captioners}
     results = Results(
-        json_file, html_file, cards, named=bool(compare), listed=num_captions is not None, photos=len(files)
+        json_file, html_file, cards, named=bool(compare), listed="num_captions" in generation, photos=len(files)
     )
     interrupted, pictures = False, 0
     try:
         with progress_bar(len(files), show=len(files) > FEW) as bar:
             for file, *made in zip(files, *streams, strict=True):
-                captions = [told for told in made if not isinstance(told, SatError)]
                 with bar.external_write_mode():
-                    results.add(file, captions, made[0] if isinstance(made[0], SatError) else None)
+                    captions = results.add(file, made)
                 if save_maps is not None and captions:
                     first, *others = captions
-                    first.save(
-                        save_maps / names[file],
-                        compare=others,
-                        colormap="heat" if heat else "light",
-                        dark=dark,
-                        per_word_scale=stretch,
-                    )
+                    first.save(save_maps / names[file], compare=others, **style)
                     pictures += 1
                 bar.update()
     except KeyboardInterrupt:
@@ -249,17 +196,20 @@ def caption(
             kept = f"; {json_file} has what was made"
         fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned{kept}", 130)
     if results.failed and len(files) > 1:
-        fail(f"{results.failed} of {len(files)} photos could not be captioned, as said above", 1)
+        fail(f"{len(results.failed)} of {len(files)} photos could not be captioned, as said above", 1)
     if results.failed:
         sys.exit(1)
 
 
-def note_attention_mode(model: str, attention: str, attention_mode: str | None) -> None:
-    """Say that a model of that kind of attention was not trained for that look, if so."""
-    if attention == "soft" and attention_mode not in (None, "mean"):
-        click.echo(
-            f"note: {model} was trained to look by expectation; its captions by {attention_mode} are poor", err=True
-        )
+def _stream(captioner: Any, inputs: Any, config: Any) -> Any:
+    from show_attend_tell.captioner import Sampling
+
+    sampling = None
+    if config.do_sample:
+        captions = config.num_captions or 1
+        sampling = Sampling(captions=captions, temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
+    several = None if sampling else config.num_captions
+    return captioner.stream(inputs, config, sampling=sampling, num_captions=several, seed=config.seed, errors="skip")
 
 
 STDIN = Path("-")  # what standard input is called
@@ -299,7 +249,7 @@ class Results:
         self,
         json_file: str | None,
         html_file: str | None,
-        cards: dict[str, str],
+        cards: Mapping[str, str],
         *,
         named: bool,
         listed: bool,
@@ -308,7 +258,8 @@ class Results:
         """``named``: print each caption's model. ``listed``: print its alternatives too. ``photos``: how many."""
         self.json_file, self.html_file, self.cards = json_file, html_file, cards
         self.named, self.listed, self.photos = named, listed, photos
-        self.captioned = self.failed = 0  # photos
+        self.captioned = 0  # photos
+        self.failed: dict[str, str] = {}  # why photos could not be captioned, by their paths
         self._entries: list[dict[str, Any]] = []  # of the JSON
         self._shown: list[dict[str, Any]] = []  # captions with their photos, of the page
         self._in_lines = bool(json_file) and str(json_file).lower().endswith(".jsonl")
@@ -318,35 +269,36 @@ class Results:
         """Print a line, on standard error when standard output has the JSON."""
         click.echo(text, err=self.json_file == "-")
 
-    def add(self, file: Path, captions: Sequence["Caption"], error: SatError | None) -> None:
-        """Print a photo's captions, by each model, or why there are none; and keep them for the files."""
+    def add(self, file: Path, made: Sequence["Caption | PhotoError"]) -> list["Caption"]:
+        """Print a photo's captions, by each model, or why there are none; keep them for the files, and return them."""
         source = os.fspath(file)
-        if error is not None:
-            self.failed += 1
-            reason = str(error).partition(": ")[2] if file is STDIN else str(error).removeprefix(f"{source}: ")
-            self._keep([{"source": source, "error": reason}])
-            click.echo(f"sat: {printable(f'{source}: {reason}')}", err=True)
-            return
-        told = [{**caption.to_dict(), "source": source} for caption in captions]
+        for error in made:
+            if isinstance(error, PhotoError):
+                self.failed[source] = error.reason
+                self._keep([{"source": source, "error": error.reason}])
+                click.echo(f"sat: {printable(f'{source}: {error.reason}')}", err=True)
+                return []
+        captions = [caption for caption in made if not isinstance(caption, PhotoError)]
+        entries = [{**caption.to_dict(), "source": source} for caption in captions]
         if self.html_file:
             from show_attend_tell.show import page
 
             self._shown += [
                 page.with_image(entry, caption.photo, side=page.longest(self.photos))
-                for entry, caption in zip(told, captions, strict=True)
+                for entry, caption in zip(entries, captions, strict=True)
             ]
-        self._keep(told)  # before it is printed, so that Ctrl-C loses nothing that was seen
+        self._keep(entries)  # before it is printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
-        if self.json_file != "-":
-            name = printable(click.format_filename(file))
-            for caption in captions:
-                by = f" [{caption.settings['model']}]" if self.named else ""
-                ending = "" if caption.complete else " …"
-                unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
-                likely = f"log p {caption.log_probability:.2f}"
-                click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({likely}{unsure})")
-                for text, log_probability in caption.alternatives if self.listed else ():
-                    click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
+        name = printable(click.format_filename(file))
+        for caption in captions if self.json_file != "-" else ():
+            by = f" [{caption.settings['model']}]" if self.named else ""
+            ending = "" if caption.complete else " …"
+            unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
+            score = f"log p {caption.log_probability:.2f}"
+            click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({score}{unsure})")
+            for text, log_probability in caption.alternatives if self.listed else ():
+                click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
+        return captions
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
         if not self._in_lines:
@@ -383,7 +335,7 @@ class Results:
             if self._lines is not None:
                 self._lines.close()
             elif self._entries:
-                write_output(self.json_file, json.dumps(self._entries, ensure_ascii=False, indent=1) + "\n")
+                write_output(self.json_file, json_array(self._entries))
         finally:
             self._write_page()
 
@@ -393,15 +345,19 @@ class Results:
 
             names = list(dict.fromkeys(entry["source"] for entry in self._shown))
             title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
-            write_text(Path(self.html_file), page.captions_page(self._shown, title=title, cards=self.cards))
+            text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed)
+            write_text(Path(self.html_file), text)
 
 
-def picture_names(files: list[Path], form: str) -> list[str]:
-    """A name for each photo's picture: the photo's own, numbered where two photos share it."""
-    names: dict[str, None] = {}  # a set in order
-    alike = Counter[str]()  # names that were made of a photo's own
+def picture_names(files: Sequence[Path], form: str) -> list[str]:
+    """A name for each photo's picture: the photo's own, with its ending or a number where several would be alike."""
+    endings: dict[str, set[str]] = defaultdict(set)
     for file in files:
-        name = own = "stdin" if file is STDIN else file.stem
+        endings[file.stem].add(file.suffix)
+    names: dict[str, None] = {}  # a set in order
+    alike: dict[str, int] = defaultdict(int)
+    for file in files:
+        name = own = "stdin" if file is STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
         while name in names:
             alike[own] += 1
             name = f"{own}-{alike[own] + 1}"

@@ -2,39 +2,59 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 
 from show_attend_tell import threads
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
+from show_attend_tell.cli.options import F, PairsOption, SettingsOptions
 from show_attend_tell.cli.starting import Starting
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, check_writable
 from show_attend_tell.messages import install_command
 
-F = TypeVar("F", bound=Callable[..., Any])  # a command's function
-
 
 class BaseCommand(click.Command):
-    """A command whose help ends with examples, which takes no empty value, and tells a mistake in one sentence."""
+    """A command whose help ends with examples, which takes no empty value, and reports a mistake in one sentence.
 
-    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+    ``sections`` are the headings of options in the help, each with the names of its options in their order.
+    """
+
+    def __init__(
+        self, *arguments: Any, examples: str = "", sections: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.examples = examples
+        self.examples, self.sections = examples, sections or {}
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        made: list[click.Parameter] = []
+        for each in self.params:  # options of settings, which are made now, stand where they were given
+            made += each.make() if isinstance(each, SettingsOptions) else [each]
+        self.params = made
+        return super().get_params(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = {each.opts[-1]: each for each in self.get_params(ctx) if isinstance(each, click.Option)}
+        sections = {title: [f"--{name}" for name in names.split()] for title, names in self.sections.items()}
+        grouped = {name for names in sections.values() for name in names}
+        sections["Options"] = [name for name in options if name not in grouped]
+        for title, names in sections.items():
+            lines = [line for name in names if name in options and (line := options[name].get_help_record(ctx))]
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
+        for name, option in options.items():
+            if isinstance(option, PairsOption):
+                with formatter.section(f"Keys of {name}"):
+                    formatter.write_dl(option.keys)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
-            formatter.write_paragraph()
-            for paragraph in self.examples.strip().split("\n\n"):
-                if paragraph.startswith("\b"):
-                    formatter.write(paragraph.removeprefix("\b\n") + "\n")
-                else:
-                    formatter.write_text(" ".join(paragraph.split()))
-                    formatter.write_paragraph()
+        write_examples(self.examples, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
@@ -64,13 +84,38 @@ class BaseCommand(click.Command):
 
 
 class Commands(click.Group):
-    """The commands, in the order in which they were added.
+    """A group of commands, in the order in which they were added, under the headings of `add_section`.
 
-    What click itself refuses, such as an unknown option, is told in one line too.
+    What click itself refuses, such as an unknown option, is reported in one line too.
     """
+
+    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = examples
+        self.sections: dict[str, list[click.Command]] = {}
+
+    def add_section(self, title: str, commands: Iterable[click.Command]) -> None:
+        """Add commands that the help shows under a heading."""
+        self.sections[title] = list(commands)
+        for command in self.sections[title]:
+            self.add_command(command)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.commands))
+        for title, commands in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{command.name:{longest}}", command.get_short_help_str(formatter.width - longest - 6))
+                        for command in commands
+                    ]
+                )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(self.examples, formatter)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         threads.prepare_process()
@@ -91,6 +136,16 @@ class Commands(click.Group):
             fail(error.format_message(), error.exit_code)
         except click.Abort:
             fail("interrupted", 130)
+
+
+def write_examples(examples: str, formatter: click.HelpFormatter) -> None:
+    """Write the examples at the end of a help: paragraphs as click has them, after ``\\b`` with their own lines."""
+    for paragraph in examples.strip().split("\n\n") if examples else ():
+        formatter.write_paragraph()
+        if paragraph.startswith("\b"):
+            formatter.write(paragraph.removeprefix("\b\n") + "\n")
+        else:
+            formatter.write_text(" ".join(paragraph.split()))
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -149,48 +204,24 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) ->
     return given
 
 
-def model_option(*, default: str | None = None, required: bool = False, num_captions: str = "") -> Callable[[F], F]:
-    """``--model``. With ``num_captions``, it may be given several times, and its name is ``models``.
-
-    ``num_captions`` is the sentence of the help that says what several models mean.
-    """
+def model_option(*, default: str | None = DEFAULT_MODEL, required: bool = False, several: str = "") -> Callable[[F], F]:
+    """``--model``. With ``several``, a sentence for its help, it may be repeated, and its name is ``models``."""
+    default = None if required else default
     return click.option(
         "--model",
-        "models" if num_captions else "model",
-        default=[default] if default and num_captions else default,
+        "models" if several else "model",
+        default=[default] if default and several else default,
         show_default=default is not None,
         required=required,
-        multiple=bool(num_captions),
+        multiple=bool(several),
         callback=note_shadowed,
         help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."
-        + (f" {num_captions}" if num_captions else ""),
+        + (f" {several}" if several else ""),
     )
 
 
 data_option = click.option(
     "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
-)
-attention_mode_option = click.option(
-    "--attention-mode",
-    type=click.Choice(["mean", "argmax", "sample"]),
-    help="How attention is read: expectation (weighted mean), likeliest (the top place) or sampled (a random place). "
-    "[default: the model's]",
-)
-generation_options = options(
-    click.option(
-        "--beam-size", type=click.IntRange(1, 100), help="Beam width; 1 is greedy search. [default: the model's]"
-    ),
-    attention_mode_option,
-    click.option(
-        "--length-penalty",
-        type=click.FloatRange(0),
-        help="Exponent γ of the caption score log p / length^γ; 0 turns it off. [default: the model's]",
-    ),
-    click.option(
-        "--rerank-weight",
-        type=click.FloatRange(0),
-        help="Weight ω of the reranker in the caption score; 0 turns it off. [default: the model's]",
-    ),
 )
 
 

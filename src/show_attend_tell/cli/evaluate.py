@@ -10,13 +10,11 @@ import click
 
 from show_attend_tell.cli.command import (
     BaseCommand,
-    F,
     cache_option,
     check_targets,
     data_option,
     device_option,
     fail,
-    generation_options,
     json_option,
     model_option,
     seed_option,
@@ -25,6 +23,7 @@ from show_attend_tell.cli.command import (
     weights_option,
     write_output,
 )
+from show_attend_tell.cli.options import F, generation_options
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
 
@@ -58,9 +57,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 
 
 @click.command(cls=BaseCommand, examples=EVALUATE_EXAMPLES)
-@model_option(
-    default="flickr8k-soft", num_captions="Give it several times for an ensemble, which averages their probabilities."
-)
+@model_option(several="Give it several times for an ensemble, which averages their probabilities.")
 @data_option
 @split_option("test")
 @generation_options
@@ -84,10 +81,7 @@ def evaluate(
     models: tuple[str, ...],
     data: Path,
     split: str,
-    beam_size: int | None,
-    attention_mode: Any,
-    length_penalty: float | None,
-    rerank_weight: float | None,
+    generation: dict[str, Any],
     tokens: Any,
     seed: int,
     json_file: str | None,
@@ -122,13 +116,10 @@ def evaluate(
         dataset,
         split,
         cache=cache or default_cache(),
-        beam_size=beam_size,
-        attention_mode=attention_mode,
-        length_penalty=length_penalty,
-        rerank_weight=rerank_weight,
         tokens=tokens,
         attention=attention,
         seed=seed,
+        **generation,
     )
     if json_file != "-":  # before the file, which may not be writable any more
         click.echo(

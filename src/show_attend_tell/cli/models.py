@@ -4,14 +4,17 @@ from pathlib import Path
 
 import click
 
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
 from show_attend_tell.cli.command import BaseCommand
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_text
 from show_attend_tell.messages import plural
 
 EXAMPLES = """
 \b
 Examples:
-  sat models                                       names to give to --model
+  sat models                       names to give to --model
+  sat models everyday-soft         what a model was trained on, its scores and its limits
 """
 
 IMPORT_EXAMPLES = """
@@ -23,19 +26,34 @@ Examples:
 
 
 @click.command(cls=BaseCommand, examples=EXAMPLES)
-def models() -> None:
-    """List the models of this package, and their scores."""
-    from show_attend_tell.checkpoint.card import score_lines
-    from show_attend_tell.checkpoint.config import Configuration
-    from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
+@click.argument("name", required=False)
+def models(name: str | None) -> None:
+    """List the models of this package, or show the card of one.
 
-    if not shipped_models():
-        click.echo("no model comes with this build: train one with sat train")
-    for name in shipped_models():
-        config = Configuration.read(SHIPPED / name / "config.json")
-        click.echo(f"{name}: {config.decoder.attention} attention, trained on {config.training.get('data')}")
-        for line in score_lines(config.scores):
-            click.echo(f"  {line}")
+    NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
+    """
+    from show_attend_tell.checkpoint.config import Configuration
+    from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models
+
+    if name is not None:
+        click.echo(read_text(find_model(name) / "README.md"), nl=False)
+        return
+    rows = [("model", "size", "attention", "trained on", "CIDEr on test")]
+    for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
+        config = Configuration.read(SHIPPED / shipped / "config.json")
+        size = sum(file.stat().st_size for file in (SHIPPED / shipped).iterdir())
+        data = str(config.training.get("data"))
+        tests = {
+            data if split == "test" else split.removesuffix(", test"): scores["cider"]
+            for split, scores in config.scores.items()
+            if split.split(", ")[-1] == "test"
+        }
+        figures = ", ".join(f"{split} {cider:.1f}" for split, cider in tests.items())
+        rows.append((shipped, f"{size / 1e6:.1f} MB", config.decoder.attention, data, figures))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo(f"{DEFAULT_MODEL} is the default. Details: sat models NAME")
 
 
 @click.command("import-arctic", cls=BaseCommand, examples=IMPORT_EXAMPLES)
@@ -55,7 +73,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, en
     """Import a model of the authors' program.
 
     MODEL.npz (weights), MODEL.npz.pkl (settings) and DICTIONARY.pkl (vocabulary) are files of the authors' Theano
-    program (arctic-captions). The new model gives the same probabilities and looks at the same places. Nothing in the
+    program (arctic-captions). The new model gives the same probabilities and has the same attention. Nothing in the
     files is executed. Models with several LSTM layers, or with an LSTM over the annotations, cannot be imported.
 
     The model was trained on annotations of the authors' encoder: VGG-19 with Oxford's original weights. The weights

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.checkpoint.hub import DEFAULT, shipped_models
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, shipped_models
 from show_attend_tell.cli.command import BaseCommand, backend_option, device_option, model_option, weights_option
 from show_attend_tell.errors import SatError
 
@@ -31,8 +31,9 @@ Examples:
     help="Port to listen at; 0 picks a free one.",
 )
 @model_option(
-    num_captions="Give it several times to serve several; the first answers by default. [default: the shipped models, "
-    f"{DEFAULT} first]"
+    default=None,
+    several="Give it several times to serve several; the first answers by default. [default: the shipped models, "
+    f"{DEFAULT_MODEL} first]",
 )
 @click.option(
     "--token",
@@ -73,7 +74,7 @@ def serve(
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every form that is damaged
     host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load
-        chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT)
+        chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL)
         captioners = [
             Captioner.from_pretrained(
                 name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision

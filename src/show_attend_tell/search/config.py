@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import InvalidValue
 from show_attend_tell.settings import (
     Amount,
     AttentionModeName,
@@ -22,6 +22,7 @@ STORED = (
     *("beam_size", "attention_mode", "length_penalty", "rerank_weight", "rare_word_exponent"),
     *("max_length", "allow_repetitions"),
 )
+SEARCHED = ("beam_size", "length_penalty", "rerank_weight")  # what only a beam search has
 
 
 @settings
@@ -30,26 +31,28 @@ class GenerationConfig:
 
     Beam search returns its captions by the score log p / C^γ + ω r. C is the number of words with the end token, γ the
     ``length_penalty``, ω the ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they
-    mean the same. Raises `SatError` for a value out of range.
+    mean the same. Raises `InvalidValue` for a value out of range.
     """
 
     beam_size: BeamSize = 5  # captions that the search keeps at each step; 1 is greedy search
     attention_mode: AttentionModeName = "mean"  # what the decoder reads: α's weighted mean, argmax, or a sample
-    length_penalty: Exponent = 0.0  # γ; 0 is none
-    rerank_weight: Amount = 0.0  # ω; 0 is no reranker
+    length_penalty: Exponent = 0.0  # exponent γ of the number of words in the score; 0 is none
+    rerank_weight: Amount = 0.0  # weight ω of the reranker in the score; 0 is no reranker
     rare_word_exponent: Amount = 0.0  # how much more the reranker counts rare words than common ones
-    max_length: Words = 40  # words, end token included
+    max_length: Words = 40  # words of a caption at most, end token included
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     num_captions: Count | None = None  # diverse captions of the beam, or captions drawn; None: the beam's, or one drawn
     do_sample: bool = False  # draw the words at random
-    temperature: Rate = 1.0  # of drawn words; below 1, probable words become more probable
+    temperature: Rate = 1.0  # temperature of drawn words; below 1, probable words become more probable
     top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # draw among the most probable words with that total probability
-    seed: CountOrNone = 0  # of drawn words and sampled locations
+    seed: CountOrNone = 0  # random seed of drawn words and sampled locations
 
     def __post_init__(self) -> None:
+        if not self.do_sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
+            raise InvalidValue("temperature, top_k and top_p are for words drawn at random", remedy="set do_sample too")
         if not self.do_sample and (self.num_captions or 1) > self.beam_size:
-            raise SatError(
+            raise InvalidValue(
                 f"num_captions is {self.num_captions}, and a search with beam_size {self.beam_size} finds "
                 f"{self.beam_size}: give a larger beam_size"
             )
@@ -62,9 +65,13 @@ class GenerationConfig:
     def merge(self, **overrides: Any) -> "GenerationConfig":
         """This configuration with other values; an override of None changes nothing.
 
-        Raises `SatError` for a name that is no setting.
+        Raises `InvalidValue` for a name that is no setting, and for settings of the beam search with ``do_sample``.
         """
         changed = {name: value for name, value in overrides.items() if value is not None}
+        if changed.get("do_sample") and (searched := [name for name in SEARCHED if name in changed]):
+            raise InvalidValue(
+                f"{' and '.join(searched)}: do_sample draws the words", remedy="leave out one or the other"
+            )
         return GenerationConfig(**{**dataclasses.asdict(self), **changed})
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,5 +19,4 @@ def analyze() -> None:
     """
 
 
-for command in (ablation, hard_attention, pointing, ranking, retrieval, scenes):
-    analyze.add_command(command)
+analyze.add_section("Commands", (ablation, hard_attention, pointing, ranking, retrieval, scenes))

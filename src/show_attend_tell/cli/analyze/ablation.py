@@ -12,7 +12,6 @@ from show_attend_tell.cli.command import (
     check_targets,
     data_option,
     device_option,
-    generation_options,
     json_option,
     model_option,
     seed_option,
@@ -20,6 +19,7 @@ from show_attend_tell.cli.command import (
     weights_option,
     write_output,
 )
+from show_attend_tell.cli.options import generation_options
 
 EXAMPLES = """
 \b
@@ -32,7 +32,7 @@ Examples:
 
 
 @click.command(cls=BaseCommand, examples=EXAMPLES)
-@model_option(default="flickr8k-soft")
+@model_option()
 @data_option
 @split_option("val")
 @click.option(
@@ -72,10 +72,7 @@ def ablation(
     captions: Any,
     captioned: int | None,
     encoded: int,
-    beam_size: int | None,
-    attention_mode: Any,
-    length_penalty: float | None,
-    rerank_weight: float | None,
+    generation: dict[str, Any],
     seed: int,
     json_file: str | None,
     encoder_weights: str | None,
@@ -106,11 +103,8 @@ def ablation(
         captions=captions,
         captioned=captioned,
         encoded=encoded,
-        attention_mode=attention_mode,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        rerank_weight=rerank_weight,
         seed=seed,
+        **generation,
     )
     if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
         click.echo(ablation_table(result))

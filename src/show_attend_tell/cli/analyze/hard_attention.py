@@ -31,7 +31,7 @@ Examples:
 
 
 @click.command("hard-attention", cls=BaseCommand, examples=EXAMPLES)
-@model_option(required=True, num_captions="Give it several times to compare the others with the first.")
+@model_option(required=True, several="Give it several times to compare the others with the first.")
 @data_option
 @split_option("val")
 @click.option(

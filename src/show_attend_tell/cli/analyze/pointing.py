@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.checkpoint.hub import DEFAULT
 from show_attend_tell.cli.command import (
     BaseCommand,
-    attention_mode_option,
     check_targets,
     device_option,
     json_option,
@@ -22,6 +20,7 @@ from show_attend_tell.cli.command import (
     write_output,
     write_text,
 )
+from show_attend_tell.cli.options import attention_mode_option
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -49,7 +48,7 @@ Examples:
 
 @click.command(cls=BaseCommand, examples=EXAMPLES)
 @click.argument("photos", nargs=-1, type=click.Path(path_type=Path), metavar="[PHOTO]...")
-@model_option(default=DEFAULT)
+@model_option()
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -90,7 +89,7 @@ def pointing(
     captions: tuple[str, ...],
     mosaics: int,
     split: str,
-    attention_mode: Any,
+    generation: dict[str, Any],
     seed: int,
     json_file: str | None,
     encoder_weights: str | None,
@@ -149,25 +148,23 @@ def pointing(
 
     def write_page(shown: "Sequence[Sequence[Example]]", of: str) -> None:
         title = f"{captioner.name} on {'a mosaic' if len(shown) == 1 else 'mosaics'} of {of}"
-        write_text(
-            Path(str(html_file)), mosaic_page(captioner, shown, title=title, attention_mode=attention_mode, seed=seed)
-        )
+        write_text(Path(str(html_file)), mosaic_page(captioner, shown, title=title, seed=seed, **generation))
         click.echo(f"a page of {plural(len(shown), 'mosaic')}: {html_file}", err=True)
 
     if own:
-        shown = own_mosaics(captioner, files, captions[: len(files)], attention_mode=attention_mode)
+        shown = own_mosaics(captioner, files, captions[: len(files)], **generation)
         if unknown := _unknown(captioner, captions):
             click.echo(f"note: {captioner.name} does not know {first_three(unknown)}: told as <unk>", err=True)
         write_page(shown, of=plural(len(files), "photo") if len(named) > 1 else named[0].resolve().name)
         return
     if dataset is not None:
         examples = dataset.split(split)
-        result = point_in_mosaics(captioner, examples, mosaics=mosaics, attention_mode=attention_mode, seed=seed)
+        result = point_in_mosaics(captioner, examples, mosaics=mosaics, seed=seed, **generation)
         result |= {"data": dataset.name, "split": split}
         if html_file is not None:
             write_page([one.photos for one in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)], of=dataset.name)
     elif data is not None:
-        result = point_in_scenes(captioner, data, split=split, attention_mode=attention_mode, seed=seed)
+        result = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
     if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
         for line in _in_mosaics(result) if dataset is not None else _in_scenes(result, data):
             click.echo(line)

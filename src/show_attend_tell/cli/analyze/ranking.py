@@ -29,7 +29,7 @@ SCORES = {"log_p": "log p", "per_word": "log p a word", "less_mean": "log p less
 
 
 @click.command(cls=BaseCommand, examples=EXAMPLES)
-@model_option(default="flickr8k-soft")
+@model_option()
 @data_option
 @split_option("test")
 @click.option(

@@ -20,7 +20,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.hub import DEFAULT, SHIPPED
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.inspection import ENGLISH, choose_tokenizer, english_share, lacks_spaces
 from show_attend_tell.data.tokenizers import Tokenizer
@@ -29,7 +29,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural, times
 from show_attend_tell.training.config import TrainingConfig
 
-START = DEFAULT  # a soft model
+START = DEFAULT_MODEL  # a soft model
 SMALL = 2000  # photos of train; from so many on, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
 CAPTIONS_A_TIME = 6000
