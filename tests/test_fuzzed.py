@@ -183,7 +183,7 @@ def test_changed_models_do_no_harm(name: str, model: Path) -> None:
     print(f"{name}: {read} of {CHANGES} changed files could still be read")
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "photos", "annotations", "checksums", "../files.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "rows", "annotations", "../files.json"])
 def test_changed_feature_caches_do_no_harm(name: str, tmp_path: Path) -> None:
     """Whatever changes, a cache gives the annotations that the encoder gives, or none."""
     encoder = small_encoder()

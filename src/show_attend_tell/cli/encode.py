@@ -71,7 +71,7 @@ def encode(
         store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
-        click.echo(f"left out: {error.what}")
+        click.echo(f"left out: {error.reason}")
         store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
         cached(dataset, network, cache, splits=("train",), encode=fastest, view=view)

@@ -218,7 +218,7 @@ def prepared(
         data = learnt(dataset)
     except UnreadablePhotos as error:
         dataset = without(dataset, error)
-        log(f"left out: {error.what}")
+        log(f"left out: {error.reason}")
         config, lines = (config, []) if refit is None else refit(dataset)
         for line in (*dataset.report.lines(), *lines):
             if line not in told:
@@ -342,7 +342,7 @@ def without(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
     for split in ("train", "val"):
         if dataset.report.photos.get(split) and not readable.report.photos[split]:
             raise SatError(
-                f"no photo of {split} can be read: {error.what}. Replace these photos, or put others in {split}"
+                f"no photo of {split} can be read: {error.reason}. Replace these photos, or put others in {split}"
             )
     return readable
 

@@ -8,10 +8,8 @@ code that makes pixels of a photo), one precision and one view of the photos: `o
         files.json            the SHA-256 of each photo's file by its path, size and time of change
         crop224-bfloat16-original-1a2b3c4d5e6f/
             manifest.json     what the cache belongs to
-            annotations       the rows, (N, L, D) in half precision, mapped into memory and never read whole
-            photos            N lines, one for each row: which photo it is of
-            checksums         N numbers of four bytes, one for each row: the CRC-32 of its line and of its bytes
-            lock              held by the process that is writing
+            annotations       N rows (L, D) in half precision, mapped into memory and never read whole
+            rows              N lines: which photo the row is of, and the CRC-32 of this and of the row's bytes
 
 A row belongs to the bytes of a photo's file, by their SHA-256. Names and paths are only used to find those bytes. So a
 data set may move or be copied, two data sets may share a folder, and two photos of one name are never confused. A
@@ -21,30 +19,30 @@ are read again.
 DIRECTORY is a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
 `~/.cache/show-attend-tell/features`.
 
-A row and its checksum are on disk before its line in `photos` is written. So an interrupted run loses a batch at most
-and goes on from there.
+A row is on disk before its line in `rows` is written. So a run that is killed loses a batch at most and goes on from
+there. One process writes at a time, and the others wait (`files.file_lock`); any number of processes read.
 
 A process compares a row with its checksum when it first reads it. A row that differs is damaged, by the disk, say. Then
 all rows are compared, the lines of damaged ones become zeros, and `SatError` names the photos. The next run encodes
-these photos again and no others, so nothing is lost. They are not encoded at once, because the encoder may have been
-trained meanwhile, and because a disk that damages files should be noticed. Caches of earlier versions have no
-checksums; they get them when they are opened.
+these photos again and no others. They are not encoded at once, because the encoder may have been trained meanwhile, and
+because a disk that damages files should be noticed.
 
-Letters in shapes: N rows, B photos asked for, L places, D annotation size.
+LMDB was tried instead: it has no checksums, a truncated file kills the process (SIGBUS), and its files may not lie on
+network disks. Zarr has checksums, but several processes that write must take turns by themselves.
+
+Letters in shapes: N rows, B photos asked for, L locations, D annotation size.
 """
 
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
 import zlib
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -53,39 +51,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, check_view, open_photo
-from show_attend_tell.errors import SatError
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, check_view, open_photo
+from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, file_lock, make_folder
 from show_attend_tell.messages import first_three, plural
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encode, Encoder
-from show_attend_tell.vision.reading import photo_readers
+from show_attend_tell.vision.reading import read_ahead
 
 WAITING = "another process is writing {}; waiting for it to finish"
 OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
-TOGETHER = 8  # photos that are encoded at once
-LINE = 65  # bytes of a line in `photos`: 64 hexadecimal digits and the line's end
-DROPPED = "0" * 64  # the line of a damaged row
-MOST_ROWS = 20_000_000  # of a cache; what claims to have more is not read
-MOST_BYTES = 2_000_000_000  # of `files.json`
+DROPPED = b"%064x %08x\n" % (0, 0)  # the line of a damaged row in `rows`
+LINE_BYTES = len(DROPPED)
+MOST_BYTES = 2_000_000_000  # of `files.json`; a larger one is not read
 
 
 class UnreadablePhotos(SatError):
     """Photos that cannot be read. The others are stored.
 
-    Attributes: `problems`, what is wrong with each photo, by its name; `photos`, the number of all; `what`, the message
-    without its remedy.
+    Attributes: `problems`, what is wrong with each photo, by its name; `photos`, the number of all.
     """
 
     def __init__(self, problems: Mapping[str, str], photos: int) -> None:
         self.problems, self.photos = dict(problems), photos
         first = "; ".join(list(self.problems.values())[:3])
-        self.what = f"{len(problems)} of {photos} photos cannot be read. First: {first}"
-        super().__init__(f"{self.what}. Replace these photos, or delete their captions; the others are stored")
+        super().__init__(
+            f"{len(problems)} of {photos} photos cannot be read. First: {first}",
+            remedy="replace these photos, or delete their captions; the others are stored",
+        )
+        self.args = (self.problems, photos)  # for pickling
 
 
 def default_cache() -> Path:
-    """Return where feature caches live unless told: `$SAT_CACHE`, or a folder in the user's own cache."""
+    """Return where feature caches are by default: `$SAT_CACHE`, or a folder in the user's own cache."""
     given = os.environ.get("SAT_CACHE")
     return Path(os.path.expanduser(given)) if given else Path.home() / ".cache" / "show-attend-tell" / "features"
 
@@ -103,20 +101,12 @@ class PhotoFile(NamedTuple):
     digest: str  # SHA-256 of the bytes
 
 
-class _Job(NamedTuple):
-    """A photo to encode."""
+class Row(NamedTuple):
+    """A stored row."""
 
-    name: str
-    path: Path
-    file: PhotoFile
-
-
-@dataclass
-class _Stored:
-    """What a cache has on disk."""
-
-    rows: dict[str, int]  # the row of each row key, without damaged rows
-    checksums: list[int]  # of every row, damaged ones too
+    number: int  # from 0
+    key: str  # which photo it is of, see `_row_key`
+    checksum: int
 
 
 class FeatureCache:
@@ -125,23 +115,12 @@ class FeatureCache:
     Attributes: `folder`, and `names`, the photos in the order in which they were given.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        keys: Mapping[str, str],
-        rows: Mapping[str, int],
-        shape: tuple[int, int],
-        checksums: Sequence[int],
-    ) -> None:
-        """A cache of rows of shape (L, D) with those checksums.
-
-        ``keys`` gives the row key of each photo's name, and ``rows`` the row of each key.
-        """
-        self.folder, self.names, self._keys = folder, list(keys), dict(keys)
-        self._rows = {name: rows[key] for name, key in keys.items()}
-        self._checksums = np.array(checksums, dtype=np.uint32)
-        self._checked = np.zeros(len(checksums), dtype=bool)
-        self._annotations = _mapped(folder, len(checksums), shape)
+    def __init__(self, store: "_Store", keys: Mapping[str, str]) -> None:
+        """``keys`` gives the key of each photo's row by the photo's name."""
+        self.folder, self.names = store.folder, list(keys)
+        self._rows = {name: store.rows[key] for name, key in keys.items()}
+        self._annotations = store.annotations()
+        self._checked: set[int] = set()  # numbers of rows
 
     def __len__(self) -> int:
         return len(self.names)
@@ -157,34 +136,34 @@ class FeatureCache:
         for name in names:
             if name not in self._rows:
                 raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
-            if not self._checked[row := self._rows[name]]:
-                if self._is_damaged(name):
+            row = self._rows[name]
+            if row.number not in self._checked:
+                if self._is_damaged(row):
                     self._drop_damaged()
-                self._checked[row] = True
-        return torch.from_numpy(self._annotations[[self._rows[name] for name in names]])
+                self._checked.add(row.number)
+        return torch.from_numpy(self._annotations[[self._rows[name].number for name in names]])
 
-    def _is_damaged(self, name: str) -> bool:
-        row = self._rows[name]
-        return bool(_checksum(self._keys[name], self._annotations[row]) != self._checksums[row])
+    def _is_damaged(self, row: Row) -> bool:
+        return _checksum(row.key, self._annotations[row.number]) != row.checksum
 
     def _drop_damaged(self) -> NoReturn:
         """Drop all damaged rows, so that the next run encodes their photos again; raises `SatError`."""
-        names = [name for name in self.names if self._is_damaged(name)]
-        damaged = f"{self.folder}: the stored annotations of {first_three(names)} are damaged (their checksums differ)"
+        damaged = {name: row for name, row in self._rows.items() if self._is_damaged(row)}
+        reason = f"the stored annotations of {first_three(damaged)} are damaged (their checksums differ)"
         try:
-            with (
-                file_lock(self.folder, waiting=WAITING.format(self.folder)),
-                open(self.folder / "photos", "r+b") as lines,
-            ):
-                for name in names:
-                    lines.seek(self._rows[name] * LINE)
-                    lines.write(DROPPED.encode())
-                _to_disk(lines)
+            with file_lock(self.folder, waiting=WAITING.format(self.folder)), open(self.folder / "rows", "r+b") as rows:
+                for row in damaged.values():
+                    rows.seek(row.number * LINE_BYTES)
+                    rows.write(DROPPED)
+                _to_disk(rows)
         except OSError as error:
-            raise SatError(f"{damaged}, and cannot be dropped ({error.strerror}): delete this folder") from None
+            reason = f"{reason}, and cannot be dropped ({error.strerror})"
+            raise SatError(reason, subject=str(self.folder), remedy="delete this folder") from None
         raise SatError(
-            f"{damaged}. They were dropped: the same command encodes {plural(len(names), 'photo')} again (sat train "
-            "with --resume). If it happens again, check the disk"
+            f"{reason}. They were dropped",
+            subject=str(self.folder),
+            remedy=f"the same command encodes {plural(len(damaged), 'photo')} again (sat train with --resume). If it "
+            "happens again, check the disk",
         )
 
     @classmethod
@@ -196,53 +175,94 @@ class FeatureCache:
         *,
         encode: Encode | None = None,
         view: str = "original",
+        batch_size: int = 8,
         progress: bool = True,
     ) -> "FeatureCache":
         """Encode those of `photos` whose bytes are not in the cache yet, and return the cache.
 
         `photos` gives each photo's file by its name. A cache that is complete costs nothing; rows of earlier calls
         stay; a call that was interrupted goes on where it was. While another process writes the same cache, this one
-        waits. Annotations are computed by `encode`, a faster way to do what `Encoder.annotate` does, or by the latter.
-        `progress` shows bars on the terminal, with the photos done, their number, the rate and the time left.
+        waits. `encode` is a faster way to do what `Encoder.annotate` does, which is the default. `progress` shows bars
+        on the terminal, with the photos done, their number, the rate and the time left.
 
         Raises `SatError` for annotations beyond half precision (65,504), for a disk without room, for a damaged cache,
         and, after the others are stored, `UnreadablePhotos`, saying how many and which are the first.
         """
         key = _key(encoder, view)
         folder = directory / _folder_name(key)
-        files, unreadable = _known_files(directory, photos, progress)
+        files, problems = _known_files(directory, photos, progress)
         if not files:
-            raise SatError("; ".join(["there is no photo to encode", *list(unreadable.values())[:3]]))
+            raise SatError("; ".join(["there is no photo to encode", *list(problems.values())[:3]]))
         wanted = {name: _row_key(file.digest, name, view) for name, file in files.items()}
+
+        def pixels(name: str) -> Tensor:
+            read = encoder.preprocessing(open_photo(photos[name]), view, name)
+            state = os.stat(photos[name])
+            if (state.st_size, state.st_mtime_ns) != files[name][:2]:  # the row would belong to the former bytes
+                raise PhotoError("changed while the photos were encoded; encode them again", subject=str(photos[name]))
+            return read
+
         make_folder(folder, OTHER_CACHE)
         with file_lock(folder, waiting=WAITING.format(folder)):
-            stored = _read_stored(folder, key, progress)
-            rows = stored.rows
-            jobs: dict[str, _Job] = {}
-            for name, row_key in wanted.items():
-                if row_key not in rows:
-                    jobs.setdefault(row_key, _Job(name, photos[name], files[name]))
-            failed: dict[str, str] = {}
-            if jobs:
-                _check_room(folder, len(jobs), key)
-                distinct = len(set(wanted.values()))
-                with Progress(
-                    total=distinct,
-                    initial=distinct - len(jobs),
-                    unit="photo",
-                    desc=f"{encoder.name}, {view} photos",
-                    disable=not progress,
-                ) as bar:
-                    failed = _encode(folder, key, stored, jobs, encoder, encode or encoder.annotate, bar)
-        unreadable |= {
-            name: f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed
-        }
-        if unreadable:
-            raise UnreadablePhotos(unreadable, len(photos))
-        return cls(folder, wanted, rows, tuple(key["shape"]), stored.checksums)
+            store = _Store(folder, key)
+            missing = {row_key: name for name, row_key in wanted.items() if row_key not in store.rows}
+            if missing:
+                store.check_room(len(missing))
+                total = len(set(wanted.values()))
+                shown = {"desc": f"{encoder.name}, {view} photos", "unit": "photo", "disable": not progress}
+                with Progress(total=total, initial=total - len(missing), **shown) as bar:
+                    failed = _encode(store, missing, pixels, encode or encoder.annotate, batch_size, bar)
+                problems |= {
+                    name: f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed
+                }
+        if problems:
+            raise UnreadablePhotos(problems, len(photos))
+        return cls(store, wanted)
 
 
-# What a cache belongs to
+def _encode(
+    store: "_Store",
+    missing: Mapping[str, str],
+    pixels: Callable[[str], Tensor],
+    encode: Encode,
+    batch_size: int,
+    bar: Progress,
+) -> dict[str, str]:
+    """Encode and store the photos in ``missing``, names by row keys; return why photos failed, by their row keys.
+
+    ``pixels`` reads a photo by its name, (3, S, S). Raises `SatError` for a disk that is full or cannot be written.
+    """
+    failed: dict[str, str] = {}
+    before = store.count
+    found = zip(missing, read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
+    try:
+        while batch := list(islice(found, batch_size)):
+            failed |= {row_key: read.reason for row_key, read in batch if isinstance(read, SatError)}
+            if good := {row_key: read for row_key, read in batch if isinstance(read, Tensor)}:
+                annotations = encode(torch.stack(list(good.values())))
+                store.append(list(good), _half(annotations, [missing[row_key] for row_key in good]))
+                bar.update(len(good))
+    except OSError as error:
+        raise SatError(
+            f"{store.folder} cannot be written ({error.strerror}). {store.count - before} of {len(missing)} photos "
+            "were stored: make room, or choose another folder (--cache), and the same command goes on"
+        ) from error
+    return failed
+
+
+def _half(annotations: Tensor, names: Sequence[str]) -> NDArray[np.float16]:
+    """Round annotations (B, L, D) to half precision; raises `SatError` for what it cannot hold."""
+    half = annotations.half().cpu()
+    for name, photo, rounded in zip(names, annotations, half, strict=True):
+        if not rounded.isfinite().all():
+            raise SatError(
+                f"{name}: annotations as large as {photo.abs().max().item():g}, but half precision ends at"
+                " 65504; the annotations of this encoder cannot be cached"
+            )
+    return half.numpy()
+
+
+# What a cache and its rows belong to
 
 
 def _key(encoder: Encoder, view: str) -> dict[str, Any]:
@@ -269,14 +289,6 @@ def _row_key(digest: str, name: str, view: str) -> str:
     return hashlib.sha256(f"{digest} {name}".encode("utf-8", "surrogatepass")).hexdigest() if "crop" in view else digest
 
 
-def _row_bytes(key: Mapping[str, Any]) -> int:
-    locations, size = key["shape"]
-    return 2 * int(locations) * int(size)
-
-
-# The files of photos
-
-
 def _known_files(
     directory: Path, photos: Mapping[str, Path], progress: bool
 ) -> tuple[dict[str, PhotoFile], dict[str, str]]:
@@ -287,39 +299,35 @@ def _known_files(
     index = directory / "files.json"
     before = _read_index(index)
     known: dict[str, PhotoFile] = {}
-    unreadable: dict[str, str] = {}
+    problems: dict[str, str] = {}
     new: dict[str, tuple[int, int]] = {}
     for name, path in photos.items():
         try:
             state = os.stat(path)
         except OSError:
-            unreadable[name] = f"{path}: no such file"
+            problems[name] = f"{path}: no such file"
             continue
         old = before.get(os.path.abspath(path))
         if old is not None and old[:2] == (state.st_size, state.st_mtime_ns):
             known[name] = old
         else:
             new[name] = (state.st_size, state.st_mtime_ns)
-    pool = photo_readers()
-    try:
-        reading = {name: pool.submit(_digest, photos[name]) for name in new}
-        bar = Progress(reading.items(), desc="files of photos", unit="file", disable=not (progress and len(new) > 1000))
-        for name, future in bar:
-            try:
-                known[name] = PhotoFile(*new[name], future.result())
-            except OSError as error:
-                unreadable[name] = f"{photos[name]}: cannot be read ({error.strerror})"
-    finally:
-        pool.shutdown(cancel_futures=True)
     if new:
+        found = zip(new.items(), read_ahead(_digest, [photos[name] for name in new]), strict=True)
+        shown = {"desc": "files of photos", "unit": "file", "disable": not (progress and len(new) > 1000)}
+        for (name, state_of_file), digest in Progress(found, total=len(new), **shown):
+            if isinstance(digest, SatError):
+                problems[name] = str(digest)
+            else:
+                known[name] = PhotoFile(*state_of_file, digest)
+        entries = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
         make_folder(directory, OTHER_CACHE)
-        found = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
         with (
             file_lock(directory, waiting=WAITING.format(directory)),
-            contextlib.suppress(SatError),
-        ):  # it only saves time
-            _write(index, json.dumps(_read_index(index) | found, indent=0))
-    return {name: known[name] for name in photos if name in known}, unreadable
+            contextlib.suppress(SatError),  # the index only saves time
+        ):
+            _write(index, json.dumps(_read_index(index) | entries, indent=0))
+    return {name: known[name] for name in photos if name in known}, problems
 
 
 def _read_index(file: Path) -> dict[str, PhotoFile]:
@@ -344,76 +352,77 @@ def _digest(path: Path) -> str:
 # The files of a cache
 
 
-def _read_stored(folder: Path, key: Mapping[str, Any], progress: bool) -> _Stored:
-    """The rows that are stored, and none for a cache that has yet to be made.
+class _Store:
+    """The files of a cache, for the one process that may write them."""
 
-    Raises `SatError` for a cache that is damaged or belongs to something else than its folder's name promises.
-    """
-    if not (folder / "manifest.json").exists():
-        (folder / "photos").unlink(missing_ok=True)  # nobody knows what those rows belong to
-        _write(folder / "manifest.json", json.dumps(key, indent=1))
-    try:
-        with open(folder / "manifest.json", encoding="utf-8") as file:
-            same = json.loads(file.read(1_000_000)) == key
-        size = os.path.getsize(folder / "photos") if (folder / "photos").exists() else 0
-        if size > MOST_ROWS * LINE:
-            raise ValueError(f"it claims to have {size // LINE:,} rows")
-        lines = (folder / "photos").read_bytes() if size else b""
-        stored = os.path.getsize(folder / "annotations") if lines else 0
-    except (OSError, ValueError, RecursionError) as error:
-        raise SatError(f"{folder}: the feature cache is damaged ({error}); delete this folder") from None
-    if not same:
-        raise SatError(f"{folder}: the feature cache belongs to another encoder or preprocessing; delete this folder")
-    whole = len(lines) // LINE  # a line that was cut short does not count
-    if not re.fullmatch(rb"([0-9a-f]{64}\n)*", lines[: whole * LINE]) or stored < whole * _row_bytes(key):
-        raise SatError(f"{folder}: the feature cache is damaged, rows of it are lost; delete this folder")
-    row_keys = [lines[row * LINE : (row + 1) * LINE - 1].decode() for row in range(whole)]
-    rows = {row_key: row for row, row_key in enumerate(row_keys) if row_key != DROPPED}
-    return _Stored(rows, _read_checksums(folder, row_keys, key, progress))
+    def __init__(self, folder: Path, key: Mapping[str, Any]) -> None:
+        """Read which rows are stored: none in a folder that is new.
 
+        Raises `SatError` for a cache that is damaged or belongs to something else than its folder's name promises.
+        """
+        self.folder, self.shape = folder, tuple(key["shape"])
+        self.row_bytes = 2 * math.prod(self.shape)
+        if not (folder / "manifest.json").exists():
+            (folder / "rows").unlink(missing_ok=True)  # nobody knows what those rows belong to
+            _write(folder / "manifest.json", json.dumps(key, indent=1))
+        try:
+            with open(folder / "manifest.json", encoding="utf-8") as file:
+                same = json.loads(file.read(1_000_000)) == key
+            size = os.path.getsize(folder / "rows") if (folder / "rows").exists() else 0
+            self.count = size // LINE_BYTES  # a line that was cut short does not count
+            stored = os.path.getsize(folder / "annotations") // self.row_bytes if self.count else 0
+            lines = (folder / "rows").read_bytes()[: self.count * LINE_BYTES] if 0 < self.count <= stored else b""
+        except (OSError, ValueError, RecursionError) as error:
+            raise SatError(f"{folder}: the feature cache is damaged ({error}); delete this folder") from None
+        if not same:
+            raise SatError(
+                f"{folder}: the feature cache belongs to another encoder or preprocessing; delete this folder"
+            )
+        if len(lines) < self.count * LINE_BYTES or not re.fullmatch(rb"([0-9a-f]{64} [0-9a-f]{8}\n)*", lines):
+            raise SatError(f"{folder}: the feature cache is damaged, rows of it are lost; delete this folder")
+        self.rows: dict[str, Row] = {}  # by their keys, without damaged ones
+        for number, line in enumerate(lines.splitlines(keepends=True)):
+            if line != DROPPED:
+                row_key, checksum = line.decode().split()
+                self.rows[row_key] = Row(number, row_key, int(checksum, 16))
 
-def _read_checksums(folder: Path, row_keys: Sequence[str], key: Mapping[str, Any], progress: bool) -> list[int]:
-    """The checksum of each row; those of a cache of an earlier version are made now."""
-    file, wanted = folder / "checksums", len(row_keys)
-    checksums: list[int] = np.fromfile(file, "<u4", wanted).tolist() if file.exists() else []
-    if len(checksums) < wanted:
-        rows = _mapped(folder, wanted, tuple(key["shape"]))
-        todo = range(len(checksums), wanted)
-        bar = Progress(todo, desc="checksums", unit="photo", disable=not (progress and len(todo) > 1000))
-        checksums += [_checksum(row_keys[row], rows[row]) for row in bar]
-        whole = np.array(checksums, "<u4").tobytes()
-        with contextlib.suppress(SatError):  # a folder that cannot be written can still be read
-            atomic_write(file, lambda scratch: scratch.write_bytes(whole))
-    return checksums
+    def append(self, keys: Sequence[str], annotations: NDArray[np.float16]) -> None:
+        """Store annotations (B, L, D) as the rows of those keys. What an interrupted run left behind is dropped."""
+        rows = [
+            Row(number, row_key, _checksum(row_key, row))
+            for number, (row_key, row) in enumerate(zip(keys, annotations, strict=True), start=self.count)
+        ]
+        lines = "".join(f"{row.key} {row.checksum:08x}\n" for row in rows)
+        for name, size, content in (
+            ("annotations", self.row_bytes, annotations.tobytes()),
+            ("rows", LINE_BYTES, lines.encode()),
+        ):
+            with open(self.folder / name, "ab") as file:
+                file.truncate(self.count * size)
+                file.write(content)
+                _to_disk(file)
+        self.rows |= {row.key: row for row in rows}
+        self.count += len(rows)
 
+    def annotations(self) -> NDArray[np.float16]:
+        """All rows (N, L, D), mapped into memory."""
+        mapped: NDArray[np.float16] = np.memmap(
+            self.folder / "annotations", "<f2", mode="r", shape=(self.count, *self.shape)
+        )
+        return mapped
 
-def _mapped(folder: Path, rows: int, shape: tuple[int, int]) -> NDArray[np.float16]:
-    """The rows of a cache (N, L, D), mapped into memory."""
-    mapped: NDArray[np.float16] = np.memmap(folder / "annotations", "<f2", mode="r", shape=(rows, *shape))
-    return mapped
+    def check_room(self, photos: int) -> None:
+        """Raise `SatError` for a disk without room for so many more photos."""
+        needed, free = photos * (self.row_bytes + LINE_BYTES), shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise SatError(
+                f"{self.folder}: {plural(photos, 'photo')} need {needed / 1e6:,.1f} MB more, and the disk has only "
+                f"{free / 1e6:,.1f} MB free; make room or choose another folder (--cache)"
+            )
 
 
 def _checksum(row_key: str, row: NDArray[np.float16]) -> int:
     return zlib.crc32(row.tobytes(), zlib.crc32(row_key.encode()))
-
-
-def _check_room(folder: Path, photos: int, key: Mapping[str, Any]) -> None:
-    """Raise `SatError` for a disk without room for so many more photos."""
-    more, free = photos * _row_bytes(key), shutil.disk_usage(folder).free
-    if more > free:
-        raise SatError(
-            f"{folder}: {plural(photos, 'photo')} need {more / 1e6:,.1f} MB more, and the disk has only "
-            f"{free / 1e6:,.1f} MB free; make room or choose another folder (--cache)"
-        )
-
-
-@contextmanager
-def _appended(path: Path, end: int) -> Iterator[BinaryIO]:
-    """A file to write on from its byte number `end`; what an interrupted run left behind it is dropped."""
-    with open(path, "r+b" if path.exists() else "w+b") as file:
-        file.truncate(end)
-        file.seek(end)
-        yield file
 
 
 def _write(file: Path, text: str) -> None:
@@ -423,93 +432,3 @@ def _write(file: Path, text: str) -> None:
 def _to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _encode(
-    folder: Path,
-    key: Mapping[str, Any],
-    stored: _Stored,
-    jobs: Mapping[str, _Job],
-    encoder: Encoder,
-    encode: Encode,
-    bar: Any,
-) -> dict[str, str]:
-    """Encode and store the photo of each row key in ``jobs``, adding it to ``stored``; return why a photo failed, by
-    its row key. Raises `SatError` for a disk that is full or cannot be written."""
-    failed: dict[str, str] = {}
-    before = len(stored.checksums)
-    try:
-        with (
-            _appended(folder / "annotations", before * _row_bytes(key)) as store,
-            _appended(folder / "checksums", before * 4) as checksums,
-            _appended(folder / "photos", before * LINE) as lines,
-        ):
-            for batch, pixels in _read_batches(jobs, encoder.preprocessing, key["view"], failed):
-                half = _half(encode(pixels), [jobs[row_key].name for row_key in batch])
-                made = [_checksum(row_key, row) for row_key, row in zip(batch, half, strict=True)]
-                store.write(half.tobytes())
-                _to_disk(store)
-                checksums.write(np.array(made, "<u4").tobytes())
-                _to_disk(checksums)
-                lines.write("".join(f"{row_key}\n" for row_key in batch).encode())
-                _to_disk(lines)
-                stored.rows |= {row_key: len(stored.checksums) + location for location, row_key in enumerate(batch)}
-                stored.checksums += made
-                bar.update(len(batch))
-    except OSError as error:
-        raise SatError(
-            f"{folder} cannot be written ({error.strerror}). {len(stored.checksums) - before} of {len(jobs)} photos "
-            "were stored: make room, or choose another folder (--cache), and the same command goes on"
-        ) from error
-    return failed
-
-
-def _read_batches(
-    jobs: Mapping[str, _Job], preprocessing: Preprocessing, view: str, failed: dict[str, str]
-) -> Iterator[tuple[list[str], Tensor]]:
-    """Yield batches of row keys with their pixels (B, 3, size, size); say in ``failed`` why a photo cannot be read.
-
-    Photos are read two batches ahead of the encoder.
-    """
-
-    def read(job: _Job) -> Tensor:
-        pixels = preprocessing(open_photo(job.path), view, job.name)
-        state = os.stat(job.path)
-        if (state.st_size, state.st_mtime_ns) != job.file[:2]:
-            raise SatError("changed while the photos were encoded; encode them again")
-        return pixels
-
-    def collect(reading: Mapping[str, Future[Tensor]]) -> Iterator[tuple[list[str], Tensor]]:
-        batch = {}
-        for row_key, future in reading.items():
-            try:
-                batch[row_key] = future.result()
-            except (SatError, OSError) as error:
-                failed[row_key] = str(error).removeprefix(f"{jobs[row_key].path}: ")
-        if batch:
-            yield list(batch), torch.stack(list(batch.values()))
-
-    pool = photo_readers()
-    try:
-        ahead: deque[dict[str, Future[Tensor]]] = deque()
-        todo = list(jobs)
-        for start in range(0, len(todo), TOGETHER):
-            ahead.append({row_key: pool.submit(read, jobs[row_key]) for row_key in todo[start : start + TOGETHER]})
-            if len(ahead) > 2:
-                yield from collect(ahead.popleft())
-        while ahead:
-            yield from collect(ahead.popleft())
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _half(annotations: Tensor, names: Sequence[str]) -> NDArray[np.float16]:
-    """Round annotations (B, L, D) to half precision, refusing what it cannot hold."""
-    half = annotations.half().cpu()
-    for name, photo, rounded in zip(names, annotations, half, strict=True):
-        if not rounded.isfinite().all():
-            raise SatError(
-                f"{name}: annotations as large as {photo.abs().max().item():g}, but half precision ends at"
-                " 65504; the annotations of this encoder cannot be cached"
-            )
-    return half.numpy()

@@ -1,37 +1,58 @@
-"""The threads that read photos for an encoder."""
+"""Photos are read by threads while an encoder computes: Pillow and NumPy let other threads run meanwhile."""
 
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import PhotoError, SatError
 
-AHEAD = 64  # photos that are opened before the next ones are asked for
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def photo_readers() -> ThreadPoolExecutor:
-    """Threads to open photos in and to make pixels of them: two at least, eight at most.
-
-    Pillow and NumPy let other threads run while they decode and resize, so the encoder computes meanwhile.
-    """
+    """Two to eight threads, by the number of processor cores."""
     return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="photos")
 
 
-def unreadable(photos: Sequence[Path]) -> Iterator[str | None]:
-    """For each photo in turn, why it cannot be opened, or None. Several are opened at once, as for an encoder."""
+def read_ahead(
+    read: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 64
+) -> Iterator[Result | SatError]:
+    """``read(item)`` of each item in turn, or the `SatError` that it raises; an `OSError` becomes a `PhotoError`.
+
+    Threads read at most ``ahead`` items in advance.
+    """
+
+    def attempt(item: Item) -> Result | SatError:
+        try:
+            return read(item)
+        except SatError as error:
+            return error
+        except OSError as error:
+            return PhotoError(f"cannot be read ({error.strerror or error})", subject=str(item))
+
     pool = photo_readers()
+    waiting: deque[Future[Result | SatError]] = deque()
     try:
-        for start in range(0, len(photos), AHEAD):
-            yield from pool.map(_problem, photos[start : start + AHEAD])
+        for item in items:
+            waiting.append(pool.submit(attempt, item))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _problem(photo: Path) -> str | None:
-    try:
+def unreadable(photos: Sequence[Path]) -> Iterator[str | None]:
+    """For each photo in turn, why it cannot be opened, or None."""
+
+    def opened(photo: Path) -> None:
         open_photo(photo)
-    except (SatError, OSError) as error:
-        return str(error).removeprefix(f"{photo}: ")
-    return None
+
+    for error in read_ahead(opened, photos):
+        yield None if error is None else error.reason
