@@ -119,14 +119,14 @@ def projection(maps: Iterable[Tensor], size: int) -> dict[str, Tensor]:
 
 def head_maps(weights: Mapping[str, Tensor], photos: Sequence[Path]) -> Iterator[Tensor]:
     """The head's maps (B, L, 1280) of photos, with the weights up to the head, in batches."""
-    body = EfficientNetLite2(efficientnet.blocks(efficientnet.WHOLE))
+    body = EfficientNetLite2(efficientnet.blocks(efficientnet.UNPROJECTED))
     body.load_state_dict(weights)
     preprocessing = efficientnet.preprocessing("squash")
     locations = preprocessing.size // efficientnet.STEP
     encoder = Encoder(
         body,
-        name=efficientnet.WHOLE,
-        annotation_size=efficientnet.SIZES[efficientnet.WHOLE],
+        name=efficientnet.UNPROJECTED,
+        annotation_size=efficientnet.SIZES[efficientnet.UNPROJECTED],
         grid=(locations, locations),
         preprocessing=preprocessing,
     )

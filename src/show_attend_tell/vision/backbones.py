@@ -1,6 +1,6 @@
 """The networks that an encoder may hold: VGG-19, EfficientNet-Lite2, a small one, and those of `transformers`.
 
-Letters in shapes: B batch, H × W pixels, L = rows · columns places, D annotation size.
+Letters in shapes: B batch, H × W pixels, L = rows · columns locations, D annotation size.
 """
 
 import importlib
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
@@ -20,10 +19,10 @@ from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
 from show_attend_tell.messages import install_command
 from show_attend_tell.vision import efficientnet, vgg
+from show_attend_tell.vision.weights import Weights
 
 Precision = Literal["bfloat16", "float32"]
-Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, or arrays by their names
-OWN = ("vgg19", *efficientnet.NAMES, "small")  # the names of the encoders that need no transformers
+BUILT_IN = ("vgg19", *efficientnet.NAMES, "small")  # encoders that need no transformers
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -33,7 +32,7 @@ class Backbone(NamedTuple):
     body: nn.Module  # (B, 3, size, size) → a map (B, D, rows, columns) or tokens (B, L, D)
     name: str
     annotation_size: int  # D
-    grid: tuple[int, int]  # rows and columns of places
+    grid: tuple[int, int]  # rows and columns of locations
     preprocessing: Preprocessing
     fixed_precision: Precision | None = None  # what it always computes in; None: what is fastest
 
@@ -77,15 +76,18 @@ def vgg19(weights: Weights, resize: Resize) -> Backbone:
 def _vgg19_weights(weights: Weights) -> dict[str, Tensor]:
     """Float32 weights for `VGG19`, all of them and nothing else."""
     if weights == "torchvision":
-        source = TORCHVISION_VGG19
         try:
-            state = torch.hub.load_state_dict_from_url(source, map_location="cpu", check_hash=True, weights_only=True)
+            state = torch.hub.load_state_dict_from_url(
+                TORCHVISION_VGG19, map_location="cpu", check_hash=True, weights_only=True
+            )
         except (OSError, RuntimeError) as error:
-            raise SatError(f"{source}: could not be downloaded ({error}); try again, or give a local file") from None
-        found = vgg.checked({name: as_array(tensor) for name, tensor in state.items()}, source)
-    else:
-        found = vgg.read(weights)
-    return as_tensors(found)
+            raise SatError(
+                f"could not be downloaded ({error})",
+                subject=TORCHVISION_VGG19,
+                remedy="try again, or give a local file",
+            ) from None
+        weights = {name: as_array(tensor) for name, tensor in state.items()}
+    return as_tensors(vgg.read(weights))
 
 
 # EfficientNet-Lite2
@@ -124,7 +126,7 @@ class EfficientNetLite2(nn.Module):
 
 
 def efficientnet_lite2(name: str, weights: Weights, resize: Resize) -> Backbone:
-    """EfficientNet-Lite2, `PROJECTED` or `WHOLE`, with the shipped weights or with those that are given.
+    """EfficientNet-Lite2, `PROJECTED` or `UNPROJECTED`, with the shipped weights or with those that are given.
 
     It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %.
     """
@@ -140,9 +142,9 @@ def efficientnet_lite2(name: str, weights: Weights, resize: Resize) -> Backbone:
 class SmallEncoder(nn.Module):
     """Three convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
 
-    Made for the generated pictures of `scenes`. A place sees the 22 × 22 pixels around its own 8 × 8 (even kernels keep
-    them centred), so that attention on it says what was seen; as "left of" cannot be known from there, two more
-    channels tell each pixel's column and row, −1 to 1.
+    Made for the generated pictures of `scenes`. A location sees 22 × 22 pixels around its own 8 × 8 (even kernels keep
+    them centered), so that attention on it says what was seen. "Left of" cannot be known from these, so two more
+    channels give each pixel's column and row, −1 to 1.
     """
 
     def __init__(self) -> None:
@@ -156,7 +158,7 @@ class SmallEncoder(nn.Module):
             nn.ReLU(),
         )
         for layer in self.convolutions:
-            if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells places apart
+            if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells locations apart
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
@@ -198,10 +200,10 @@ class TransformersBody(nn.Module):
 def transformers_model(name: str, resize: Resize) -> Backbone:
     """The vision model of a hub id or a local folder; raises `SatError` for one that cannot be had or does not fit."""
     folder = Path(name) if Path(name).is_dir() else None
-    if folder is None and "/" not in name:  # a slip of the pen, which the hub takes half a minute to refuse
+    if folder is None and "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
         raise SatError(
-            f"there is no encoder {name!r}: choose {', '.join(OWN)}, a model of the Hugging Face hub (OWNER/NAME), or "
-            "a local folder"
+            f"there is no encoder {name!r}: choose {', '.join(BUILT_IN)}, a model of the Hugging Face hub "
+            "(OWNER/NAME), or a local folder"
         )
     if folder is not None:  # a checkpoint that names this encoder is read from other folders too
         name = str(folder.resolve())
@@ -209,11 +211,11 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise MissingPackage(
-            f"encoder {name!r}: all but {', '.join(OWN)} need transformers", remedy=install_command("transformers")
+            f"encoder {name!r}: all but {', '.join(BUILT_IN)} need transformers", remedy=install_command("transformers")
         ) from None
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-        config = getattr(config, "vision_config", config)  # CLIP and its like: the half that sees
+        config = getattr(config, "vision_config", config)  # CLIP and similar models: the half for images
         model, info = transformers.AutoModel.from_pretrained(
             name,
             config=config,
@@ -223,7 +225,7 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         )
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SatError(
-            f"encoder {name!r}: neither one of {', '.join(OWN)} nor a model that transformers can load ({error})"
+            f"encoder {name!r}: neither one of {', '.join(BUILT_IN)} nor a model that transformers can load ({error})"
         ) from None
     model.float()
     # A pooler is not used, and checkpoints without one would get one at random: another digest at every
@@ -264,7 +266,7 @@ def _transformers_preprocessing(transformers: Any, name: str, config: Any, resiz
 
 
 def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[int, tuple[int, int]]:
-    """Find D and the grid by encoding a blank square; tell the body how many tokens precede the patches."""
+    """Find D and the grid by encoding a blank square; set how many tokens the body drops before the patches."""
     body.eval()
     try:
         with torch.no_grad():
@@ -275,7 +277,7 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
     if annotations.ndim == 4:
         return annotations.shape[1], (annotations.shape[2], annotations.shape[3])
     tokens = annotations.shape[1]
-    maps = getattr(output, "reshaped_hidden_states", None)  # Swin and its like, whose last stage has fewer places
+    maps = getattr(output, "reshaped_hidden_states", None)  # Swin and similar ones, whose last stage has fewer
     if maps is not None:
         rows, columns = maps[-1].shape[2:]
         extra, known = tokens - rows * columns, {0}
@@ -290,7 +292,7 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
     if extra not in known:
         raise SatError(
             f"encoder {name!r}: gives {tokens} tokens for photos of {size} × {size}, which are not"
-            f" {rows} × {columns} places with the usual tokens before them"
+            f" {rows} × {columns} locations with the usual tokens before them"
         )
     body.skipped = extra
     return annotations.shape[2], (rows, columns)

@@ -1,6 +1,6 @@
 """An encoder cut in two: what is computed once and cached, and the last blocks, which are trained with the decoder.
 
-B batch · L′ places and D′ size of what the last blocks read · L places · D annotation size.
+B batch · L′ locations and D′ size of what the last blocks read · L locations · D annotation size.
 """
 
 import copy

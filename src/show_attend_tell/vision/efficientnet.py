@@ -1,4 +1,4 @@
-"""The layers of EfficientNet-Lite2 and their weights, as arrays: what both back ends make the network of.
+"""The layers of EfficientNet-Lite2 and their weights, as arrays, from which both back ends build the network.
 
 EfficientNet (Tan and Le 2019) has a first convolution, the stem; then blocks; then a last convolution, the head. A
 block makes more channels (expand), filters each of them by itself (depthwise) and makes fewer channels again (project).
@@ -8,26 +8,24 @@ convolutions only.
 
 One more convolution may follow the head: the projection, to the 512 main directions of the head's 1,280 channels
 (principal component analysis), less their mean. Two encoders share the shipped file: `PROJECTED` has the projection,
-and `WHOLE` leaves it out. `experiments/small_encoder.py` makes the file.
+and `UNPROJECTED` leaves it out. `experiments/small_encoder.py` makes the file.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.checkpoint.packing import fitting, read_arrays
 from show_attend_tell.data.photos import Preprocessing, Resize
-from show_attend_tell.errors import SatError
+from show_attend_tell.vision.weights import Weights, network_weights
 
-PROJECTED, WHOLE = "efficientnet-lite2", "efficientnet-lite2-1280"
-NAMES = (PROJECTED, WHOLE)
+PROJECTED, UNPROJECTED = "efficientnet-lite2", "efficientnet-lite2-1280"
+NAMES = (PROJECTED, UNPROJECTED)
 TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
-SIZES = {PROJECTED: 512, WHOLE: 1280}  # channels of the map
-SIZE, STEP = 448, 32  # pixels of a photo's side and of a place's
+SIZES = {PROJECTED: 512, UNPROJECTED: 1280}  # channels of the map
+SIZE, STEP = 448, 32  # pixels of a photo's side and of a location's
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a color from 0 to 1, as the network was trained
 
 # Of each stage: number of blocks, side of the depthwise kernel, stride of the first block, expansion, channels given.
@@ -87,8 +85,8 @@ def _blocks() -> tuple[Block, ...]:
             convolutions = (depthwise, project) if expansion == 1 else (expand, depthwise, project)
             found.append(Block(convolutions, adds_input=stride == 1 and channels == given))
             channels = given
-    head = Convolution("head", channels, SIZES[WHOLE])
-    projection = Convolution("projection", SIZES[WHOLE], SIZES[PROJECTED], relu6=False)
+    head = Convolution("head", channels, SIZES[UNPROJECTED])
+    projection = Convolution("projection", SIZES[UNPROJECTED], SIZES[PROJECTED], relu6=False)
     return (*found, Block((head,)), Block((projection,)))
 
 
@@ -96,7 +94,7 @@ BLOCKS = _blocks()  # the stem first, the head and the projection last
 
 
 def blocks(name: str) -> tuple[Block, ...]:
-    """The blocks of an encoder, `PROJECTED` or `WHOLE`."""
+    """The blocks of an encoder, `PROJECTED` or `UNPROJECTED`."""
     return BLOCKS if name == PROJECTED else BLOCKS[:-1]
 
 
@@ -114,19 +112,10 @@ def shapes(name: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def read(name: str, weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of an encoder from a safetensors file, plain or in 8 bits; from the shipped one for None.
+def read(name: str, weights: Weights) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights of an encoder from a file, from the shipped one for None, or from arrays.
 
-    Arrays by their names may be given too. `WHOLE` leaves out the projection's.
-
-    Raises `SatError` for a file that is missing or damaged, and for weights that are not this network's.
+    See `network_weights`. `UNPROJECTED` leaves out the projection's.
     """
-    source = "weights"
-    if not isinstance(weights, Mapping):
-        path = SHIPPED if weights is None else Path(weights)
-        if not path.is_file():
-            raise SatError(f"{path}: no such file of {TITLE} weights; give another, or none for the shipped one")
-        source, weights = str(path), read_arrays(path, remedy="give a .safetensors file")
-    if name == WHOLE:
-        weights = {each: array for each, array in weights.items() if not each.startswith("projection.")}
-    return fitting(weights, shapes(name), source, TITLE)
+    unused = () if name == PROJECTED else ("projection.",)
+    return network_weights(weights, shapes(name), TITLE, shipped=SHIPPED, unused=unused)

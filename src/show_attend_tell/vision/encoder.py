@@ -1,6 +1,6 @@
 """The encoder: a photo in, a grid of annotation vectors out (section 3.1.1 of the paper).
 
-Letters in shapes: B batch, H × W pixels, L = rows · columns places, D annotation size. A place's index is
+Letters in shapes: B batch, H × W pixels, L = rows · columns locations, D annotation size. A location's index is
 row · columns + column, row 0 at the top.
 """
 
@@ -26,8 +26,8 @@ Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → an
 class Encoder(nn.Module):
     """A network that turns a photo's pixels into annotation vectors, and the preprocessing it was made for.
 
-    It is frozen: its parameters need no gradient, and it stays in evaluation mode whatever `train()` it or a
-    parent module is told, so that dropout and batch norm never act up. `unfreeze()` allows fine-tuning.
+    It is frozen: its parameters need no gradient, and `train()` of it or of a parent module leaves it in evaluation
+    mode, so that dropout is off and batch norm keeps its statistics. `unfreeze()` allows fine-tuning.
 
     Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of locations; `preprocessing`;
     `fixed_precision`, what `annotate` always computes in, None for what is fastest.
@@ -69,10 +69,7 @@ class Encoder(nn.Module):
 
     @property
     def precision(self) -> Precision:
-        """What `annotate` computes in unless told: bfloat16 where the hardware has it, otherwise float32.
-
-        An encoder may always compute in the same.
-        """
+        """What `annotate` computes in by default: `fixed_precision`, or bfloat16 where the hardware has it."""
         return self.fixed_precision or ("bfloat16" if native_bf16(self._device) else "float32")
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -107,7 +104,7 @@ class Encoder(nn.Module):
             self.train(training)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over weights of the body by their names, all or some of them: those that were tuned.
+        """Replace weights of the body by their names, all or some of them, by those that were tuned.
 
         Raises `SatError` for a name or a shape that the body does not have.
         """
@@ -150,7 +147,7 @@ def load_encoder(
     `name` is one of these:
 
     - `vgg19`;
-    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels, its map projected to 512 values a place;
+    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels, its map projected to 512 values a location;
     - `efficientnet-lite2-1280`: the same with all 1,280 values;
     - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
       weights are always the same (`backbones.SmallEncoder`);

@@ -209,8 +209,13 @@ class FeatureCache:
             if missing:
                 store.check_room(len(missing))
                 total = len(set(wanted.values()))
-                shown = {"desc": f"{encoder.name}, {view} photos", "unit": "photo", "disable": not progress}
-                with Progress(total=total, initial=total - len(missing), **shown) as bar:
+                with Progress(
+                    total=total,
+                    initial=total - len(missing),
+                    unit="photo",
+                    desc=f"{encoder.name}, {view} photos",
+                    disable=not progress,
+                ) as bar:
                     failed = _encode(store, missing, pixels, encode or encoder.annotate, batch_size, bar)
                 problems |= {
                     name: f"{photos[name]}: {failed[row_key]}" for name, row_key in wanted.items() if row_key in failed
@@ -313,13 +318,15 @@ def _known_files(
         else:
             new[name] = (state.st_size, state.st_mtime_ns)
     if new:
-        found = zip(new.items(), read_ahead(_digest, [photos[name] for name in new]), strict=True)
-        shown = {"desc": "files of photos", "unit": "file", "disable": not (progress and len(new) > 1000)}
-        for (name, state_of_file), digest in Progress(found, total=len(new), **shown):
+        found = zip(new, read_ahead(_digest, [photos[name] for name in new]), strict=True)
+        few = len(new) <= 1000
+        for name, digest in Progress(
+            found, total=len(new), desc="files of photos", unit="file", disable=few or not progress
+        ):
             if isinstance(digest, SatError):
                 problems[name] = str(digest)
             else:
-                known[name] = PhotoFile(*state_of_file, digest)
+                known[name] = PhotoFile(*new[name], digest)
         entries = {os.path.abspath(photos[name]): known[name] for name in new if name in known}
         make_folder(directory, OTHER_CACHE)
         with (

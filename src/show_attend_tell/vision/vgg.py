@@ -1,14 +1,11 @@
-"""The layers of VGG-19 and their weights, as arrays: what both back ends make the network of."""
+"""The layers of VGG-19 and their weights, as arrays, from which both back ends build the network."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.checkpoint.packing import fitting, read_arrays
-from show_attend_tell.errors import SatError
+from show_attend_tell.vision.weights import Weights, network_weights
 
 SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
 DIGEST = "9f91727737c7b1dd5bcd2f6adf11c008f11af495a7f15cb14a612ac1f8e78f27"  # `Encoder.digest` of the shipped weights
@@ -36,22 +33,6 @@ def shapes() -> dict[str, tuple[int, ...]]:
     return found
 
 
-def read(weights: str | Path | Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of a safetensors file, plain or in 8 bits; of the shipped one for None.
-
-    Arrays by their names may be given too.
-
-    Raises `SatError` for a file that is missing or damaged, and for weights that are not VGG-19's.
-    """
-    if isinstance(weights, Mapping):
-        return checked(weights, "weights")
-    path = SHIPPED if weights is None else Path(weights)
-    if not path.is_file():
-        raise SatError(f"{path}: no such file of VGG-19 weights; give another, or 'torchvision' to download them")
-    return checked(read_arrays(path, remedy="give a .safetensors file"), str(path))
-
-
-def checked(state: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDArray[np.float32]]:
-    """The weights of the convolutions in float32; raises `SatError` unless all are there, and nothing else."""
-    convolutions = {name: state[name] for name in state if not name.startswith("classifier.")}
-    return fitting(convolutions, shapes(), source, "VGG-19")
+def read(weights: Weights) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights of a file, of the shipped one for None, or of arrays, as `network_weights` has it."""
+    return network_weights(weights, shapes(), "VGG-19", shipped=SHIPPED, unused=("classifier.",))
