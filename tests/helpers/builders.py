@@ -41,7 +41,14 @@ def small_encoder(*, seed: int = 0, resize: Resize = "squash", name: str = "smal
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
     body = nn.Sequential(convolution, nn.BatchNorm2d(D), nn.ReLU(), nn.Dropout(0.5))
     preprocessing = Preprocessing(size=30, resize=resize)
-    return Encoder(body, name=name, annotation_size=D, grid=(ROWS, COLUMNS), preprocessing=preprocessing)
+    return Encoder(
+        body,
+        name=name,
+        annotation_size=D,
+        grid=(ROWS, COLUMNS),
+        preprocessing=preprocessing,
+        fixed_precision="float32",  # on any hardware
+    )
 
 
 def small_load_encoder(name: str = "small", *, weights: Any = None, resize: Resize = "crop") -> Encoder:

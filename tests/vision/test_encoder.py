@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from backbones import CONVNEXT, RESNET, VIT
+from backbones import CONVNEXT, RESNET, VIT, noise, save_model
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -34,10 +34,6 @@ def vgg() -> Encoder:
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Tensor]:
     return safetensors.torch.load_file(vgg_module.SHIPPED)
-
-
-def noise(photos: int, size: int) -> Tensor:
-    return torch.randn(photos, 3, size, size, generator=torch.Generator().manual_seed(3))
 
 
 def tiny(body: nn.Module, **options: Any) -> Encoder:
@@ -235,20 +231,6 @@ MODELS = [
 ]
 
 
-def save(transformers: Any, folder: Path, kind: str, config: dict[str, Any], size: int, **processor: Any) -> str:
-    """Save a model with random weights, and the preprocessing of `size`, as a folder that may be loaded."""
-    torch.manual_seed(0)
-    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**config))
-    model.save_pretrained(folder)
-    values = {
-        "image_processor_type": "ViTImageProcessor",
-        "size": {"height": size, "width": size},
-        **processor,
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(values))
-    return str(folder)
-
-
 @pytest.mark.parametrize(("kind", "config", "size", "grid", "annotation_size"), MODELS, ids=[m[0] for m in MODELS])
 def test_transformers_models_give_a_grid_in_reading_order(
     transformers: Any,
@@ -259,7 +241,7 @@ def test_transformers_models_give_a_grid_in_reading_order(
     grid: tuple[int, int],
     annotation_size: int,
 ) -> None:
-    encoder = load_encoder(save(transformers, tmp_path, kind, config, size))
+    encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
     assert (encoder.grid, encoder.annotation_size) == (grid, annotation_size)
     assert encoder.preprocessing.size == size
     pixels = noise(2, size)
@@ -288,7 +270,7 @@ def test_transformers_models_give_a_grid_in_reading_order(
 
 def test_patch_tokens_are_the_model_s_own_in_order(transformers: Any, tmp_path: Path) -> None:
     config = {**VIT, "num_register_tokens": 3, "mlp_ratio": 2}
-    encoder = load_encoder(save(transformers, tmp_path, "Dinov2WithRegisters", config, 20))
+    encoder = load_encoder(save_model(transformers, tmp_path, "Dinov2WithRegisters", config, 20))
     tokens = transformers.AutoModel.from_pretrained(tmp_path).eval()(pixel_values=noise(2, 20)).last_hidden_state
     assert tokens.shape[1] == 1 + 3 + 25
     torch.testing.assert_close(encoder(noise(2, 20)), tokens[:, 4:].detach())
@@ -314,7 +296,7 @@ def test_the_seeing_half_of_clip_is_taken(transformers: Any, tmp_path: Path) -> 
 
 def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> None:
     processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
-    name = save(transformers, tmp_path, "ViT", VIT, 20, **processor)
+    name = save_model(transformers, tmp_path, "ViT", VIT, 20, **processor)
     expected = Preprocessing(20, "squash", (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
     assert load_encoder(name, resize="squash").preprocessing == expected
     cropped = {
@@ -337,14 +319,14 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path) -
         assert name in str(refusal.value)
 
     yolos = {**VIT, "image_size": [20, 20], "num_detection_tokens": 3}
-    refused(save(transformers, tmp_path / "yolos", "Yolos", yolos, 20), "29 tokens .* not 5 × 5 locations")
-    refused(save(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
+    refused(save_model(transformers, tmp_path / "yolos", "Yolos", yolos, 20), "29 tokens .* not 5 × 5 locations")
+    refused(save_model(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
     words = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
-    refused(save(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
+    refused(save_model(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
     neither = "neither one of vgg19, efficientnet-lite2, efficientnet-lite2-1280, small nor a model that transformers"
     refused(str(tmp_path / "absent"), neither)
 
-    name = save(transformers, tmp_path / "part", "ViT", VIT, 20)
+    name = save_model(transformers, tmp_path / "part", "ViT", VIT, 20)
     weights = safetensors.torch.load_file(tmp_path / "part" / "model.safetensors")
     del weights["embeddings.position_embeddings"]
     safetensors.torch.save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
@@ -352,7 +334,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path) -
     (tmp_path / "part" / "model.safetensors").write_bytes(b"half of it")
     refused(name, neither)
 
-    name = save(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
+    name = save_model(transformers, tmp_path / "mean", "ViT", VIT, 20, image_mean=0.5)
     refused(name, "no mean and std of three colors")
     (tmp_path / "mean" / "preprocessor_config.json").write_text("{")
     refused(name, r"its preprocessor_config\.json is damaged")
@@ -377,7 +359,7 @@ def test_a_local_model_is_known_by_its_whole_path(
     transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a checkpoint that names it is read from other folders too."""
-    name = save(transformers, tmp_path / "vit", "ViT", VIT, 20)
+    name = save_model(transformers, tmp_path / "vit", "ViT", VIT, 20)
     monkeypatch.chdir(tmp_path)
     assert load_encoder("vit").name == name
 
@@ -385,7 +367,7 @@ def test_a_local_model_is_known_by_its_whole_path(
 def test_a_folder_of_the_hubs_cache_is_known_by_its_hub_id(transformers: Any, tmp_path: Path) -> None:
     """Its own name is a commit's hash, and its path means nothing on another machine."""
     snapshot = tmp_path / "hub" / "models--facebook--tiny-vit" / "snapshots" / "0f3c9a"
-    name = save(transformers, snapshot, "ViT", VIT, 20)
+    name = save_model(transformers, snapshot, "ViT", VIT, 20)
     assert load_encoder(name).name == "facebook/tiny-vit"
 
 
