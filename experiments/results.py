@@ -2,11 +2,11 @@
 
     python experiments/results.py                       # list the files, with their scores and commands
     python experiments/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
-    python experiments/results.py NAME GAZE.json        # keep what `sat analyze ablation --json` wrote, as NAME
+    python experiments/results.py NAME ABLATION.json    # keep what `sat analyze ablation --json` wrote, as NAME
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
 name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
-results/gaze/NAME.json.gz holds the figures of a gaze and its command.
+results/ablation/NAME.json.gz holds the figures of an ablation and its command.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from typing import Any
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, list_of_objects, read_object
-from show_attend_tell.metrics.caption_files import Evaluation
+from show_attend_tell.metrics.caption_files import EvaluationFile
 
 RESULTS = Path(__file__).parent / "results"
-GAZE = RESULTS / "ablation"
+ABLATION = RESULTS / "ablation"
 SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
@@ -46,8 +46,8 @@ The captions and scores behind the figures of README and docs, written by `exper
 - References and photos are not here; so `sat compare` and `sat report` need [scores with
   references](../../docs/training.md#which-tokens). `flickr8k/` and `coco/` in a command stand for
   the folders of these data sets.
-- `gaze/` holds what `sat analyze ablation` measured, with the command.
-- `experiments/tables.py` makes the tables of README and docs from these files. A test compares
+- `ablation/` holds what `sat analyze ablation` measured, with the command.
+- `experiments/tables.py` makes the tables of README and docs from these files. `make test` compares
   them.
 
 | file | B-4 without penalty | METEOR | B-4 | CIDEr | command |
@@ -76,10 +76,10 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
     write(lines + ',\n "results": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n", name, folder)
 
 
-def keep_gaze(found: Mapping[str, Any], name: str, folder: Path = GAZE) -> None:
-    """Keep a gaze, as `sat analyze ablation --json` writes it, as ``folder``/NAME.json.gz."""
-    told = {"command": gaze_command(found), **found}
-    write(json.dumps(told, ensure_ascii=False, indent=1) + "\n", name, folder)
+def keep_ablation(found: Mapping[str, Any], name: str, folder: Path = ABLATION) -> None:
+    """Keep an ablation, as `sat analyze ablation --json` writes it, as ``folder``/NAME.json.gz."""
+    content = {"command": ablation_command(found), **found}
+    write(json.dumps(content, ensure_ascii=False, indent=1) + "\n", name, folder)
 
 
 def write(text: str, name: str, folder: Path) -> None:
@@ -110,7 +110,7 @@ def kept(wanted: Sequence[str], instead: str | None, folder: Path = RESULTS) -> 
     return [name for name in wanted if name in there] or [name for name in [instead] if name in there]
 
 
-def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> Evaluation:
+def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> EvaluationFile:
     """An evaluation of test that is kept, with the references of the data.
 
     Raises `SatError` for one of another data set, split or tokens.
@@ -118,7 +118,7 @@ def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> Evaluatio
     found = read(name, folder)
     if (found["data"], found["split"], found["tokens"]) != (dataset.name, "test", "split"):
         raise SatError(f"{name} is not an evaluation of {dataset.name}'s test split on its own tokens: evaluate again")
-    return Evaluation(
+    return EvaluationFile(
         file=Path(f"{name}.json"),
         tokens="split",
         captions={row["photo"]: row["caption"] for row in found["results"]},
@@ -133,24 +133,24 @@ def command(evaluation: Mapping[str, Any]) -> str:
     """The command that makes an evaluation again, with everything that it depends on."""
     data, split = f"{evaluation['data']}/", f"--split {evaluation['split']}"
     if "retrieval" in evaluation:
-        return f"sat analyze retrieval {data} --resize squash {split}"
+        return f"python experiments/research/retrieval.py {data} {split}"
     models = " ".join(f"--model {model}" for model in str(evaluation["model"]).split(" + "))
     return (
-        f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam']} --attention-mode {evaluation['look']} "
-        f"--length-penalty {evaluation['length_penalty']:g} "
+        f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam_size']} "
+        f"--attention-mode {evaluation['attention_mode']} --length-penalty {evaluation['length_penalty']:g} "
         f"--rerank-weight {evaluation['rerank_weight']:g}"
     )
 
 
-def gaze_command(found: Mapping[str, Any]) -> str:
-    """The command that makes a gaze again."""
+def ablation_command(found: Mapping[str, Any]) -> str:
+    """The command that makes an ablation again."""
     made = found["captions_made"]
     return (
         f"sat analyze ablation --model {found['model']} --data {found['data']}/ --split {found['split']} "
         f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
         f"--encoded {found['captions_by_way']['gray']} "
-        f"--beam-size {found['beam']} --attention-mode {found['look']} --length-penalty {found['length_penalty']:g} "
-        f"--rerank-weight {found['rerank_weight']:g} --seed {found['seed']}"
+        f"--beam-size {found['beam_size']} --attention-mode {found['attention_mode']} "
+        f"--length-penalty {found['length_penalty']:g} --rerank-weight {found['rerank_weight']:g} --seed {found['seed']}"
     )
 
 
@@ -171,14 +171,14 @@ def write_list(folder: Path = RESULTS) -> None:
 def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
-    parser.add_argument("name", nargs="?", help="name to keep an evaluation or a gaze under")
+    parser.add_argument("name", nargs="?", help="name to keep an evaluation or an ablation under")
     parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze ablation wrote")
     given = parser.parse_args()
     try:
         if given.file is not None:
             found = read_object(given.file, "results")
             if "at_word" in found:
-                keep_gaze(found, given.name)
+                keep_ablation(found, given.name)
             else:
                 keep(found, given.name)
                 write_list()

@@ -96,7 +96,7 @@ def evaluations(folder: Path = results.RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ablation(name: str, folder: Path = results.GAZE) -> str:
+def ablation(name: str, folder: Path = results.ABLATION) -> str:
     """What replacing α and hiding places costs each class of words, in nats, with 95 % intervals."""
     found = results.read(name, folder)
     words, hidden = found["at_word"], found["occlusion"]["annotations"]
@@ -113,12 +113,12 @@ def ablation(name: str, folder: Path = results.GAZE) -> str:
     return "\n".join(lines) + "\n"
 
 
-GAZES = ("flickr8k-soft", "flickr8k-hard", "everyday-soft")
+ABLATIONS = ("flickr8k-soft", "flickr8k-hard", "everyday-soft")
 
 
-def free_captions(folder: Path = results.GAZE) -> str:
+def free_captions(folder: Path = results.ABLATION) -> str:
     """CIDEr of captions that models make with another map at every word, and its difference to their own captions'."""
-    found = {name: results.read(name, folder)["captions_made"] for name in GAZES}
+    found = {name: results.read(name, folder)["captions_made"] for name in ABLATIONS}
     found = {name: made for name, made in found.items() if made is not None}
     heads = [f"{name}, {made['photos']} photos" for name, made in found.items()]
     lines = [f"| CIDEr of captions made with | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(found)]
@@ -134,11 +134,11 @@ def free_captions(folder: Path = results.GAZE) -> str:
     return "\n".join(lines) + "\n"
 
 
-def grayed(folder: Path = results.GAZE) -> str:
+def grayed(folder: Path = results.ABLATION) -> str:
     """What graying places in the photo costs words, in nats, for the models of which it was measured."""
     lines = [f"| grayed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
     lines.append("| --- |" + " ---: |" * len(VARIANTS))
-    for name in GAZES:
+    for name in ABLATIONS:
         found = results.read(name, folder)
         for kind, title in (("noun", "nouns"), ("all", "all words")):
             if kind in (classes := found["occlusion"]["gray"]):

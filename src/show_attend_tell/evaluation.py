@@ -1,14 +1,18 @@
 """To evaluate is to caption a split, each photo once, and to score the captions."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.checkpoint.card import figures
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import ENGLISH, Tokens, in_form
-from show_attend_tell.metrics.scores import check_scorers, score_entries
+from show_attend_tell.metrics.scores import Evaluation, check_scorers, score_entries
 from show_attend_tell.progress import Progress
 from show_attend_tell.search import search_batch_size
 from show_attend_tell.settings import AttentionModeName
@@ -32,10 +36,10 @@ def evaluate(
     attention: bool = False,
     seed: int = 0,
     show: bool = True,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Caption a whole split, each photo once, and score it.
 
-    Returns the metrics ×100, how they were made, and the captions under ``results``. A caption's entry has the
+    Returns the metrics ×100, how they were made, and the captions under `results`. A caption's entry has the
     ``photo``'s name, its ``file``, the sentence, its words, log p, whether it is complete, its references and its own
     scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
 
@@ -69,8 +73,7 @@ def evaluate(
                 kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
                 entries.append({"photo": example.name, "file": file, **kept})
             bar.update(len(batch))
-    return {
-        **score_split(dataset, split, entries, tokens=tokens, show=show),
+    settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == ENGLISH else {"tokenizer": dataset.tokenizer.name}),
         "beam_size": generation.beam_size,
@@ -80,6 +83,7 @@ def evaluate(
         "rare_word_exponent": generation.rare_word_exponent,
         "seed": seed,
     }
+    return score_split(dataset, split, entries, tokens=tokens, settings=settings)
 
 
 def score_split(
@@ -88,13 +92,13 @@ def score_split(
     entries: Sequence[Mapping[str, Any]],
     *,
     tokens: Tokens | None = None,
-    show: bool = True,
-) -> dict[str, Any]:
-    """Score captions of a whole split, however they were made; returns what `metrics.score_entries` does.
+    settings: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Score captions of a whole split, however they were made.
 
     ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
-    set's tokenizer. Raises `SatError` when they are not one for
-    each photo of the split.
+    set's tokenizer. ``settings`` say how they were made. Raises `SatError` when they are not one for each photo of the
+    split.
     """
     examples = dataset.split(split)
     tokenizer = dataset.tokenizer
@@ -104,8 +108,27 @@ def score_split(
     else:
         references = {example.name: [in_form(raw, tokens) for raw in example.raw] for example in examples}
     training = [words for example in dataset.examples if example.split == "train" for words in example.captions]
-    return {
-        **score_entries(entries, references, tokens=tokens, training=training or None, cut=tokenizer.words, show=show),
-        "data": dataset.name,
-        "split": split,
-    }
+    return score_entries(
+        entries,
+        references,
+        tokens=tokens,
+        training=training or None,
+        cut=tokenizer.words,
+        settings={"data": dataset.name, "split": split, **(settings or {})},
+    )
+
+
+def add_to_card(model: Checkpoint, folder: Path, result: Evaluation, dataset: Dataset, where: str) -> None:
+    """Write an evaluation on the card of the model in a folder, in the row of its data and split.
+
+    Scores of other photos of the same name keep their row; those of this data set, at ``where``, then get their own.
+    """
+    split = result.settings["split"]
+    scored = [[example.name, *example.raw] for example in dataset.split(split)]
+    digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
+    row = split if model.training.get("data") == dataset.name else f"{dataset.name}, {split}"
+    before, now = model.scores.get(row, {}), {"digest": digest, "captions": len(result.results)}
+    if any(before.get(name, value) != value for name, value in now.items()):
+        row = f"{where}, {split}"
+    model.scores[row] = {**figures(result.to_dict()), "digest": digest}
+    model.describe(folder)

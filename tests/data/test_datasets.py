@@ -345,7 +345,11 @@ def test_coco_captions_of_own_data(folder: Path) -> None:
     }
     (folder / "captions_products.json").write_text(json.dumps(content), encoding="utf-8")
     dataset = read_dataset(folder)
-    assert (dataset.name, dataset.custom, dataset.report.split_at_random) == (folder.name, True, ("train", "val", "test"))
+    assert (dataset.name, dataset.custom, dataset.report.split_at_random) == (
+        folder.name,
+        True,
+        ("train", "val", "test"),
+    )
     assert {len(example.captions) for example in dataset.examples} == {8}
     (folder / "captions_products.json").rename(folder / "captions_training.json")
     for split in ("validation", "test"):

@@ -90,11 +90,44 @@ def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_at_most_five_references_of_a_photo_count(tmp_path: Path) -> None:
-    """Of COCO's own files; all references of own data count."""
-    for name, kept in (("captions_val2014.json", "a b c d e"), ("captions_mine.json", "a b c d e f")):
-        found = read_references([coco(tmp_path / name, {"cat.jpg": ["", "a", "b", "c", "d", "e", "f"]})])
-        assert found.texts == {"cat.jpg": kept.split()}
+def test_all_references_count_unless_told(tmp_path: Path) -> None:
+    """Whatever the file's name is: the paper's five are those of the data sets."""
+    for name in ("captions_val2014.json", "captions_mine.json"):
+        file = coco(tmp_path / name, {"cat.jpg": ["", "a", "b", "c", "d", "e", "f"]})
+        assert read_references([file]).texts == {"cat.jpg": ["a", "b", "c", "d", "e", "f"]}
+        assert read_references([file], most=5).texts == {"cat.jpg": ["a", "b", "c", "d", "e"]}
+
+
+def test_entries_of_one_photo_are_merged(tmp_path: Path) -> None:
+    """An entry of `images` for each caption, as tables have a row for each."""
+    images = [{"id": number, "file_name": name} for number, name in enumerate(["a.jpg", "a.jpg", "b.jpg"])]
+    annotations = [{"image_id": number, "id": number, "caption": f"a {word}"} for number, word in enumerate("xyz")]
+    references = read_references([write(tmp_path / "rows.json", {"images": images, "annotations": annotations})])
+    assert references.texts == {"a.jpg": ["a x", "a y"], "b.jpg": ["a z"]}
+    told = [{"image_id": number, "caption": caption} for number, caption in enumerate(["a y", "a y", "a z"])]
+    assert read_captions(write(tmp_path / "told.json", told), references) == {"a.jpg": "a y", "b.jpg": "a z"}
+    told[1]["caption"] = "a w"
+    with pytest.raises(SatError, match="'1' has a caption already"):
+        read_captions(write(tmp_path / "told.json", told), references)
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens", "words", "language"),
+    [
+        (["一只狗 在草地上奔跑。"], "characters", "一只狗 在草地上奔跑", "East Asian script, without spaces"),
+        (["Ein Hund, auf der Wiese"], "unicode", "ein hund auf der wiese", "not English (Latin script)"),
+        (["A dog's ball"], "split", "a dogs ball", ""),
+    ],
+)
+def test_the_language_of_references_chooses_the_tokens(
+    texts: list[str], tokens: str, words: str, language: str, tmp_path: Path
+) -> None:
+    english = {"a", "dogs", "the"}
+    found = read_references([write(tmp_path / "r.txt", "\n".join(texts) + "\n")], english=english)
+    assert (found.tokens, found.texts) == (tokens, {"1": [words]}) and language in found.language
+    assert read_references([tmp_path / "r.txt"], english=english, tokens="raw").texts == {"1": texts}
+    papers = read_references([coco(tmp_path / "captions_val2014.json", {"cat.jpg": texts})], english=english)
+    assert (papers.tokens, papers.language) == ("split", "")
 
 
 @pytest.mark.parametrize("number", ["imgid", "cocoid"])
@@ -109,7 +142,8 @@ def test_captions_of_every_form_are_the_same(number: str, tmp_path: Path) -> Non
     ]
     for file in files:
         assert read_captions(file, references) == CAPTIONS, file
-    assert read_captions(files[1], references, tokens="ptb")["cat.jpg"] == "a cat sleeps on a mat ."
+    raw = read_references([tmp_path / "dataset.json"], tokens="ptb")
+    assert read_captions(files[1], raw)["cat.jpg"] == "a cat sleeps on a mat ."
     empty = read_captions(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
     assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}  # a caption without a word is one
 
@@ -188,11 +222,8 @@ def test_sat_score(tmp_path: Path) -> None:
 
     told = sat(captions, references, "--json", tmp_path / "scores.json").splitlines()
     assert told[0] == "other on animals test: 3 captions, split tokens"
-    assert "METEOR – (no Java in this test)" in told[3] and told[4].startswith("  SPICE – (")
-    assert told[-1] == (
-        "  13 different words, 5.0 a caption; 100 % of the captions distinct, 0.0 % repetitive, 67 % not in training, "
-        "– broken off"
-    )
+    assert "METEOR – (Java is not installed" in told[3] and told[4].startswith("  SPICE – (")
+    assert "13 different words" in told[-1] and "67 % not in training, – truncated" in told[-1]
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")
     assert written["meteor"] is None and written["bleu_1"] > 50
@@ -203,7 +234,11 @@ def test_sat_score(tmp_path: Path) -> None:
     assert json.loads(sat(tmp_path / "scores.json", references, "--json", "-"))["cider"] == written["cider"]
     by_line = write(tmp_path / "told.txt", "\n".join(CAPTIONS.values()) + "\n")
     again = json.loads(sat(by_line, *lines(tmp_path), "--json", "-"))
-    assert again["cider"] == written["cider"] and again["split"] is None and "not_in_training" not in again["variety"]
+    assert again["cider"] == written["cider"] and again["split"] is None and again["variety"]["not_in_training"] is None
+
+    alone = [write(tmp_path / name, "a dog runs\n") for name in ("alone.txt", "reference.txt")]
+    assert "CIDEr is 0 for one photo" in sat(*alone)
+    assert "characters" in sat(*(write(tmp_path / file.name, "狗在草地上奔跑\n") for file in alone)).splitlines()[0]
 
     result = CliRunner().invoke(main, ["score", str(by_line), *map(str, lines(tmp_path)), "--split", "test"])
     assert result.exit_code == 1 and "--split test: " in result.stderr and "has no splits" in result.stderr

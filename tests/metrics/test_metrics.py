@@ -7,15 +7,16 @@ import math
 import random
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics import java as java_metrics
-from show_attend_tell.metrics.java import meteor_of
-from show_attend_tell.metrics.scores import _bleu_counts, _bleu_of, bleu, score, score_entries, variety
+from show_attend_tell.metrics.java import Java, JavaError, meteor_of
+from show_attend_tell.metrics.scores import Variety, _bleu_counts, _bleu_of, bleu, score, score_entries, variety
 
 CAPTIONS = {
     "dog.jpg": "a black dog runs through the snow",
@@ -34,10 +35,6 @@ REFERENCES = {
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="METEOR and the PTB tokenizer run on Java")
 
 
-def no_meteor(captions: object, references: object, *, show: bool = False) -> None:
-    raise java_metrics.JavaError("no METEOR in this test")
-
-
 @pytest.fixture(params=["short", pytest.param("whole", marks=pytest.mark.proof)])
 def paraphrases(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """METEOR's program with one paraphrase, or with its whole table, which takes it a quarter of a minute to read."""
@@ -49,7 +46,7 @@ def paraphrases(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyt
     shutil.copy(jar, tmp_path)
     with gzip.open(tmp_path / "data" / "paraphrase-en.gz", "wt") as table:
         table.write("0.3\nthrough\nin\n0.3\nin\nthrough\n")  # probability, text, paraphrase
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))  # for pycocoevalcap's own class, too
 
 
 def test_bleu_by_hand() -> None:
@@ -111,15 +108,10 @@ def test_bleu_refuses_what_it_cannot_score() -> None:
 
 def test_variety() -> None:
     result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
-    assert result == {
-        "words_used": 4,
-        "mean_length": 7 / 4,
-        "distinct": 75,
-        "repetitive": 0,
-        "not_in_training": 50,
-        "broken_off": 0,
-    }
-    assert "not_in_training" not in variety({"1": "a dog"}, None)
+    assert result == Variety(
+        words_used=4, mean_length=7 / 4, distinct=75, repetitive=0, not_in_training=50, truncated=None
+    )
+    assert variety({"1": "a dog"}, None).not_in_training is None
     with pytest.raises(SatError, match="no captions"):
         variety({}, None)
 
@@ -136,25 +128,25 @@ def test_variety() -> None:
         ("go go", True),
     ],
 )
-def test_a_caption_that_repeats_itself_is_told(caption: str, repetitive: bool) -> None:
-    assert variety({"1": caption, "2": "a dog"}, None)["repetitive"] == 50 * repetitive
+def test_captions_that_repeat_themselves_are_counted(caption: str, repetitive: bool) -> None:
+    assert variety({"1": caption, "2": "a dog"}, None).repetitive == 50 * repetitive
 
 
-def test_a_caption_that_breaks_off_is_told() -> None:
+def test_captions_that_hardly_end_so_are_truncated() -> None:
     """ "a" ends 1 caption of 102 that have it, "dog" 100 of 101; "big" never ends one, but is not common."""
     training = [["a", "dog"]] * 100 + [["dog", "a"], ["a", "big", "cat"]]
     captions = {"1": "a big dog", "2": "a dog on a", "3": "a big", "4": ""}
-    assert variety(captions, training)["broken_off"] == 25
-    assert variety(captions, [*training, ["such", "a"]])["broken_off"] == 0  # 2 of 103
-    assert variety(captions, training[:99])["broken_off"] == 0  # too few to teacher_forcing
+    assert variety(captions, training).truncated == 25
+    assert variety(captions, [*training, ["such", "a"]]).truncated == 0  # 2 of 103
+    assert variety(captions, training[:99]).truncated is None  # too few to say
 
 
-def test_a_caption_that_was_not_told_to_its_end_is_broken_off() -> None:
+def test_incomplete_captions_are_truncated() -> None:
     captions = {"1": "a man on a", "2": "a man on a", "3": "a dog", "4": ""}
-    whole = {"1": False, "2": True, "3": True}
-    assert variety(captions, None, whole=whole)["broken_off"] == 25
-    assert variety(captions, [["a", "dog"]] * 100, whole=whole)["broken_off"] == 50  # the second by its last word
-    assert "broken_off" not in variety(captions, None)
+    complete = {"1": False, "2": True, "3": True}
+    assert variety(captions, None, complete=complete).truncated == 25
+    assert variety(captions, [["a", "dog"]] * 100, complete=complete).truncated == 50  # the second by its last word
+    assert variety(captions, None).truncated is None
 
 
 def test_score_refuses_what_it_cannot_score() -> None:
@@ -208,8 +200,7 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
     assert [result[f"bleu_{n}"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-9)
     assert [result[f"bleu_{n}_no_brevity"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-6)
     assert result["brevity_penalty"] == pytest.approx(1)  # 17 words, as in the closest references
-    assert (result["captions"], result["tokens"]) == (3, "split")
-    assert "meteor_missing" not in result
+    assert "meteor" not in scores.missing
 
     statistics = scores.statistics.meteor
     assert statistics is not None
@@ -263,14 +254,18 @@ def test_smoothed_bleu_of_a_caption_by_hand() -> None:
 def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in CAPTIONS.items()]
-    result = json.loads(json.dumps(score_entries(entries, REFERENCES, training=[["a", "man", "surfs", "a", "wave"]])))
-    assert result["variety"]["not_in_training"] == pytest.approx(200 / 3)
-    assert [entry["number"] for entry in result["results"]] == [7, 7, 7]
-    assert result["variety"]["broken_off"] is None  # few captions of training, and no word on which are complete
-    cut_off = score_entries([{**entry, "complete": False} for entry in entries], REFERENCES)
-    assert cut_off["variety"]["broken_off"] == pytest.approx(100)
-    assert sum(entry["cider"] for entry in result["results"]) / 3 == pytest.approx(result["cider"])
-    assert all("bleu_4_smoothed" in entry and "rouge_l" in entry for entry in result["results"])
+    training = [["a", "man", "surfs", "a", "wave"]]
+    evaluation = score_entries(entries, REFERENCES, training=training, settings={"model": "other"})
+    result = json.loads(json.dumps(evaluation.to_dict()))
+    assert result["variety"]["not_in_training"] == pytest.approx(200 / 3) and result["model"] == "other"
+    assert result["variety"]["truncated"] is None  # few training captions, and nothing says which are complete
+    assert result["meteor"] is None and "Java is not installed" in result["meteor_missing"]
+    assert (result["captions"], result["tokens"]) == (3, "split")
+    incomplete = score_entries([{**entry, "complete": False} for entry in entries], REFERENCES)
+    assert incomplete.variety.truncated == pytest.approx(100)
+    for entry in result["results"]:
+        assert entry["number"] == 7 and entry["references"] == REFERENCES[entry["photo"]]
+        assert {"bleu_4_smoothed", "rouge_l", "cider"} <= entry.keys()
     again = score(
         {entry["photo"]: entry["caption"] for entry in result["results"]},
         {entry["photo"]: entry["references"] for entry in result["results"]},
@@ -281,33 +276,57 @@ def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
         score_entries([*entries, entries[0]], REFERENCES)
 
 
-def test_raw_references_keep_their_capitals_and_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_java")
+def test_raw_references_keep_their_capitals_and_marks() -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    monkeypatch.setenv("PATH", str(tmp_path))  # without Java, METEOR is left out
-    result = score({"dog.jpg": "a dog runs ."}, {"dog.jpg": ["A dog  runs."]}, tokens="raw").corpus
-    assert result["tokens"] == "raw"
-    assert result["bleu_1_no_brevity"] == pytest.approx(100 / 4)  # only "dog" is the same
+    result = score({"dog.jpg": "a dog runs ."}, {"dog.jpg": ["A dog  runs."]}, tokens="raw")
+    assert result.tokens == "raw"
+    assert result.corpus["bleu_1_no_brevity"] == pytest.approx(100 / 4)  # only "dog" is the same
 
 
 @needs_java
-def test_ptb_convention(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ptb_convention(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    monkeypatch.setattr(java_metrics, "meteor", no_meteor)
     raw = {"dog.jpg": "The dog's ball , a red one .", "girl.jpg": "", "surf.jpg": "A man\nsurfs a wave!"}
     choices = {
         "dog.jpg": ["the dog 's ball a red one"],
         "girl.jpg": ["A girl"],
         "surf.jpg": ["a man surfs a wave"],
     }
-    result = score(raw, choices, tokens="ptb").corpus
+    result = score(raw, choices, tokens="ptb", java=TokenizerAlone()).corpus
     assert capfd.readouterr().out == ""
-    assert result["tokens"] == "ptb"
     # Tokenized, two captions are their references; the third is empty and costs length only.
     assert result["bleu_4_no_brevity"] == pytest.approx(100, abs=1e-5)
     assert result["brevity_penalty"] == pytest.approx(math.exp(1 - 14 / 12), abs=1e-6)
     assert result["rouge_l"] == pytest.approx(100 * 2 / 3)
     untokenized = bleu([t.split() for t in raw.values()], [[t.split() for t in c] for c in choices.values()])
     assert untokenized[0] < 70
+
+
+class TokenizerAlone(Java):
+    """Without METEOR, which takes seconds."""
+
+    def meteor(self, captions: object, references: object) -> NoReturn:
+        raise JavaError("no METEOR in this test")
+
+
+@needs_java
+def test_ptb_tokens_of_a_caption_do_not_depend_on_the_references() -> None:
+    """The tokenizer cuts "j." by how the next line begins, so captions and references have a run each."""
+    module = pytest.importorskip("pycocoevalcap.tokenizer.ptbtokenizer", reason="needs the extra 'evaluation'")
+    captions = {"1": "a man waves to a woman", "2": "a man points at the letter j."}
+    references = {"1": ["The man waves", "a man greets a woman"], "2": ["a man points at the letter j.", "a man"]}
+
+    def theirs(texts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = module.PTBTokenizer().tokenize(
+            {photo: [{"caption": text} for text in each] for photo, each in texts.items()}
+        )
+        return found
+
+    given, wanted = theirs({photo: [text] for photo, text in captions.items()}), theirs(references)
+    cider = importlib.import_module("pycocoevalcap.cider.cider").Cider().compute_score(wanted, given)[0]
+    found = score(captions, references, tokens="ptb", java=TokenizerAlone()).corpus
+    assert found["cider"] == pytest.approx(100 * cider)
 
 
 def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
@@ -324,8 +343,8 @@ def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None)
     [
         (None, "Java is not installed"),
         ("exit 1", "METEOR's program failed"),
-        ("exec /usr/bin/yes nonsense", "METEOR's program failed"),
-        ("exec /bin/sleep 60", "it gave no answer within 2 s"),
+        ("exec /bin/echo nonsense", "METEOR's program failed"),
+        ("exec /bin/sleep 60", "METEOR's program failed"),
     ],
 )
 def test_without_a_sound_java_the_other_metrics_remain(
@@ -333,23 +352,20 @@ def test_without_a_sound_java_the_other_metrics_remain(
 ) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     fake_java(tmp_path, monkeypatch, script)
-    monkeypatch.setattr(java_metrics, "_PATIENCE", 2.0)
-    result = score(CAPTIONS, REFERENCES).corpus
-    assert result["meteor"] is None
-    assert reason in result["meteor_missing"]
-    assert result["bleu_1"] > 0
-    assert result["cider"] > 0
-    assert result["spice"] is None and result["spice_missing"]
+    impatient = Java(patience=1.0)
+    scores = score(CAPTIONS, REFERENCES, java=impatient)
+    result = scores.corpus
+    assert result["meteor"] is None and reason in scores.missing["meteor"]
+    assert result["spice"] is None and scores.missing["spice"]
+    assert (result["bleu_1"] or 0) > 0 and (result["cider"] or 0) > 0
     with pytest.raises(SatError, match=r"'ptb' need its tokenizer|returned"):
-        score(CAPTIONS, REFERENCES, tokens="ptb")
+        score(CAPTIONS, REFERENCES, tokens="ptb", java=impatient)
 
 
-def test_a_missing_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = pytest.importorskip("pycocoevalcap.meteor.meteor", reason="needs the extra 'evaluation'")
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "meteor.py"))
-    result = score(CAPTIONS, REFERENCES).corpus
-    assert result["meteor"] is None
-    assert "meteor-1.5.jar is missing" in result["meteor_missing"]
+def test_a_missing_jar_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    scores = score(CAPTIONS, REFERENCES, java=Java(folder=tmp_path))
+    assert scores.corpus["meteor"] is None and "meteor-1.5.jar is missing" in scores.missing["meteor"]
 
 
 SPICE = """case "$*" in *-out*) ;; *) exit 1 ;; esac
@@ -363,21 +379,20 @@ def spice_entry(photo: int, value: str) -> str:
 
 
 @pytest.fixture
-def spice_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def spice_folder(tmp_path: Path) -> Path:
     """A place for SPICE's jars that has them all, empty."""
-    module = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs the extra 'evaluation'")
+    pytest.importorskip("pycocoevalcap.spice.spice", reason="needs the extra 'evaluation'")
     (tmp_path / "lib").mkdir()
     for name in ("spice-1.0.jar", "lib/stanford-corenlp-3.6.0.jar", "lib/stanford-corenlp-3.6.0-models.jar"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "spice.py"))
     return tmp_path
 
 
 def test_spice_is_the_mean_of_its_program_s_scores(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = f"[{spice_entry(1, '0.25')}, {spice_entry(0, '0.5')}, {spice_entry(2, '0')}]"  # in any order
     fake_java(spice_folder, monkeypatch, SPICE.replace("{}", answer))
-    scores = score(CAPTIONS, REFERENCES)
-    assert scores.corpus["spice"] == pytest.approx(25) and "spice_missing" not in scores.corpus
+    scores = score(CAPTIONS, REFERENCES, java=Java(spice_folder))
+    assert scores.corpus["spice"] == pytest.approx(25) and "spice" not in scores.missing
     assert [one["spice"] for one in scores.photos.values()] == [50, 25, 0]
     assert scores.statistics.scores(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
     assert not list(spice_folder.glob("*.json"))  # nothing is left in pycocoevalcap's folder
@@ -390,20 +405,15 @@ def test_spice_is_the_mean_of_its_program_s_scores(spice_folder: Path, monkeypat
         (SPICE.replace("{}", "[]"), "SPICE's program failed"),
         (SPICE.replace("{}", "nonsense"), "SPICE's program failed"),
         (SPICE.replace("{}", f"[{', '.join(spice_entry(n, 'NaN') for n in range(3))}]"), "no number"),
+        ("", "python -m pycocoevalcap.spice.get_stanford_models"),  # whose models are not fetched unasked
     ],
 )
 def test_without_a_sound_spice_the_reason_is_given(
     script: str, reason: str, spice_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(spice_folder, monkeypatch, script)
-    result = score(CAPTIONS, REFERENCES).corpus
-    assert result["spice"] is None
-    assert reason in result["spice_missing"]
-
-
-def test_spice_s_models_are_not_fetched_unasked(spice_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(spice_folder, monkeypatch, SPICE)
-    (spice_folder / "lib" / "stanford-corenlp-3.6.0-models.jar").unlink()
-    result = score(CAPTIONS, REFERENCES).corpus
-    assert result["spice"] is None
-    assert "python -m pycocoevalcap.spice.get_stanford_models" in result["spice_missing"]
+    if not script:
+        (spice_folder / "lib" / "stanford-corenlp-3.6.0-models.jar").unlink()
+    scores = score(CAPTIONS, REFERENCES, java=Java(spice_folder))
+    assert scores.corpus["spice"] is None
+    assert reason in scores.missing["spice"]

@@ -123,11 +123,11 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     assert [bool(re.search(r" s; at most \d+ (s|min) left$", line)) for line in epochs] == [True, True, False]
     log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == [1, 2, 3]
-    assert {"bleu_4", "cider", "distinct", "repetitive", "broken_off", "loss", "entropy", "seconds"} <= log[0].keys()
+    assert {"bleu_4", "cider", "distinct", "repetitive", "truncated", "loss", "entropy", "seconds"} <= log[0].keys()
     for words in (
         "val BLEU-4 ",
         "CIDEr ",
-        " % broken off",
+        " % truncated",
         " % repetitive",
         " % distinct",
         " different words",
@@ -887,7 +887,7 @@ def evaluated(trained: Path, large: Dataset, split: str = "test", **options: Any
     captioner = Captioner.from_pretrained(trained, device="cpu")
     return captioner, scoring_run.evaluate(
         captioner, large, split, cache=trained.parent / "cache", show=False, **options
-    )
+    ).to_dict()
 
 
 def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
@@ -904,7 +904,7 @@ def test_every_photo_is_decoded_once_and_scored_against_its_own_references(
 
     scored: dict[str, Any] = {}
 
-    def noted(entries: Any, references: Any, **options: Any) -> dict[str, Any]:
+    def noted(entries: Any, references: Any, **options: Any) -> Any:
         scored.update(references=references, **options)
         return known(entries, references, **options)
 
@@ -1034,7 +1034,7 @@ def test_a_training_fits_visual_n_grams_and_weighs_them_on_validation(
     assert best.reranker is None and "without_reranker" not in best.training
     result = scoring_run.evaluate(
         Captioner(loaded, small_encoder(), name="ranked"), dataset, "test", cache=tmp_path / "cache", show=False
-    )
+    ).to_dict()
     assert (
         result["rerank_weight"] == 32.0
         and result["rare_word_exponent"] == loaded.generation.rare_word_exponent == selection_module.RARE_WORD_EXPONENT

@@ -1,10 +1,9 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +13,6 @@ from show_attend_tell.cli.command import (
     check_targets,
     data_option,
     device_option,
-    fail,
     json_option,
     model_option,
     seed_option,
@@ -26,6 +24,9 @@ from show_attend_tell.cli.command import (
 from show_attend_tell.cli.options import F, generation_options
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
+
+if TYPE_CHECKING:
+    from show_attend_tell.metrics.scores import Evaluation
 
 EVALUATE_EXAMPLES = """
 \b
@@ -42,6 +43,7 @@ Examples:
   sat score captions.json dataset_flickr8k.json --split test
   sat score captions.json captions_val2014.json --tokens ptb
   sat score captions.txt reference-1.txt reference-2.txt --json scores.json
+  sat score captions.json dataset_coco.json --references 5      as the paper and sat evaluate count
 """
 
 
@@ -50,7 +52,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
     return click.option(
         "--tokens",
         type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
-        help="Tokens that are compared: split (those of the split file), raw (raw references, parted at spaces), ptb "
+        help="Tokens that are compared: split (those of the split file), raw (raw references, cut at spaces), ptb "
         "(PTB tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without "
         f"spaces). [default: {default}]",
     )
@@ -62,17 +64,9 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @split_option("test")
 @generation_options
 @tokens_option("those of the model's language, split for English")
-@seed_option("sampled places")
+@seed_option("sampled locations")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")
-@click.option(
-    *("--gaze", "--gaze-photos", "--gaze-encoded"),
-    is_flag=True,
-    is_eager=True,
-    hidden=True,
-    expose_value=False,
-    callback=lambda ctx, parameter, given: given and fail("--gaze is now a command: use sat analyze ablation", 2),
-)
 @click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
 @weights_option
 @cache_option
@@ -95,9 +89,8 @@ def evaluate(
 
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
     """
-    from show_attend_tell import evaluation as run
+    from show_attend_tell import evaluation
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.checkpoint.card import figures
     from show_attend_tell.checkpoint.hub import find_model, named
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
@@ -111,7 +104,7 @@ def evaluate(
         check_writable(Path(models[0]) / name, make=True)
     dataset = read_dataset(data)
     captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
-    result = run.evaluate(
+    result = evaluation.evaluate(
         captioner,
         dataset,
         split,
@@ -121,38 +114,38 @@ def evaluate(
         seed=seed,
         **generation,
     )
-    if json_file != "-":  # before the file, which may not be writable any more
-        click.echo(
-            f"{result['model']} on {result['data']} {split}: {result['captions']} captions, beam {result['beam']}, "
-            f"look by {result['look']}, {compared_by(result)}"
-        )
-        print_scores(result)
-    write_scores(json_file, result)
+    # before the file, which may not be writable any more
+    settings = result.settings
+    title = f"{settings['model']} on {settings['data']} {split}"
+    how = f"beam size {settings['beam_size']}, attention mode {settings['attention_mode']}"
+    write_scores(json_file, result, title, how)
     if card:
-        model = captioner.checkpoint
-        scored = [[example.name, *example.raw] for example in dataset.split(split)]
-        digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
-        own = model.training.get("data") == result["data"]
-        row = split if own else f"{result['data']}, {split}"
-        if not _same_data(model.scores.get(row, {}), result, digest):  # another folder of that name
-            row = f"{data.resolve()}, {split}"
-        model.scores[row] = {**figures(result), "digest": digest}
-        model.describe(models[0])
-
-
-def _same_data(before: dict[str, Any], result: dict[str, Any], digest: str) -> bool:
-    """Whether scores on a card are of the photos and captions that an evaluation is of, as far as they tell."""
-    now = {"digest": digest, "captions": result["captions"]}
-    return all(before.get(name, value) == value for name, value in now.items())
+        evaluation.add_to_card(captioner.checkpoint, Path(models[0]), result, dataset, str(data.resolve()))
 
 
 @click.command(cls=BaseCommand, examples=SCORE_EXAMPLES)
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
-@tokens_option("those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise split")
+@tokens_option(
+    "those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise those of the references' language, "
+    "split for English and for the paper's data sets"
+)
+@click.option(
+    "--references",
+    "most",
+    type=click.IntRange(1),
+    help="References of a photo that count, the first ones. [default: all]",
+)
 @json_option("the scores and the captions")
-def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, json_file: str | None) -> None:
+def score(
+    hypotheses: Path,
+    references: tuple[Path, ...],
+    split: str,
+    tokens: Any,
+    most: int | None,
+    json_file: str | None,
+) -> None:
     """Score captions of any system against references.
 
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
@@ -161,65 +154,74 @@ def score(hypotheses: Path, references: tuple[Path, ...], split: str, tokens: An
     is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
     photo per line.
     """
+    from show_attend_tell.checkpoint.hub import DEFAULT, SHIPPED
+    from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.metrics.caption_files import read_captions, read_references, tokens_of
     from show_attend_tell.metrics.scores import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
-    tokens = tokens or tokens_of(hypotheses) or "split"
-    wanted = read_references(references, split=split, tokens=tokens)
+    english = frozenset(Vocabulary.load(SHIPPED / DEFAULT / "vocabulary.json").words)
+    wanted = read_references(
+        references, split=split, tokens=tokens or tokens_of(hypotheses), english=english, most=most
+    )
     if wanted.split is None and was_given("split"):
         raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
-    captions = read_captions(hypotheses, wanted, tokens=tokens)
-    entries = [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts]
-    result = {
-        **score_entries(entries, wanted.texts, tokens=tokens, training=wanted.training, show=True),
-        "model": hypotheses.stem,
-        "data": wanted.name,
-        "split": wanted.split,
-    }
+    captions = read_captions(hypotheses, wanted)
+    result = score_entries(
+        [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts],
+        wanted.texts,
+        tokens=wanted.tokens,
+        training=wanted.training,
+        settings={"model": hypotheses.stem, "data": wanted.name, "split": wanted.split},
+    )
+    title = f"{hypotheses.stem} on {wanted.name if wanted.split is None else f'{wanted.name} {wanted.split}'}"
+    write_scores(json_file, result, title, wanted.language and f"{wanted.language} (--tokens chooses)")
+
+
+def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:
+    """Print the figures of an evaluation, and write it as JSON, a caption a line, if a file is named.
+
+    ``title`` names the captions, and ``how`` says how they were made or are compared. With "-" the JSON alone goes to
+    standard output.
+    """
+    content = result.to_dict()
     if json_file != "-":
-        where = wanted.name if wanted.split is None else f"{wanted.name} {wanted.split}"
-        click.echo(f"{hypotheses.stem} on {where}: {result['captions']} captions, {compared_by(result)}")
-        print_scores(result)
-    write_scores(json_file, result)
+        click.echo("\n".join([f"{title}: {len(result.results)} captions, {_compared(content, how)}", *_lines(result)]))
+    if json_file:
+        captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in content.pop("results"))
+        head = json.dumps(content, ensure_ascii=False, indent=1).removesuffix("\n}")
+        write_output(json_file, f'{head},\n "results": [\n{captions}\n ]\n}}\n')
 
 
-def compared_by(result: dict[str, Any]) -> str:
-    """What the scores of an evaluation compare, in words, with the model's tokenizer if it is not the English one."""
-    by = f", tokenizer {result['tokenizer']}" if "tokenizer" in result else ""
-    return ("scores count characters" if result["tokens"] == "characters" else f"{result['tokens']} tokens") + by
+def _compared(content: dict[str, Any], how: str) -> str:
+    tokens = "scores count characters" if content["tokens"] == "characters" else f"{content['tokens']} tokens"
+    tokenizer = f"tokenizer {content['tokenizer']}" if "tokenizer" in content else ""
+    return ", ".join(filter(None, (how, tokens, tokenizer)))
 
 
-def print_scores(result: dict[str, Any]) -> None:
-    """Print the figures of an evaluation."""
-    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
-        figures = "  ".join(f"B-{n} {result[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4))
-        click.echo(f"  BLEU {kind:<21} {figures}")
+def _lines(result: "Evaluation") -> list[str]:
+    """The figures of an evaluation, in lines for a terminal."""
+    corpus, variety = result.scores.corpus, result.variety
 
     def figure(name: str) -> str:
-        return f"– ({result[f'{name}_missing']})" if result[name] is None else f"{result[name]:.1f}"
+        value = corpus[name]
+        return f"– ({result.scores.missing[name]})" if value is None else f"{value:.1f}"
 
-    click.echo(f"  METEOR {figure('meteor')}  ROUGE-L {result['rouge_l']:.1f}  CIDEr {result['cider']:.1f}")
-    click.echo(f"  SPICE {figure('spice')}")
-    variety = result["variety"]
-    against_training = ""
-    if "not_in_training" in variety:
-        against_training = f", {variety['not_in_training']:.0f} % not in training"
-    broken_off = "–" if variety["broken_off"] is None else f"{variety['broken_off']:.1f} %"
-    click.echo(
-        f"  {variety['words_used']:,} different words, {variety['mean_length']:.1f} a caption; "
-        f"{variety['distinct']:.0f} % of the captions distinct, {variety['repetitive']:.1f} % repetitive"
-        f"{against_training}, {broken_off} broken off"
+    lines = []
+    for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
+        figures = "  ".join(f"B-{n} {figure(f'bleu_{n}{suffix}')}" for n in (1, 2, 3, 4))
+        lines.append(f"  BLEU {kind:<21} {figures}")
+    lines.append(f"  METEOR {figure('meteor')}  ROUGE-L {figure('rouge_l')}  CIDEr {figure('cider')}")
+    lines.append(f"  SPICE {figure('spice')}")
+    if len(result.results) == 1:
+        lines.append(
+            "  CIDEr is 0 for one photo: it weighs words by how few photos have them, so it needs several photos"
+        )
+    new = "" if variety.not_in_training is None else f", {variety.not_in_training:.0f} % not in training"
+    truncated = "–" if variety.truncated is None else f"{variety.truncated:.1f} %"
+    lines.append(
+        f"  {variety.words_used:,} different words, {variety.mean_length:.1f} a caption; {variety.distinct:.0f} % of the "
+        f"captions distinct, {variety.repetitive:.1f} % repetitive{new}, {truncated} truncated"
     )
-
-
-def write_scores(json_file: str | None, result: dict[str, Any]) -> None:
-    """Write an evaluation as JSON, one caption a line, to a file or to standard output ("-"), if one is named."""
-    if not json_file:
-        return
-    captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in result["results"])
-    figures = {name: value for name, value in result.items() if name != "results"}
-    head = json.dumps(figures, ensure_ascii=False, indent=1).removesuffix("\n}")
-    text = f'{head},\n "results": [\n{captions}\n ]\n}}\n'
-    write_output(json_file, text)
+    return lines

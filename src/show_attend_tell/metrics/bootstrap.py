@@ -1,12 +1,13 @@
 """The bootstrap: how far a figure would move with other photos like these.
 
-Things, mostly photos, are drawn with replacement, as many as there are or fewer, and the figure is computed on each
-draw. The middle 95 % of these values are its interval (percentile bootstrap, Efron 1979). What is compared is drawn
-alike, so that differences and ratios are paired (Koehn 2004).
+Photos (or trainings) are drawn with replacement, as many as there are or fewer, and the figure is computed on each draw.
+The middle 95 % of these values are its interval (percentile bootstrap, Efron 1979). Systems that are compared share the
+draws, so that differences and ratios are paired (Koehn 2004).
 
 N photos · R resamples · W words.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,27 +31,35 @@ def interval(resampled: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
 class Mean(NamedTuple):
     """A mean over words, and what it is in every resample of the photos: nan where a resample has no such word."""
 
     value: float
     resampled: Array  # (R,)
 
-    def to_dict(self) -> dict[str, float]:
+    def interval(self) -> Interval:
         """The mean and its 95 % interval."""
-        low, high = interval(self.resampled)
-        return {"mean": self.value, "low": low, "high": high}
+        return Interval(self.value, *interval(self.resampled))
 
     def minus(self, other: "Mean") -> "Mean":
         """The difference to another mean over the same photos."""
         return Mean(self.value - other.value, self.resampled - other.resampled)
 
-    def over(self, other: "Mean") -> dict[str, float] | None:
+    def over(self, other: "Mean") -> Interval | None:
         """The ratio to another mean over the same photos, or None unless that is above zero with its whole interval."""
         if interval(other.resampled)[0] <= 0:
             return None
         above = np.where(other.resampled > 0, other.resampled, np.nan)  # the odd resample beyond the interval
-        return Mean(self.value / other.value, self.resampled / above).to_dict()
+        return Mean(self.value / other.value, self.resampled / above).interval()
 
 
 class Bootstrap:

@@ -13,22 +13,32 @@ References (`read_references`) are
 3. one or several files that do not end in `.json`: one photo a line, in the same order; each file holds one reference
    of each photo. An empty line is not a reference.
 
-Where a photo is named by a number, this is COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines
-are named by their number, from 1. At most five references a photo of Flickr8k, Flickr30k and COCO count, as in the
-paper.
+A photo that is listed several times has the references of all its entries. Where a photo is named by a number, this is
+COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines are named by their number, from 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from show_attend_tell.data.datasets import PAPERS, REFERENCES, coco_photos, karpathy_photos, papers_coco
-from show_attend_tell.data.tokenizers import Tokens, in_form
+from show_attend_tell.data.datasets import (
+    PAPERS,
+    DataReport,
+    Dataset,
+    Example,
+    coco_photos,
+    karpathy_photos,
+    papers_coco,
+)
+from show_attend_tell.data.inspection import ENGLISH, english_share, lacks_spaces, main_script
+from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_json, read_object, read_text, text_of
 from show_attend_tell.messages import first_three, plural, shorten, shown
 from show_attend_tell.metrics.scores import words_of
+
+Spoken = tuple[tuple[str, ...], str]  # a caption in words of the split file's form, and as it was written
 
 
 @dataclass(frozen=True)
@@ -38,13 +48,15 @@ class References:
     name: str  # of the data set, or the first file's
     source: Path  # the file to name in messages
     texts: dict[str, list[str]]  # by photo, in the file's order
+    tokens: Tokens  # by which they are compared
+    language: str = ""  # why these tokens, where the language of the references decided
     numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
     split: str | None = None
     training: list[tuple[str, ...]] | None = None  # the words of the training captions, if the file has them
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationFile:
     """The captions of an evaluation file, and what they were scored against."""
 
     file: Path
@@ -53,72 +65,101 @@ class Evaluation:
     references: dict[str, list[str]]  # by photo
 
 
-def read_references(files: Sequence[Path], *, split: str = "test", tokens: Tokens = "split") -> References:
+def read_references(
+    files: Sequence[Path],
+    *,
+    split: str = "test",
+    tokens: Tokens | None = None,
+    english: Collection[str] = (),
+    most: int | None = None,
+) -> References:
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
-    With the tokens "split" the references are in the split file's form: its own tokens, or raw text cut in the same
-    way (`tokenizers.tokenize`). With the others they are in the form of `tokenizers.in_form`, which is the raw text for
-    "raw" and "ptb". Raises `SatError` for a file of an unknown form, a damaged file, one without references, an unknown
-    split, and files of lines of different lengths.
+    Without ``tokens`` these are "split", or those of the references' language (`language_tokens`) where common
+    ``english`` words are given to judge it by and the data are none of the paper's. With the tokens "split" the
+    references are in the split file's form: its own tokens, or raw text cut in the same way (`tokenizers.tokenize`).
+    With the others they are in the form of `tokenizers.in_form`, which is the raw text for "raw" and "ptb". The first
+    ``most`` references of a photo count, all by default. Raises `SatError` for a file of an unknown form, a damaged
+    file, one without references, an unknown split, and files of lines of different lengths.
     """
     if not files:
         raise SatError("there are no references: name a file")
-    texts: dict[str, list[str]] = {}
-    if files[0].suffix != ".json":
-        columns = [_lines(file) for file in files]
-        for file, lines in zip(files, columns, strict=True):
+    file, training, known, numbers, papers = files[0], [], None, {}, False
+    spoken: dict[str, list[Spoken]] = {}
+    if file.suffix != ".json":
+        columns = [_lines(each) for each in files]
+        for each, lines in zip(files, columns, strict=True):
             if len(lines) != len(columns[0]):
                 raise SatError(
-                    f"{file} has {plural(len(lines), 'line')} and {files[0]} {len(columns[0])}; they must be of the "
+                    f"{each} has {plural(len(lines), 'line')} and {file} {len(columns[0])}; they must be of the "
                     "same photos in the same order"
                 )
+        name = file.stem
         for number, row in enumerate(zip(*columns, strict=True), start=1):
-            texts[str(number)] = [in_form(text, tokens) for text in row if text.strip()]
-        return References(files[0].stem, files[0], texts)
-    if len(files) > 1:
-        raise SatError(f"{files[1]} comes after {files[0]}: give one JSON file, or several files of lines")
-    file = files[0]
-    content = read_object(file, "images")
-    if "annotations" in content:
-        (listed, _), name, known = coco_photos(file), file.stem, None
-        papers = papers_coco(file)
-        chosen = listed
+            spoken[str(number)] = [(tuple(tokenize(text)), text) for text in row if text.strip()]
     else:
-        listed, name = karpathy_photos(file)
-        papers = name in PAPERS
-        chosen, known = [photo for photo in listed if photo.split == split], split
-        if not chosen:
-            splits = sorted({photo.split or "" for photo in listed})
-            raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
-    for photo in chosen:
-        spoken = [caption for caption in photo.captions if caption[0]][: REFERENCES if papers else None]
-        if spoken:
-            forms = [" ".join(words) if tokens == "split" else in_form(raw, tokens) for words, raw in spoken]
-            texts.setdefault(photo.name, forms)
-    if not texts:
-        raise SatError(f"{file} lists {plural(len(chosen), 'photo')} and no reference of any")
+        if len(files) > 1:
+            raise SatError(f"{files[1]} comes after {file}: give one JSON file, or several files of lines")
+        if "annotations" in read_object(file, "images"):
+            (listed, _), name, papers = coco_photos(file), file.stem, papers_coco(file)
+            chosen = listed
+        else:
+            listed, name = karpathy_photos(file)
+            papers, known = name in PAPERS, split
+            chosen = [photo for photo in listed if photo.split == split]
+            if not chosen:
+                splits = sorted({photo.split or "" for photo in listed})
+                raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
+        numbers = {str(photo.number): photo.name for photo in chosen if photo.number is not None}
+        training = [caption for photo in listed if photo.split == "train" for caption in photo.captions]
+        for photo in chosen:
+            if said := [caption for caption in photo.captions if caption[0]]:
+                spoken.setdefault(photo.name, []).extend(said)
+        if not spoken:
+            raise SatError(f"{file} lists {plural(len(chosen), 'photo')} and no reference of any")
+    language = ""
+    if tokens is None:
+        tokens = "split"
+        if english and not papers:
+            tokens, language = language_tokens([raw for said in spoken.values() for _, raw in said], english)
+
+    def form(caption: Spoken) -> str:
+        words, raw = caption
+        return " ".join(words) if tokens == "split" else in_form(raw, tokens)
+
     return References(
         name,
         file,
-        texts,
-        numbers={str(photo.number): photo.name for photo in chosen if photo.number is not None},
-        split=known,
-        training=[
-            words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens))
-            for photo in listed
-            if photo.split == "train"
-            for words, raw in photo.captions
-        ]
+        {photo: list(map(form, said[:most])) for photo, said in spoken.items()},
+        tokens,
+        language,
+        numbers,
+        known,
+        [words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens)) for words, raw in training]
         or None,
     )
 
 
-def read_captions(file: Path, references: References, *, tokens: Tokens = "split") -> dict[str, str]:
+def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tokens, str]:
+    """The tokens for texts of their language, judged as a training judges captions, and why; "" for English."""
+    words = tuple(tuple(tokenize(text)) for text in texts)
+    together = Dataset("", Path(), (Example("", Path(), "test", words, tuple(texts)),), DataReport({}, {}))
+    if english_share(together, english) >= ENGLISH:
+        return "split", ""
+    script = main_script(together) or "no"
+    if lacks_spaces(together):
+        return "characters", f"the references are in {script} script, without spaces between words"
+    return "unicode", f"the references are not English ({script} script)"
+
+
+def read_captions(file: Path, references: References) -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in their order in the file.
 
-    With the tokens "split" captions are put into the split file's form (`tokenizers.tokenize`), which does not change
-    captions that have it already. Raises `SatError`, naming the first offender, for a file of an unknown form, an empty
-    or damaged file, a photo that has no references or two captions, and a number of lines that is not that of photos.
+    Captions are put into the form of the references' tokens; with "split" this is the split file's
+    (`tokenizers.tokenize`), which does not change captions that have it already. A photo that the references list under
+    several numbers may have one caption under each, if they are the same. Raises `SatError`, naming the first offender,
+    for a file of an unknown form, an empty or damaged file, a photo that has no references or two captions, and a
+    number of lines that is not that of photos.
     """
     listed: list[tuple[str, str, str]] = []  # where, photo, caption
     if file.suffix == ".json":
@@ -144,14 +185,18 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
     if not listed:
         raise SatError(f"{file} holds no captions")
     captions: dict[str, str] = {}
+    seen: set[str] = set()
     for where, photo, caption in listed:
         name = photo if photo in references.texts else references.numbers.get(photo, photo)
         if name not in references.texts:
             split = f", split {references.split}" if references.split else ""
             raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
-        if name in captions:
+        text = in_form(caption, references.tokens)
+        both = photo != name and photo not in seen  # another number of a photo that has a caption already
+        if name in captions and not (both and captions[name] == text):
             raise SatError(f"{where}: the photo {photo!r} has a caption already; keep one")
-        captions[name] = in_form(caption, tokens)
+        captions[name] = text
+        seen.add(photo)
     if missing := [photo for photo in references.texts if photo not in captions]:
         raise SatError(
             f"{file} has no caption of {plural(len(missing), 'photo')} with references in {references.source}: "
@@ -160,7 +205,7 @@ def read_captions(file: Path, references: References, *, tokens: Tokens = "split
     return captions
 
 
-def read_evaluation(file: Path) -> Evaluation:
+def read_evaluation(file: Path) -> EvaluationFile:
     """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
 
     Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
@@ -177,7 +222,7 @@ def tokens_of(file: Path) -> Tokens | None:
     return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
 
 
-def evaluation_of(file: Path, content: dict[str, Any]) -> Evaluation:
+def evaluation_of(file: Path, content: dict[str, Any]) -> EvaluationFile:
     """`read_evaluation` of a file whose content was read already."""
     tokens = _tokens(file, content)
     captions: dict[str, str] = {}
@@ -192,10 +237,10 @@ def evaluation_of(file: Path, content: dict[str, Any]) -> Evaluation:
         captions[photo], references[photo] = text_of(entry, "caption", where), texts
     if not captions:
         raise SatError(f"{file} holds no captions")
-    return Evaluation(file, tokens, captions, references)
+    return EvaluationFile(file, tokens, captions, references)
 
 
-def check_alike(first: Evaluation, other: Evaluation) -> None:
+def check_alike(first: EvaluationFile, other: EvaluationFile) -> None:
     """Raise `SatError` for evaluations with other tokens, photos or references, naming what differs."""
     if first.tokens != other.tokens:
         raise SatError(

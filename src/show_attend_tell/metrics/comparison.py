@@ -11,7 +11,7 @@ N photos · R resamples · S trainings of a system.
 """
 
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
-from show_attend_tell.metrics.caption_files import Evaluation, check_alike
+from show_attend_tell.metrics.caption_files import EvaluationFile, check_alike
 from show_attend_tell.metrics.scores import Statistics, score
 from show_attend_tell.progress import Progress
 
@@ -53,18 +53,16 @@ def differences(
     *,
     resamples: int = 10_000,
     seed: int = 0,
-    photos: Sequence[int] | None = None,
 ) -> list[Difference]:
     """Compare two systems on the same photos by the paired bootstrap, on every metric that all trainings have.
 
-    Each system is a list of S trainings' statistics (`metrics.score`), all of the same N photos in one order.
-    ``photos`` are the row numbers of the photos that count, all by default; CIDEr's weights of words stay those of all
-    photos. BLEU and METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
+    Each system is a list of S trainings' statistics (`scores.score`), all of the same N photos in one order. BLEU and
+    METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
     """
-    trainings = [[_chosen(statistics, photos) for statistics in system] for system in (first, system)]
+    trainings = (first, system)
     size = len(trainings[0][0].cider)
-    whole = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
-    metrics = [metric for metric in METRICS if all(metric in scores for scores in whole)]
+    corpus = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
+    metrics = [metric for metric in METRICS if all(metric in scores for scores in corpus)]
 
     generator = np.random.default_rng(seed)
     found: dict[str, list[Array]] = {metric: [] for metric in metrics}
@@ -80,22 +78,9 @@ def differences(
     result = []
     for metric in metrics:
         low, high = interval(np.concatenate(found[metric]))
-        before, after = (float(scores[metric][0]) for scores in whole)
+        before, after = (float(scores[metric][0]) for scores in corpus)
         result.append(Difference(metric, before, after, after - before, low, high))
     return result
-
-
-def _chosen(statistics: Statistics, photos: Sequence[int] | None) -> Statistics:
-    if photos is None:
-        return statistics
-    rows = list(photos)
-    return Statistics(
-        bleu=statistics.bleu[rows],
-        rouge_l=statistics.rouge_l[rows],
-        cider=statistics.cider[rows],
-        meteor=None if statistics.meteor is None else statistics.meteor[rows],
-        spice=None if statistics.spice is None else statistics.spice[rows],
-    )
 
 
 def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array) -> dict[str, Array]:
@@ -194,18 +179,16 @@ def _figures(one: Difference) -> tuple[str, str, str, str]:
 
 
 def compare(
-    systems: Mapping[str, Sequence[Evaluation]],
+    systems: Mapping[str, Sequence[EvaluationFile]],
     *,
     resamples: int = 10_000,
     seed: int = 0,
-    photos: Collection[str] | None = None,
     show: bool = True,
 ) -> Comparison:
     """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
 
-    The captions are scored again, by METEOR and SPICE only where Java is installed. ``photos`` are the names of the
-    photos that count, all by default. Raises `SatError` for fewer than two systems, for evaluations whose photos,
-    tokens or references are not the first's, naming what differs, and for ``photos`` that are in none.
+    The captions are scored again, by METEOR and SPICE only where Java is installed. Raises `SatError` for fewer
+    than two systems, and for evaluations whose photos, tokens or references are not the first's, naming what differs.
     """
     if len(systems) < 2 or not all(systems.values()):
         raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")
@@ -216,10 +199,6 @@ def compare(
     for other in evaluations[1:]:
         check_alike(first, other)
     order = list(first.captions)
-    wanted = set(order if photos is None else photos)
-    rows = [index for index, photo in enumerate(order) if photo in wanted]
-    if not rows:
-        raise SatError("none of the photos to compare on is in the evaluations")
 
     statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
     missing: dict[str, str] = {}
@@ -229,19 +208,17 @@ def compare(
                 captions = {photo: evaluation.captions[photo] for photo in order}
                 scores = score(captions, first.references, tokens=first.tokens)
                 statistics[name].append(scores.statistics)
-                for metric in ("meteor", "spice"):
-                    if scores.corpus[metric] is None:
-                        missing[metric] = scores.corpus[f"{metric}_missing"]
+                missing |= scores.missing
                 bar.update()
     name_of_first, *others = systems
     return Comparison(
         first=name_of_first,
         differences={
-            name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed, photos=rows)
+            name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed)
             for name in Progress(others, desc="bootstrap", unit="system", disable=not show)
         },
         trainings={name: len(each) for name, each in systems.items()},
-        photos=len(rows),
+        photos=len(order),
         tokens=first.tokens,
         resamples=resamples,
         seed=seed,

@@ -8,14 +8,13 @@ The programs are pycocoevalcap's, with the same settings and the same input. Its
 N captions, each with its references; the words of a text are separated by single spaces.
 """
 
-import contextlib
 import importlib
 import json
 import math
 import subprocess
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.messages import install_command
-from show_attend_tell.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -39,9 +37,6 @@ _OPENED = ["-XX:+IgnoreUnrecognizedVMOptions"] + [
 ]
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 
-# Seconds to wait for one answer of a Java program. METEOR's first takes five on a free core.
-_PATIENCE = 300.0
-
 
 class JavaError(Exception):
     """A Java program that a metric needs is missing or failed; the message says which and what to do."""
@@ -55,115 +50,132 @@ def scorer_module(name: str) -> ModuleType:
         raise MissingPackage(f"scoring needs pycocoevalcap ({error})", remedy=install_command("evaluation")) from error
 
 
-def java_program(module: ModuleType, jar: str) -> Path:
-    """Find a jar beside its Python module and make sure that Java runs, or raise `JavaError`."""
-    path = Path(str(module.__file__)).resolve().parent / jar
-    if not path.is_file():
-        raise JavaError(f"{path} is missing; install pycocoevalcap 1.2 again")
-    try:
-        subprocess.run(
-            ["java", "-version"],
-            check=True,
-            capture_output=True,
-            timeout=_PATIENCE,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        raise JavaError("Java is not installed (on Debian: apt install default-jre-headless)") from None
-    except (OSError, subprocess.SubprocessError) as error:
-        raise JavaError(f"`java -version` failed ({error}); install Java again") from error
-    return path
+@dataclass(frozen=True)
+class Java:
+    """pycocoevalcap's programs in Java, which is on the path."""
 
+    folder: Path | None = None  # of their jars; by default they are beside pycocoevalcap's modules
+    patience: float = 300.0  # seconds to wait for one answer; METEOR's first takes five on a free core
 
-def ptb_tokenize(texts: Sequence[str]) -> list[str]:
-    """Cut raw captions with pycocoevalcap's own tokenizer program and drop what it counts as punctuation.
-
-    Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
-    """
-    module = scorer_module("tokenizer.ptbtokenizer")
-    try:
-        jar = java_program(module, module.STANFORD_CORENLP_3_4_1_JAR)
-        program = "edu.stanford.nlp.process.PTBTokenizer"
-        done = subprocess.run(
-            [*_JAVA, "-cp", str(jar), program, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"],
-            input="\n".join(texts) + "\n",
-            capture_output=True,
-            check=True,
-            encoding="utf-8",
-            timeout=_PATIENCE + 0.01 * len(texts),
-        )
-    except (JavaError, OSError, subprocess.SubprocessError) as error:
-        raise SatError(f"the tokens 'ptb' need its tokenizer: {error}") from error
-    lines = done.stdout.split("\n")[:-1]
-    if len(lines) != len(texts):
-        raise SatError(f"the PTB tokenizer returned {len(lines)} lines for {len(texts)} captions; use the tokens split")
-    return [" ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines]
-
-
-def meteor(
-    captions: Sequence[str], references: Sequence[Sequence[str]], *, show: bool = False
-) -> tuple[float, list[float], Array]:
-    """METEOR 1.5 of the corpus and of each caption, 0 to 1, and what each adds to the corpus' (N, 23).
-
-    The corpus' METEOR is not the mean of the captions': it is that of the summed statistics (`meteor_of`). Raises
-    `JavaError`.
-    """
-    module = scorer_module("meteor.meteor")
-    jar = java_program(module, module.METEOR_JAR)
-    command = [*_JAVA, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
-    process = subprocess.Popen(
-        command,
-        cwd=jar.parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        encoding="utf-8",
-    )
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None  # because of PIPE, which the type checker does not know
-    assert stdout is not None
-    silent = threading.Event()
-
-    def give_up() -> None:
-        silent.set()
-        process.kill()  # ends every read and write that waits for it
-
-    @contextlib.contextmanager
-    def patiently() -> Iterator[None]:
-        timer = threading.Timer(_PATIENCE, give_up)
-        timer.start()
+    def _program(self, module: ModuleType, jar: str) -> Path:
+        """Find a jar and make sure that Java runs, or raise `JavaError`."""
+        path = (self.folder or Path(str(module.__file__)).resolve().parent) / jar
+        if not path.is_file():
+            raise JavaError(f"{path} is missing; install pycocoevalcap 1.2 again")
         try:
-            yield
-        finally:
-            timer.cancel()
+            subprocess.run(
+                ["java", "-version"], check=True, capture_output=True, timeout=self.patience, stdin=subprocess.DEVNULL
+            )
+        except FileNotFoundError:
+            raise JavaError("Java is not installed (on Debian: apt install default-jre-headless)") from None
+        except (OSError, subprocess.SubprocessError) as error:
+            raise JavaError(f"`java -version` failed ({error}); install Java again") from error
+        return path
 
-    try:
-        lines, statistics = [], []
-        pairs = zip(captions, references, strict=True)
-        for caption, texts in Progress(pairs, desc="METEOR", total=len(captions), unit="caption", disable=not show):
-            # "|||" separates the fields; in a caption it would shift them.
-            fields = [text.replace("|||", "") for text in (*texts, caption)]
-            with patiently():
-                stdin.write(" ||| ".join(("SCORE", *fields)) + "\n")
-                stdin.flush()
-                lines.append(stdout.readline().strip())
-            statistics.append([float(number) for number in lines[-1].split()])
-            if len(statistics[-1]) != 23:
-                raise ValueError(f"it answered {lines[-1][:80]!r}")
-        with patiently():
-            stdin.write(" ||| ".join(("EVAL", *lines)) + "\n")
-            stdin.flush()
-            each = [float(stdout.readline()) for _ in captions]
-            return float(stdout.readline()), each, _summable(np.array(statistics))
-    except (OSError, ValueError) as error:
-        reason = f"it gave no answer within {_PATIENCE:.0f} s" if silent.is_set() else error
-        raise JavaError(f"METEOR's program failed ({reason}); run it by hand: {' '.join(command)}") from error
-    finally:
-        process.kill()
-        process.wait()
-        stdout.close()
-        with contextlib.suppress(OSError):  # words that the dead process did not take
-            stdin.close()
+    def ptb_tokenize(self, texts: Sequence[str]) -> list[str]:
+        """Cut raw captions with pycocoevalcap's own tokenizer program and drop what it counts as punctuation.
+
+        Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
+        """
+        module = scorer_module("tokenizer.ptbtokenizer")
+        try:
+            jar = self._program(module, module.STANFORD_CORENLP_3_4_1_JAR)
+            program = "edu.stanford.nlp.process.PTBTokenizer"
+            done = subprocess.run(
+                [*_JAVA, "-cp", str(jar), program, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"],
+                input="\n".join(texts) + "\n",
+                capture_output=True,
+                check=True,
+                encoding="utf-8",
+                timeout=self.patience + 0.01 * len(texts),
+            )
+        except (JavaError, OSError, subprocess.SubprocessError) as error:
+            raise SatError(f"the tokens 'ptb' need its tokenizer: {error}") from error
+        lines = done.stdout.split("\n")[:-1]
+        if len(lines) != len(texts):
+            raise SatError(
+                f"the PTB tokenizer returned {len(lines)} lines for {len(texts)} captions; use the tokens split"
+            )
+        return [
+            " ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines
+        ]
+
+    def meteor(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, Array, Array]:
+        """METEOR 1.5 of the corpus and of each caption, 0 to 1, and what each adds to the corpus' (N, 23).
+
+        The corpus' METEOR is not the mean of the captions': it is that of the summed statistics (`meteor_of`). Raises
+        `JavaError`.
+        """
+        module = scorer_module("meteor.meteor")
+        jar = self._program(module, module.METEOR_JAR)
+        command = [*_JAVA, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
+        lines = [  # "|||" separates the fields; in a caption it would shift them
+            " ||| ".join(("SCORE", *(text.replace("|||", "") for text in (*texts, caption))))
+            for caption, texts in zip(captions, references, strict=True)
+        ]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=jar.parent,
+                input="\n".join(lines) + "\n",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                check=True,
+                encoding="utf-8",
+                timeout=self.patience + 0.1 * len(captions),
+            )
+            statistics = np.array([[float(number) for number in line.split()] for line in done.stdout.splitlines()])
+            if statistics.shape != (len(captions), 23):
+                raise ValueError(f"it answered {done.stdout[:80]!r}")
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise JavaError(f"METEOR's program failed ({error}); run it by hand: {' '.join(command)}") from error
+        statistics = _summable(statistics)
+        return float(meteor_of(statistics.sum(0))), meteor_of(statistics), statistics
+
+    def spice(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+        """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
+
+        The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are
+        large, so they are not fetched unasked.
+        """
+        module = scorer_module("spice.spice")
+        jar = self._program(module, module.SPICE_JAR)
+        if not all((jar.parent / "lib" / name).is_file() for name in _SPICE_MODELS):
+            raise JavaError(
+                "its parser's models are not here; fetch them once, half a gigabyte: "
+                "python -m pycocoevalcap.spice.get_stanford_models"
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            given, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
+            entries = [
+                {"image_id": str(index), "test": caption, "refs": list(texts)}
+                for index, (caption, texts) in enumerate(zip(captions, references, strict=True))
+            ]
+            given.write_text(json.dumps(entries), encoding="utf-8")
+            # Without SPICE's cache: it needs a library that not every machine can load, and it changes no score.
+            command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found)]
+            try:
+                subprocess.run(
+                    [*command, "-subset", "-silent"],
+                    cwd=jar.parent,
+                    check=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    timeout=5 * self.patience + len(captions),
+                )
+                scores = {
+                    entry["image_id"]: entry["scores"]["All"]["f"] for entry in json.loads(found.read_text("utf-8"))
+                }
+                each = [float(scores[entry["image_id"]]) for entry in entries]
+            except subprocess.CalledProcessError as error:
+                said = " ".join(error.stderr.decode(errors="replace").split())
+                raise JavaError(f"SPICE's program failed: {said[-300:]}") from error
+            except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+                raise JavaError(f"SPICE's program failed: {error}") from error
+        if not all(map(math.isfinite, each)):
+            raise JavaError("SPICE's program gave no number for some captions")
+        return each
 
 
 def _summable(statistics: Array) -> Array:
@@ -200,47 +212,3 @@ def meteor_of(statistics: Array) -> Array:
         penalty = gamma * (2 * chunks / (matched + reference_matched)) ** beta
         score: Array = np.nan_to_num((1 - penalty) * mean)
     return score
-
-
-def spice(captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
-
-    The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are large,
-    so they are not fetched unasked.
-    """
-    module = scorer_module("spice.spice")
-    jar = java_program(module, module.SPICE_JAR)
-    if not all((jar.parent / "lib" / name).is_file() for name in _SPICE_MODELS):
-        raise JavaError(
-            "its parser's models are not here; fetch them once, half a gigabyte: "
-            "python -m pycocoevalcap.spice.get_stanford_models"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        given, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
-        entries = [
-            {"image_id": str(index), "test": caption, "refs": list(texts)}
-            for index, (caption, texts) in enumerate(zip(captions, references, strict=True))
-        ]
-        given.write_text(json.dumps(entries), encoding="utf-8")
-        # Without SPICE's cache: it needs a library that not every machine can load, and it changes no score.
-        command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found), "-subset", "-silent"]
-        try:
-            subprocess.run(
-                command,
-                cwd=jar.parent,
-                check=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=5 * _PATIENCE + len(captions),
-            )
-            scores = {entry["image_id"]: entry["scores"]["All"]["f"] for entry in json.loads(found.read_text("utf-8"))}
-            each = [float(scores[entry["image_id"]]) for entry in entries]
-        except subprocess.CalledProcessError as error:
-            said = " ".join(error.stderr.decode(errors="replace").split())
-            raise JavaError(f"SPICE's program failed: {said[-300:]}") from error
-        except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-            raise JavaError(f"SPICE's program failed: {error}") from error
-    if not all(map(math.isfinite, each)):
-        raise JavaError("SPICE's program gave no number for some captions")
-    return each

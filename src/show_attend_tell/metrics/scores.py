@@ -4,8 +4,8 @@ To score is to compute metrics of captions against references. There are five co
 
 - `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
   joined by spaces, and are given to the scorers as they are;
-- `"raw"`: the references are raw text, with capitals and punctuation, and both are parted at spaces alone. The paper's
-  own figures may be of this kind;
+- `"raw"`: the references are raw text, with capitals and punctuation, and both are cut at spaces alone. The paper's own
+  figures may be of this kind;
 - `"ptb"`: both are raw text, which the Penn Treebank tokenizer cuts, as in coco-caption;
 - `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenizers.unicode_words`);
 - `"characters"`: the characters, for scripts without spaces between words (`tokenizers.characters`).
@@ -23,7 +23,7 @@ import contextlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics import java as java_metrics
-from show_attend_tell.metrics.java import JavaError, scorer_module
+from show_attend_tell.metrics.java import Java, JavaError, meteor_of, scorer_module
 
 Array = NDArray[np.float64]
 
@@ -121,7 +120,7 @@ class Statistics:
     bleu: Array  # (N, 10), see `_bleu_counts`
     rouge_l: Array  # (N,), 0 to 1
     cider: Array  # (N,), 0 to 10
-    meteor: Array | None  # (N, 23), see `java_metrics.meteor`; None where it could not be had
+    meteor: Array | None  # (N, 23), see `Java.meteor`; None where it could not be had
     spice: Array | None  # (N,), 0 to 1; None where it could not be had
 
     def scores(self, weights: Array) -> dict[str, Array]:
@@ -130,7 +129,7 @@ class Statistics:
         scores = {f"bleu_{n + 1}": (penalty * plain)[:, n] for n in range(4)}
         scores |= {f"bleu_{n + 1}_no_brevity": plain[:, n] for n in range(4)}
         if self.meteor is not None:
-            scores["meteor"] = 100 * java_metrics.meteor_of(weights @ self.meteor)
+            scores["meteor"] = 100 * meteor_of(weights @ self.meteor)
         photos = weights.sum(1)
         scores |= {"rouge_l": 100 * (weights @ self.rouge_l) / photos, "cider": 100 * (weights @ self.cider) / photos}
         if self.spice is not None:
@@ -140,11 +139,22 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of captions, together and one by one."""
+    """The scores of captions, together and one by one.
 
-    corpus: dict[str, Any]  # of all captions together, x100
+    ``corpus`` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a factor, not
+    x100), `meteor` (METEOR 1.5), `rouge_l`, `cider` (CIDEr-D) and `spice`. METEOR needs Java, SPICE also a parser's
+    models: without them they are None, and ``missing`` says why.
+
+    A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with brevity
+    penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L, CIDEr and
+    SPICE are the means of these; its BLEU and METEOR are not.
+    """
+
+    corpus: dict[str, float | None]  # of all captions together, x100
+    missing: dict[str, str]  # why a metric of the corpus is None
     photos: dict[str, dict[str, float]]  # of each caption by itself, x100
     statistics: Statistics  # in the order of `photos`
+    tokens: Tokens
 
 
 def score(
@@ -152,23 +162,13 @@ def score(
     references: Mapping[str, Sequence[str]],
     *,
     tokens: Tokens = "split",
-    show: bool = False,
+    java: Java | None = None,
 ) -> Scores:
     """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
 
     `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
     the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenized first, which
-    needs Java. With "characters" each character counts as a word. `show` shows the progress of METEOR, which takes
-    longest.
-
-    `Scores.corpus` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a
-    factor, not x100), `meteor` (METEOR 1.5, which needs Java: without it None, and `meteor_missing` says
-    why), `rouge_l`, `cider` (CIDEr-D), `spice` (which needs Java and a parser's models: without them None, and
-    `spice_missing` says why), `captions` (how many) and `tokens`.
-
-    A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with
-    brevity penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L,
-    CIDEr and SPICE are the means of these; its BLEU and METEOR are not.
+    needs Java. With "characters" each character counts as a word. `java` says where the Java programs are.
 
     Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
     photos, for a photo without (non-empty) references, and for "ptb" without Java.
@@ -177,16 +177,16 @@ def score(
     if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
     scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
+    programs = java or Java()
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
     # the nothing between two spaces as a word.
     photos = list(captions)
     candidates = [" ".join(compared(captions[photo], tokens)) for photo in photos]
     choices = [[" ".join(compared(text, tokens)) for text in references[photo]] for photo in photos]
-    if tokens == "ptb":
-        texts = [*candidates, *(text for texts in choices for text in texts)]
-        words = iter(java_metrics.ptb_tokenize(texts))
-        candidates = [next(words) for _ in candidates]
+    if tokens == "ptb":  # in two runs, as pycocoevalcap: the tokenizer lets a line end by what the next one begins with
+        candidates = programs.ptb_tokenize(candidates)
+        words = iter(programs.ptb_tokenize([text for texts in choices for text in texts]))
         choices = [[next(words) for _ in texts] for texts in choices]
     for photo, texts in zip(photos, choices, strict=True):
         if not any(texts):
@@ -203,7 +203,7 @@ def score(
     )
     plain, penalty = _bleu_of(counts.sum(0))
 
-    corpus: dict[str, Any] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
+    corpus: dict[str, float | None] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
     corpus |= {f"bleu_{n}_no_brevity": float(value) for n, value in enumerate(plain, start=1)}
     corpus["brevity_penalty"] = float(penalty[0])
     each = {
@@ -211,32 +211,69 @@ def score(
         "rouge_l": 100 * np.array(each_rouge_l),
         "cider": 100 * np.array(each_cider),
     }
+    missing: dict[str, str] = {}
     meteor_statistics = each_spice = None
     english = tokens in ("split", "raw", "ptb")
     try:
         if not english:
             raise JavaError("it knows English only")
-        meteor, each_meteor, meteor_statistics = java_metrics.meteor(candidates, choices, show=show)
-        corpus["meteor"], each["meteor"] = 100 * meteor, 100 * np.array(each_meteor)
+        meteor, each_meteor, meteor_statistics = programs.meteor(candidates, choices)
+        corpus["meteor"], each["meteor"] = 100 * meteor, 100 * each_meteor
     except JavaError as problem:
-        corpus |= {"meteor": None, "meteor_missing": str(problem)}
+        corpus["meteor"], missing["meteor"] = None, str(problem)
     corpus |= {"rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider)}
     try:
         if not english:
             raise JavaError("it knows English only")
-        each_spice = np.array(java_metrics.spice(candidates, choices))
+        each_spice = np.array(programs.spice(candidates, choices))
         corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
     except JavaError as problem:
-        corpus |= {"spice": None, "spice_missing": str(problem)}
+        corpus["spice"], missing["spice"] = None, str(problem)
     return Scores(
-        corpus=corpus | {"captions": len(photos), "tokens": tokens},
+        corpus,
+        missing,
         photos={
             photo: {name: float(values[index]) for name, values in each.items()} for index, photo in enumerate(photos)
         },
         statistics=Statistics(
             counts, np.array(each_rouge_l), np.array(each_cider), meteor=meteor_statistics, spice=each_spice
         ),
+        tokens=tokens,
     )
+
+
+@dataclass(frozen=True)
+class Variety:
+    """How varied captions are, and how many are truncated: no score of a single caption shows it. Shares are x100."""
+
+    words_used: int  # different words
+    mean_length: float  # words per caption
+    distinct: float  # the share of captions that differ from all before them
+    repetitive: float  # the share with a word twice in a row, or with the same three words in a row twice (`repeats`)
+    not_in_training: float | None  # the share that is not the copy of a training caption; None where these are unknown
+    truncated: float | None  # the share of incomplete captions, see `variety`; None where nothing tells
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Captions with their scores and how they were made, as `sat evaluate` and `sat score` write them."""
+
+    scores: Scores
+    variety: Variety
+    results: list[dict[str, Any]]  # of each caption: what is known of it, its references and its own scores
+    settings: dict[str, Any] = field(default_factory=dict)  # the model, the data, the split and the generation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, from which anyone can score the captions again."""
+        return {
+            **self.scores.corpus,
+            **{f"{metric}_missing": reason for metric, reason in self.scores.missing.items()},
+            "captions": len(self.results),
+            "tokens": self.scores.tokens,
+            "variety": asdict(self.variety),
+            **self.settings,
+            "results": self.results,
+        }
 
 
 def score_entries(
@@ -246,37 +283,30 @@ def score_entries(
     tokens: Tokens = "split",
     training: Iterable[Sequence[str]] | None = None,
     cut: Callable[[str], Sequence[str]] | None = None,
-    show: bool = False,
-) -> dict[str, Any]:
-    """Score captions and keep with the scores all that made them, as `sat evaluate` and `sat score` write it.
+    settings: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Score captions and keep with the scores all that made them.
 
-    `entries` have a `photo` and its `caption`, and whatever else is known of it; `references` and `tokens` are
-    `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens by default). Returns the
-    figures of `Scores.corpus`, `variety` and `results`: the entries, each with its `references` and its own scores,
-    from which anyone can score them again. The `variety`'s `broken_off` is None where neither the entries nor the
-    training captions tell. Raises as `score`, and for a photo that has two captions.
+    `entries` have a `photo` and its `caption`, and whatever else is known of it, such as whether it is `complete`;
+    `references` and `tokens` are `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens
+    by default). Raises as `score`, and for a photo that has two captions.
     """
     captions: dict[str, str] = {}
     for entry in entries:
         if entry["photo"] in captions:
             raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
         captions[entry["photo"]] = entry["caption"]
-    scores = score(captions, references, tokens=tokens, show=show)
-    known = None if training is None else [tuple(caption) for caption in training]
-    whole = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
-    varied: dict[str, Any] = dict(
-        variety(captions, known, cut=cut or (lambda text: words_of(text, tokens)), whole=whole)
-    )
-    if not whole and (known is None or hardly_ending(known) is None):
-        varied["broken_off"] = None
-    return {
-        **scores.corpus,
-        "variety": varied,
-        "results": [
+    scores = score(captions, references, tokens=tokens)
+    complete = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
+    return Evaluation(
+        scores,
+        variety(captions, training, cut=cut or (lambda text: words_of(text, tokens)), complete=complete),
+        [
             {**entry, "references": list(references[entry["photo"]]), **scores.photos[entry["photo"]]}
             for entry in entries
         ],
-    }
+        dict(settings or {}),
+    )
 
 
 def words_of(text: str, tokens: Tokens) -> list[str]:
@@ -294,39 +324,33 @@ def variety(
     training: Iterable[Sequence[str]] | None,
     *,
     cut: Callable[[str], Sequence[str]] = tokenize,
-    whole: Mapping[str, bool] | None = None,
-) -> dict[str, float]:
-    """How varied captions are, and whether they are whole: no score of a single caption shows it.
+    complete: Mapping[str, bool] | None = None,
+) -> Variety:
+    """How varied captions are, compared with the `training` captions (lists of words) where these are known.
 
-    Gives `words_used` (different words), `mean_length` (words per caption), `distinct` (the share of captions
-    that differ from all before them), `repetitive` (the share with a word twice in a row, or with the same three words
-    in a row twice: `repeats`) and, when the `training` captions are given as lists of words,
-    `not_in_training` (the share that is not the copy of one). With `training`, or with `whole`, which says by photo
-    whether a caption was told to its end, it gives `broken_off`: the share that was not, or that ends like "a man on
-    a" (`hardly_ending`; BLEU rewards leaving the riskiest word unsaid, METEOR and CIDEr hardly mind). Shares are x100.
-    `cut` gives the words of a caption. Raises SatError without captions.
+    `cut` gives the words of a caption. A caption is truncated if `complete` says by its photo that the longest length
+    came before its end, or if it ends like "a man on a", with a word that hardly ends a training caption
+    (`hardly_ending`; BLEU rewards leaving the riskiest word out, METEOR and CIDEr hardly mind). Raises SatError without
+    captions.
     """
     if not captions:
         raise SatError("there are no captions to describe")
-    spoken = [tuple(cut(text)) for text in captions.values()]
-    share = 100 / len(spoken)
-    result: dict[str, float] = {
-        "words_used": len({word for caption in spoken for word in caption}),
-        "mean_length": sum(map(len, spoken)) / len(spoken),
-        "distinct": share * len(set(spoken)),
-        "repetitive": share * sum(map(repeats, spoken)),
-    }
+    said = [tuple(cut(text)) for text in captions.values()]
     known = None if training is None else [tuple(caption) for caption in training]
-    if known is not None:
-        seen = set(known)
-        result["not_in_training"] = share * sum(caption not in seen for caption in spoken)
-    if known is not None or whole:
-        last, told = hardly_ending(known or ()) or set(), whole or {}
-        result["broken_off"] = share * sum(
-            not told.get(photo, True) or (bool(caption) and caption[-1] in last)
-            for photo, caption in zip(captions, spoken, strict=True)
-        )
-    return result
+    last = None if known is None else hardly_ending(known)
+    seen, ended, share = set(known or ()), complete or {}, 100 / len(said)
+    truncated = [
+        not ended.get(photo, True) or bool(last and words and words[-1] in last)
+        for photo, words in zip(captions, said, strict=True)
+    ]
+    return Variety(
+        words_used=len({word for words in said for word in words}),
+        mean_length=sum(map(len, said)) / len(said),
+        distinct=share * len(set(said)),
+        repetitive=share * sum(map(repeats, said)),
+        not_in_training=None if known is None else share * sum(words not in seen for words in said),
+        truncated=share * sum(truncated) if ended or last is not None else None,
+    )
 
 
 def hardly_ending(captions: Sequence[Sequence[str]]) -> set[str] | None:

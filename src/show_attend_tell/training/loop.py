@@ -40,7 +40,7 @@ from show_attend_tell.training.state import between_batches, identity, save_stat
 SAVED_EVERY = 30.0  # seconds: after an epoch, the state is saved if it was not for so long; after the last, always
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
-WATCHED = ("words_used", "distinct", "repetitive", "broken_off")  # of `metrics.variety`, after each epoch
+WATCHED = ("words_used", "distinct", "repetitive", "truncated")  # of `metrics.variety`, after each epoch
 
 
 class Epoch(NamedTuple):
@@ -408,5 +408,5 @@ class Trainer:
         said = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         told = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(said, told, cut=tokenizer.words)
-        scores = {**scores_of(found, self.data), **{name: varied[name] for name in WATCHED}}
+        scores = {**scores_of(found, self.data), **{name: getattr(varied, name) or 0.0 for name in WATCHED}}
         return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})

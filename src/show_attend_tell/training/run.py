@@ -48,7 +48,7 @@ REPORTED = {
     "bleu_4": "BLEU-4 {:.2f}",
     "cider": "CIDEr {:.2f}",
     "nats": "{:.3f} nats a word",
-    "broken_off": "{:.1f} % broken off",
+    "truncated": "{:.1f} % truncated",
     "repetitive": "{:.1f} % repetitive",
     "distinct": "{:.0f} % distinct",
     "words_used": "{:.0f} different words",

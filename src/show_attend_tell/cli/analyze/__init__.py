@@ -3,10 +3,8 @@
 import click
 
 from show_attend_tell.cli.analyze.ablation import ablation
-from show_attend_tell.cli.analyze.hard_attention import hard_attention
 from show_attend_tell.cli.analyze.pointing import pointing
 from show_attend_tell.cli.analyze.ranking import ranking
-from show_attend_tell.cli.analyze.retrieval import retrieval
 from show_attend_tell.cli.analyze.scenes import scenes
 from show_attend_tell.cli.command import Commands
 
@@ -19,4 +17,4 @@ def analyze() -> None:
     """
 
 
-analyze.add_section("Commands", (ablation, hard_attention, pointing, ranking, retrieval, scenes))
+analyze.add_section("Commands", (ablation, pointing, ranking, scenes))

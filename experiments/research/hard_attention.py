@@ -1,20 +1,27 @@
 """Hard attention examined, by three questions:
 
-- How likely are captions when places are sampled?
-- How far is one pass with the expected context from the expectation over places (NWGM)?
+- How likely are captions when locations are sampled?
+- How far is one pass with the expected context from the expectation over locations (NWGM)?
 - How noisy is the gradient that trains a hard model?
 
-B batch · P paths of one caption · C caption length with the end token · L places · K vocabulary · N sampled sequences.
+    python experiments/research/hard_attention.py flickr8k/ flickr8k-soft flickr8k-hard --json examined.json
+    python experiments/research/hard_attention.py flickr8k/ flickr8k-hard --photos 1000 --samples 1000 --draws 0
 
-All figures are in nats and given the true history: each step gets the caption's own words before it. The decoder is in
-evaluation mode, so only places are random. Soft models can be examined too. They then look at one sampled place a
+B batch · P paths of one caption · C caption length with the end token · L locations · K vocabulary · N sampled
+sequences.
+
+All figures are in nats, with teacher forcing: each step gets the caption's own words before it. The decoder is in
+evaluation mode, so only locations are random. Soft models can be examined too. They then read one sampled location a
 word, which they were not trained for.
 """
 
+import argparse
+import json
 import math
 import random
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -23,8 +30,9 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import atomic_write
 from show_attend_tell.model.attention import Attended, SampleAttention, attend_at
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import (
@@ -38,6 +46,7 @@ from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
+from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import Annotations, cached
 
 SIZES = (1, 5, 50, 500, 5000)  # n of the log-mean-exp; a size is used if the samples make two groups of it
@@ -47,30 +56,30 @@ WARM_UP = 10  # first draws, which only start the moving baselines
 
 
 class Likelihood(NamedTuple):
-    """One caption's log p by some estimate, and the estimate's variance over random places."""
+    """One caption's log p by some estimate, and the estimate's variance over random locations."""
 
     value: float
     variance: float = 0.0
 
 
-# ---------------------------------------------------------------- log p(y|a), by sampled places
+# ---------------------------------------------------------------- log p(y|a), by sampled locations
 
 
 @torch.inference_mode()
 def sampled_log_probabilities(
     decoder: AttentionDecoder, annotations: Tensor, captions: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """log p(y|s, a) (B, N) and Σ_t H[α_t] (B, N) of captions (B, C) along N sequences of places.
+    """log p(y|s, a) (B, N) and Σ_t H[α_t] (B, N) of captions (B, C) along N sequences of locations.
 
-    s_t is drawn from α_t, given the true words and the places before it, by ``uniforms`` (B, N, C) from [0, 1). So the
-    proposal q(s) is the model's own p(s|a), and the importance weight p(y, s|a) / q(s) is p(y|s, a).
+    s_t is drawn from α_t, given the true words and the locations before it, by ``uniforms`` (B, N, C) from [0, 1). So
+    the proposal q(s) is the model's own p(s|a), and the importance weight p(y, s|a) / q(s) is p(y|s, a).
     """
     found: list[tuple[Tensor, Tensor]] = []
     for start in range(0, uniforms.shape[1], PATHS):
         part = uniforms[:, start : start + PATHS]
-        told = teacher_forcing(decoder, annotations, captions, paths=part.shape[1], mode=SampleAttention(part))
-        assert told.alpha is not None  # an attention decoder's
-        found.append((word_log_probabilities(told.logits, captions).sum(-1), entropy(told.alpha).sum(-1)))
+        output = teacher_forcing(decoder, annotations, captions, paths=part.shape[1], mode=SampleAttention(part))
+        assert output.alpha is not None  # an attention decoder's
+        found.append((word_log_probabilities(output.logits, captions).sum(-1), entropy(output.alpha).sum(-1)))
     log_p, uncertainty = zip(*found, strict=True)
     return torch.cat(log_p, dim=1), torch.cat(uncertainty, dim=1)
 
@@ -91,10 +100,10 @@ def particle_filter(
 ) -> Tensor:
     """The log of an unbiased estimate of p(y|a) (B,) of captions (B, C), by N paths that are redrawn after each word.
 
-    A path is redrawn in proportion to p(y_t | its places): paths that made the word likely go on more than once, and
+    A path is redrawn in proportion to p(y_t | its locations): paths that made the word likely go on more than once, and
     others end. The estimate is Σ_t log (1/N) Σ_n p(y_t | s^n). Its expectation is below log p(y|a), and mostly far
-    closer to it than that of N separate sequences. ``uniforms`` (B, N, C) draw the places. ``redraws`` (B, C) draw the
-    paths: one number a word, and N evenly spaced positions from it.
+    closer to it than that of N separate sequences. ``uniforms`` (B, N, C) draw the locations. ``redraws`` (B, C) draw
+    the paths: one number a word, and N evenly spaced positions from it.
     """
     paths = uniforms.shape[1]
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
@@ -154,7 +163,7 @@ def mean_of(values: Tensor) -> Likelihood:
 
 
 class Everywhere:
-    """Path i looks at place i."""
+    """Path i reads location i."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         batch, locations, _ = annotations.shape
@@ -163,13 +172,13 @@ class Everywhere:
 
 @torch.inference_mode()
 def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -> dict[str, Tensor]:
-    """How far one pass with the expected context is from the expectation over all L places (sec. 4.2).
+    """How far one pass with the expected context is from the expectation over all L locations (sec. 4.2).
 
-    n(s) are the logits of a step that looks at place s. At each step of captions (B, C), from the state that the path
-    of expected contexts has reached, every place is looked at: this gives E_s[softmax(n(s))] exactly. Two
+    n(s) are the logits of a step that reads location s. At each step of captions (B, C), from the state that the path
+    of expected contexts has reached, every location is read: this gives E_s[softmax(n(s))] exactly. Two
     approximations are compared with it:
 
-    - ``one_pass``: softmax(n(E[ẑ])), which a soft model computes, and a hard model that decodes by expectation;
+    - ``one_pass``: softmax(n(E[ẑ])), which a soft model computes, and a hard model with the attention mode "mean";
     - ``nwgm``: softmax(E_s[n(s)]), the normalized weighted geometric mean, which the one pass stands for.
 
     The entries are (B, C), in nats. For each approximation:
@@ -178,8 +187,8 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
     - ``…_word``: the approximation's log p of the true word, less the exact one;
     - ``…_word_absolute``: the absolute value of that.
 
-    ``information`` is what the place tells about the word, H[E_s softmax(n(s))] − E_s H[softmax(n(s))]. Where it is
-    zero, the word does not depend on the place, and all approximations are exact.
+    ``information`` is the mutual information of location and word, H[E_s softmax(n(s))] − E_s H[softmax(n(s))]. Where
+    it is zero, the word does not depend on the location, and all approximations are exact.
     """
     batch, locations, _ = annotations.shape
     embedded = decoder.embed(previous_words(decoder, captions))  # (B, C, ·)
@@ -188,10 +197,10 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
     steps: list[dict[str, Tensor]] = []
     for time in range(captions.shape[1]):
         expected = decoder.step(at_step(embedded, time, 1), state)
-        looked = decoder.step(at_step(embedded, time, locations), state.select(same), everywhere)
+        at_each = decoder.step(at_step(embedded, time, locations), state.select(same), everywhere)
         assert expected.alpha is not None
         alpha = expected.alpha.mT  # (B, L, 1)
-        logits = promote(decoder.read_out(looked.output))  # (B, L, K)
+        logits = promote(decoder.read_out(at_each.output))  # (B, L, K)
         by_location = logits.log_softmax(-1)
         exact = (alpha.log() + by_location).logsumexp(1)  # (B, K)
         information = (alpha * by_location.exp() * (by_location - exact[:, None])).sum((1, 2))
@@ -213,7 +222,7 @@ def nwgm_gap(decoder: AttentionDecoder, annotations: Tensor, captions: Tensor) -
 
 
 def never(batch: int, samples: int, generator: torch.Generator) -> Tensor:
-    """No coin: every path samples its places."""
+    """No coin: every path samples its locations."""
     return torch.zeros(batch, samples, dtype=torch.bool)
 
 
@@ -226,7 +235,7 @@ def no_baseline(rewards: Tensor, sampled: Tensor) -> Tensor:
 class Estimator(HardObjective):
     """The hard objective with choices that training does not offer.
 
-    ``coin`` "none": every path samples its places. ``baseline`` "none": b = 0; "length": a moving baseline for each
+    ``coin`` "none": every path samples its locations. ``baseline`` "none": b = 0; "length": a moving baseline for each
     caption length.
     """
 
@@ -244,10 +253,10 @@ class Estimator(HardObjective):
         super().__post_init__()
         self.by_length: dict[int, MovingBaseline] = defaultdict(MovingBaseline)
 
-    def __call__(self, told: DecoderOutput, captions: Tensor, draws: Draws, **options: Any) -> Loss:
+    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws, **options: Any) -> Loss:
         if self.baseline == "length":
             self.baseline_of = self.by_length[captions.shape[1]]
-        return super().__call__(told, captions, draws, **options)
+        return super().__call__(output, captions, draws, **options)
 
 
 def estimators() -> dict[str, Estimator]:
@@ -296,8 +305,8 @@ def gradient_noise(
         for index, (annotations, captions) in enumerate(examples):
             batch, steps = captions.shape
             drawn = objective.draw(batch, steps, generator)
-            told = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=drawn.mode)
-            gradients = torch.autograd.grad(objective(told, captions, drawn).total, weights)
+            output = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=drawn.mode)
+            gradients = torch.autograd.grad(objective(output, captions, drawn).total, weights)
             gradient = torch.cat([part.flatten() for part in gradients]).cpu().double()
             if draw >= WARM_UP:
                 total[index] = total[index] + gradient
@@ -338,16 +347,17 @@ def gradient_batches(
 def gradient_table(
     decoder: AttentionDecoder,
     examples: Sequence[tuple[Tensor, Tensor]],
+    objectives: Mapping[str, HardObjective],
     *,
     draws: int,
     seed: int = 0,
     show: bool = True,
 ) -> dict[str, dict[str, Any]]:
-    """`gradient_noise` of each of `estimators`, and ``relative``: its variance divided by that of "no baseline"."""
+    """`gradient_noise` of each objective, and ``relative``: its variance divided by that of the first."""
     table: dict[str, dict[str, Any]] = {}
-    for name, objective in Progress(estimators().items(), desc="gradients", unit="estimator", disable=not show):
+    for name, objective in Progress(objectives.items(), desc="gradients", unit="estimator", disable=not show):
         table[name] = gradient_noise(decoder, examples, objective, draws=draws, seed=seed)
-    plain = table["no baseline"]["variance"]
+    plain = next(iter(table.values()))["variance"]
     return {name: {**row, "relative": row["variance"] / plain} for name, row in table.items()}
 
 
@@ -368,16 +378,15 @@ def examine(
 ) -> dict[str, Any]:
     """Examine a model on the first captions of that many photos of a split.
 
-    ``seed`` draws the photos; a smaller split is used whole. ``samples`` sequences of places are drawn for each
-    caption, and ``draws`` gradients for each estimator (0: no gradients). The result is in nats, and counts end tokens
-    as words. It has:
+    ``seed`` draws the photos; a smaller split is used whole. ``samples`` sequences of locations are drawn for each
+    caption, and ``draws`` gradients for each estimator (0: no gradients). The result is in nats a word, and counts end
+    tokens as words. It has:
 
-    - ``log_loss``: −log p by each estimate of `likelihoods`, as ``nats_per_word`` and ``nats_per_caption``. The first
-      has two errors: ``standard_error`` over captions and draws, ``draw_error`` over draws alone. "own" is the model's
-      own estimate: for a soft model the expectation, which is exact; for a hard model the particle filter, which in
-      expectation is an upper bound of −log p(y|a);
+    - ``log_loss``: −log p by each estimate of `likelihoods`, as `per_word` gives it, with ``draw_error``, the standard
+      error over draws alone. ``own`` names the model's own estimate: for a soft model the expectation, which is exact;
+      for a hard model the particle filter, which in expectation is an upper bound of −log p(y|a);
     - ``entropy``: the mean H[α_t] along sampled sequences;
-    - ``nwgm``: the means of `nwgm_gap` over words, with standard errors;
+    - ``nwgm``: the means of `nwgm_gap` over words, as `per_word` gives them;
     - ``gradient``: `gradient_table` on a few batches of the same photos' captions, or None;
     - ``captions``: the figures of each caption.
 
@@ -398,31 +407,24 @@ def examine(
     annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
 
     captions: list[dict[str, Any]] = []
-    variances: list[dict[str, float]] = []
+    variances: dict[str, float] = defaultdict(float)
     for example in Progress(examples, desc=captioner.name, unit="caption", disable=not show):
         photo = annotations[[example.name]].to(captioner.device)
         ids = torch.tensor([captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.device)
         generator = torch.Generator().manual_seed(photo_seed(seed, example.name.encode()))
         found, uncertainty = likelihoods(decoder, photo, ids, samples=samples, generator=generator)
-        gap = nwgm_gap(decoder, photo, ids)
+        gap = {name: float(values.sum()) for name, values in nwgm_gap(decoder, photo, ids).items()}
+        log_p = {name: estimate.value for name, estimate in found.items()}
         captions.append(
-            {
-                "photo": example.name,
-                "words": ids.shape[1],
-                "log_p": {name: estimate.value for name, estimate in found.items()},
-                "entropy": uncertainty,
-                "nwgm": {name: float(values.sum()) for name, values in gap.items()},
-            }
+            {"photo": example.name, "words": ids.shape[1], "log_p": log_p, "entropy": uncertainty, "nwgm": gap}
         )
-        variances.append({name: estimate.variance for name, estimate in found.items()})
-
-    own = "mean" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}"
-    for caption in captions:
-        caption["log_p"]["own"] = caption["log_p"][own]
+        for name, estimate in found.items():
+            variances[name] += estimate.variance
+    lengths = [caption["words"] for caption in captions]
     table = None
     if draws:
         chosen = gradient_batches(captioner, examples, annotations, seed)
-        table = gradient_table(decoder, chosen, draws=draws, seed=seed, show=show)
+        table = gradient_table(decoder, chosen, estimators(), draws=draws, seed=seed, show=show)
     return {
         "model": captioner.name,
         "attention": decoder.config.attention,
@@ -432,71 +434,96 @@ def examine(
         "samples": samples,
         "draws": draws,
         "seed": seed,
-        **averages(captions, variances, own),
+        "own": "mean" if decoder.config.attention == "soft" else f"particles_{sizes(samples)[-1]}",
+        "log_loss": {
+            name: {
+                **per_word([-caption["log_p"][name] for caption in captions], lengths),
+                "draw_error": math.sqrt(variance) / sum(lengths),
+            }
+            for name, variance in variances.items()
+        },
+        "entropy": sum(caption["entropy"] for caption in captions) / sum(lengths),
+        "nwgm": {
+            name: per_word([caption["nwgm"][name] for caption in captions], lengths) for name in captions[0]["nwgm"]
+        },
         "gradient": table,
         "captions": captions,
     }
 
 
-def averages(
-    captions: Sequence[Mapping[str, Any]], variances: Sequence[Mapping[str, float]], own: str
-) -> dict[str, Any]:
-    """What `examine` says of all captions: ``log_loss``, ``entropy`` and ``nwgm``; ``own`` is the model's estimate."""
-    words = [caption["words"] for caption in captions]
-
-    def log_loss(name: str) -> dict[str, Any]:
-        values = [-caption["log_p"][name] for caption in captions]
-        mean, error = per_word(values, words)
-        return {
-            "nats_per_word": mean,
-            "standard_error": error,
-            "draw_error": math.sqrt(sum(variance[name] for variance in variances)) / sum(words),
-            "nats_per_caption": sum(values) / len(values),
-        }
-
-    losses = {name: log_loss(name) for name in variances[0]}
-    gaps = {name: per_word([caption["nwgm"][name] for caption in captions], words) for name in captions[0]["nwgm"]}
-    return {
-        "log_loss": {**losses, "own": {"by": own, **losses[own]}},
-        "entropy": sum(caption["entropy"] for caption in captions) / sum(words),
-        "nwgm": {name: {"mean": mean, "standard_error": error} for name, (mean, error) in gaps.items()},
-    }
-
-
-def per_word(values: Sequence[float], words: Sequence[int]) -> tuple[float, float]:
-    """Σ values / Σ words over two or more captions, and the standard error of this ratio."""
+def per_word(values: Sequence[float], words: Sequence[int]) -> dict[str, float]:
+    """``mean``, Σ values / Σ words over two or more captions, and the ``standard_error`` of this ratio."""
     mean = sum(values) / sum(words)
     squares = sum((value - mean * length) ** 2 for value, length in zip(values, words, strict=True))
-    return mean, math.sqrt(squares * len(values) / (len(values) - 1)) / sum(words)
+    return {"mean": mean, "standard_error": math.sqrt(squares * len(values) / (len(values) - 1)) / sum(words)}
 
 
-def side_by_side(captioners: Sequence[Captioner], dataset: Dataset, split: str, **options: Any) -> dict[str, Any]:
-    """Examine several models on the same captions; the options are `examine`'s.
+def difference(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
+    """−log p a word of ``other`` minus that of ``first``, each by its own estimate, paired by caption; see `per_word`.
 
-    ``models`` has the result of each model. ``differences`` has, for each model but the first and for each estimate,
-    its nats per word less the first model's: the mean and its standard error, paired by caption. Raises `SatError` for
-    models whose vocabularies differ, since their nats count different words.
+    Both are results of `examine` on the same captions.
     """
-    first = captioners[0]
-    for other in captioners[1:]:
-        if other.checkpoint.vocabulary != first.checkpoint.vocabulary:
-            raise SatError(
-                f"{first.name} and {other.name} have different vocabularies, so their nats per word cannot be "
-                "compared: examine each by itself"
-            )
-    results = [examine(captioner, dataset, split, **options) for captioner in captioners]
-    return {
-        "models": results,
-        "differences": [difference(results[0], other) for other in results[1:]],
-    }
+    values = [
+        mine["log_p"][first["own"]] - theirs["log_p"][other["own"]]
+        for mine, theirs in zip(first["captions"], other["captions"], strict=True)
+    ]
+    return per_word(values, [caption["words"] for caption in first["captions"]])
 
 
-def difference(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Nats per word of ``other`` less those of ``first``, two results of `examine` on the same captions."""
-    found: dict[str, Any] = {"model": other["model"], "less": first["model"]}
-    for name in first["log_loss"]:
-        pairs = zip(first["captions"], other["captions"], strict=True)
-        values = [mine["log_p"][name] - theirs["log_p"][name] for mine, theirs in pairs]
-        mean, error = per_word(values, [caption["words"] for caption in first["captions"]])
-        found[name] = {"nats_per_word": mean, "standard_error": error}
-    return found
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What `examine` found, in lines for a terminal."""
+
+    def figure(row: Mapping[str, float], digits: int) -> str:
+        return f"{row['mean']:.{digits}f} ± {row['standard_error']:.{digits}f}"
+
+    yield (
+        f"{found['model']} ({found['attention']}) on {found['data']} {found['split']}, first captions of "
+        f"{found['photos']:,} photos, nats a word"
+    )
+    for name, row in found["log_loss"].items():
+        own = "  <- the model's own" if name == found["own"] else ""
+        yield f"  -log p by {name:<16} {figure(row, 3)} (locations alone ± {row['draw_error']:.4f}){own}"
+    yield f"  entropy of alpha  {found['entropy']:.2f}"
+    for name, row in found["nwgm"].items():
+        yield f"  {name:<24} {figure(row, 4)}"
+    for name, row in (found["gradient"] or {}).items():
+        noise = "lost in noise" if row["noise"] is None else f"{row['noise']:.3g} of its squared mean"
+        yield f"  {name:<46} {row['paths']} paths, variance {row['relative']:.3f} of the first, {noise}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Examine models, print what was found, and write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of captioned photos, as for sat train")
+    parser.add_argument("models", nargs="+", help="models; the others are compared with the first")
+    parser.add_argument("--split", default="val", help="part of the data")
+    parser.add_argument("--photos", type=int, default=200, help="number of photos, drawn by the seed")
+    parser.add_argument("--samples", type=int, default=100, help="number of sampled sequences of each caption")
+    parser.add_argument("--draws", type=int, default=50, help="draws of each gradient estimator; 0 for none")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--cache", type=Path, default=None, help="folder of the feature cache")
+    parser.add_argument("--device", default="auto", help="device to compute on")
+    options = parser.parse_args(given)
+    settings = {name: getattr(options, name) for name in ("photos", "samples", "draws", "seed")}
+    try:
+        dataset = read_dataset(options.data)
+        captioners = [Captioner.from_pretrained(model, device=options.device) for model in options.models]
+        if any(each.checkpoint.vocabulary != captioners[0].checkpoint.vocabulary for each in captioners):
+            raise SatError("nats a word of different vocabularies cannot be compared: examine each model by itself")
+        cache = options.cache or default_cache()
+        found = [examine(captioner, dataset, options.split, cache=cache, **settings) for captioner in captioners]
+        for each in found:
+            print("\n".join(lines(each)))
+        differences = {each["model"]: difference(found[0], each) for each in found[1:]}
+        for model, less in differences.items():
+            print(f"{model} minus {found[0]['model']}: {less['mean']:+.3f} ± {less['standard_error']:.3f} nats a word")
+        if options.json:
+            text = json.dumps({"models": found, "differences": differences}, ensure_ascii=False, indent=1) + "\n"
+            atomic_write(options.json, lambda file: file.write_text(text, encoding="utf-8"))
+    except SatError as error:
+        sys.exit(f"hard_attention: {error}")
+
+
+if __name__ == "__main__":
+    main()

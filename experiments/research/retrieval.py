@@ -1,5 +1,7 @@
 """A caption borrowed from the most similar training photos: the one on which their captions agree best.
 
+    python experiments/research/retrieval.py flickr8k/ --split test --json retrieval.json
+
 After Devlin et al., *Exploring Nearest Neighbor Approaches for Image Captioning* (2015), in the spirit of the paper's
 related work (Kuznetsova et al. 2012, Ordonez et al. 2011). Similar photos are those whose mean annotations have the
 largest cosine, after taking the training photos' mean away, or after whitening too. Captions agree by CIDEr's
@@ -9,11 +11,13 @@ photos count, and whether they are whitened.
 N training photos · D annotation size · k neighbors.
 """
 
+import argparse
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +25,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.backends.encoding import fastest_encode
-from show_attend_tell.data.datasets import Dataset, Example
-from show_attend_tell.data.tokenizers import ENGLISH, Tokens
+from show_attend_tell.cli.evaluate import write_scores
+from show_attend_tell.data.datasets import Dataset, Example, read_dataset
+from show_attend_tell.data.tokenizers import ENGLISH
+from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score_split
-from show_attend_tell.metrics.scores import bleu, check_scorers
+from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
 from show_attend_tell.progress import Progress
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import MeanAnnotations, cached
 
 NEIGHBORS = (1, 5, 10, 20, 40, 80)  # tried on validation photos
@@ -108,15 +115,13 @@ def neighbors(photos: Tensor, training: Tensor, k: int) -> list[list[int]]:
     return found
 
 
-def evaluate(
-    dataset: Dataset, encoder: Encoder, split: str, *, cache: Path, tokens: Tokens | None = None, show: bool = True
-) -> dict[str, Any]:
+def evaluate(dataset: Dataset, encoder: Encoder, split: str, *, cache: Path, show: bool = True) -> Evaluation:
     """Caption a whole split by retrieval from the train split, with what is best on val, and score it.
 
-    Returns what `scoring.run.evaluate` does. Each of the ``results`` has the training photo that its caption was
-    ``borrowed_from``. ``retrieval`` holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of everything
-    that was tried. ``tokens`` are by default those of the data set's tokenizer. Raises `SatError` for a data set
-    without train or val photos, for an unknown split, and for train, whose photos are the nearest to themselves.
+    Each of the ``results`` has the training photo that its caption was ``borrowed_from``. ``settings["retrieval"]``
+    holds what was chosen, and val BLEU-4 (with brevity penalty, ×100) of everything that was tried. Raises `SatError`
+    for a data set without train or val photos, for an unknown split, and for train, whose photos are the nearest to
+    themselves.
     """
     if split == "train":
         raise SatError("a training photo would borrow its own captions: retrieve for val or test")
@@ -133,7 +138,7 @@ def evaluate(
     for whitened in (False, True):
         where = space(means["train"], whitened=whitened)
         nearest = neighbors(where(means["val"]), where(means["train"]), max(NEIGHBORS))
-        for k in Progress(NEIGHBORS, desc="whitened" if whitened else "centred", unit="k", disable=not show):
+        for k in Progress(NEIGHBORS, desc=named(whitened), unit="k", disable=not show):
             captions = [tokenizer.units(consensus(photos[:k])[1]) for photos in nearest]
             tried[whitened, k] = bleu(captions, references)[3]
     whitened, k = max(tried, key=lambda choice: tried[choice])
@@ -144,19 +149,19 @@ def evaluate(
         file = str(example.photo.resolve())
         caption = {"caption": tokenizer.text(words), "words": list(words), "borrowed_from": train[photo].name}
         entries.append({"photo": example.name, "file": file, **caption})
-    return {
-        **score_split(dataset, split, entries, tokens=tokens),
-        "model": "retrieval",
-        **({} if tokenizer == ENGLISH else {"tokenizer": tokenizer.name}),
-        "retrieval": {
-            "neighbors": k,
-            "whitened": whitened,
-            "validation_bleu_4": {
-                f"{'whitened' if whitened else 'centred'}, {k}": round(score, 2)
-                for (whitened, k), score in tried.items()
-            },
-        },
+    chosen = {
+        "neighbors": k,
+        "whitened": whitened,
+        "validation_bleu_4": {f"{named(whitened)}, {k}": round(score, 2) for (whitened, k), score in tried.items()},
     }
+    language = {} if tokenizer == ENGLISH else {"tokenizer": tokenizer.name}
+    settings = {"model": "retrieval", **language, "retrieval": chosen}
+    return score_split(dataset, split, entries, settings=settings)
+
+
+def named(whitened: bool) -> str:
+    """What a space is called."""
+    return "whitened" if whitened else "centred"
 
 
 def mean_annotations(
@@ -169,3 +174,29 @@ def mean_annotations(
     names = [example.name for example in examples]
     parts = [means[names[start : start + 100]] for start in range(0, len(names), 100)]  # (≤ 100, 1, D)
     return torch.cat(parts).squeeze(1)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Caption a split, print its scores, and write them with the captions."""
+    parser = argparse.ArgumentParser(description="Score captions borrowed from similar training photos.")
+    parser.add_argument("data", type=Path, help="folder of data, as for sat train")
+    parser.add_argument("--split", default="test", help="part of the data, val or test")
+    parser.add_argument("--encoder", default="vgg19", help="encoder, as for sat train")
+    parser.add_argument("--resize", choices=["crop", "squash"], default="squash", help="shape of the encoder's square")
+    parser.add_argument("--json", metavar="FILE", help="file for the scores and the captions")
+    parser.add_argument("--cache", type=Path, default=None, help="folder of the feature cache")
+    parser.add_argument("--device", default="auto", help="device to compute on")
+    options = parser.parse_args(given)
+    try:
+        dataset = read_dataset(options.data)
+        encoder = load_encoder(options.encoder, resize=options.resize).to(pick_device(options.device))
+        result = evaluate(dataset, encoder, options.split, cache=options.cache or default_cache())
+        chosen = result.settings["retrieval"]
+        how = f"each from {chosen['neighbors']} photos, {named(chosen['whitened'])}"
+        write_scores(options.json, result, f"retrieval on {dataset.name} {options.split}", how)
+    except SatError as error:
+        sys.exit(f"retrieval: {error}")
+
+
+if __name__ == "__main__":
+    main()

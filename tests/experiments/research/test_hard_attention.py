@@ -9,17 +9,14 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from builders import shape_folder, small_checkpoint, small_encoder, small_load_encoder
-from click.testing import CliRunner
+from builders import shape_folder, small_checkpoint, small_encoder
 from decoders import LookAt, small_annotations, small_captions, small_decoder
-from torch import Tensor
-
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.analysis import hard_attention as examination
-from show_attend_tell.analysis.hard_attention import (
+from research import hard_attention
+from research.hard_attention import (
+    WARM_UP,
     Estimator,
     difference,
+    estimators,
     examine,
     gradient_noise,
     gradient_table,
@@ -29,24 +26,22 @@ from show_attend_tell.analysis.hard_attention import (
     particle_filter,
     per_word,
     sampled_log_probabilities,
-    side_by_side,
 )
+from torch import Tensor
+
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.cli import main
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attended, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.losses import SoftObjective
 
-PLACES, STEPS = 3, 4
+LOCATIONS, STEPS = 3, 4
 
 
 class Tiny(NamedTuple):
-    """One caption of one photo, and its log p in every way, from all 81 sequences of places."""
+    """One caption of one photo, and its log p in every way, from all 81 sequences of locations."""
 
     decoder: AttentionDecoder
     annotations: Tensor
@@ -58,14 +53,14 @@ class Tiny(NamedTuple):
 @pytest.fixture
 def tiny(float64: None) -> Tiny:
     decoder = small_decoder(spread=0.9, seed=3)
-    annotations, caption = 3 * small_annotations(1, PLACES), small_captions(1, STEPS)
-    sequences = torch.tensor(list(itertools.product(range(PLACES), repeat=STEPS)))[None]
+    annotations, caption = 3 * small_annotations(1, LOCATIONS), small_captions(1, STEPS)
+    sequences = torch.tensor(list(itertools.product(range(LOCATIONS), repeat=STEPS)))[None]
     with torch.no_grad():
-        told = teacher_forcing(decoder, annotations, caption, paths=sequences.shape[1], mode=LookAt(sequences))
-    assert told.alpha is not None and told.locations is not None
-    log_words = word_log_probabilities(told.logits, caption).sum(-1)
-    log_places = told.alpha.gather(-1, told.locations[..., None]).squeeze(-1).log().sum(-1)
-    bound, log_p = float((log_places.exp() * log_words).sum()), float((log_places + log_words).logsumexp(1))
+        output = teacher_forcing(decoder, annotations, caption, paths=sequences.shape[1], mode=LookAt(sequences))
+    assert output.alpha is not None and output.locations is not None
+    log_words = word_log_probabilities(output.logits, caption).sum(-1)
+    log_locations = output.alpha.gather(-1, output.locations[..., None]).squeeze(-1).log().sum(-1)
+    bound, log_p = float((log_locations.exp() * log_words).sum()), float((log_locations + log_words).logsumexp(1))
     assert log_p - bound > 0.3  # or there would be nothing to tell apart
     return Tiny(decoder, annotations, caption, bound, log_p)
 
@@ -87,7 +82,7 @@ def test_sampled_sequences_give_the_bound_and_in_the_limit_the_marginal(tiny: Ti
         tiny.decoder, tiny.annotations, tiny.caption, uniforms(1, 4001, STEPS)
     )
     assert log_weights.shape == uncertainty.shape == (1, 4001)
-    assert uncertainty.min() > 0 and uncertainty.max() < STEPS * math.log(PLACES)
+    assert uncertainty.min() > 0 and uncertainty.max() < STEPS * math.log(LOCATIONS)
     by_size = {size: mean(log_mean_exp(log_weights, size)[0]) for size in (1, 5, 50)}
     assert by_size[1][0] == pytest.approx(tiny.bound, abs=by_size[1][1])
     assert by_size[1][0] + 0.1 < by_size[5][0] < by_size[50][0] < tiny.log_p + by_size[50][1]
@@ -118,8 +113,8 @@ def test_estimates_come_from_halves_at_least_with_their_variance(tiny: Tiny) -> 
         tiny.decoder, tiny.annotations, tiny.caption, samples=101, generator=torch.Generator().manual_seed(5)
     )
     assert list(found) == ["mean", "sampled_1", "sampled_5", "sampled_50", "particles_50"]
-    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption)
-    exact = float(word_log_probabilities(told.logits, tiny.caption).sum().detach())
+    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption)
+    exact = float(word_log_probabilities(output.logits, tiny.caption).sum().detach())
     assert found["mean"] == (pytest.approx(exact), 0.0)
     generator = torch.Generator().manual_seed(5)
     first = torch.rand(1, 101, STEPS, generator=generator)
@@ -133,7 +128,7 @@ def test_estimates_come_from_halves_at_least_with_their_variance(tiny: Tiny) -> 
 
 
 class AtOnce:
-    """Expectation until a step, then path i at place i."""
+    """The mean until a step, then path i at location i."""
 
     def __init__(self, time: int) -> None:
         self.left = time
@@ -145,23 +140,23 @@ class AtOnce:
         return Attended(annotations, torch.arange(annotations.shape[1])[None])
 
 
-def test_nwgms_gap_is_that_of_all_places_at_the_expected_state(tiny: Tiny) -> None:
-    annotations, captions = 3 * small_annotations(2, PLACES), small_captions(2, STEPS)
+def test_nwgms_gap_is_that_of_all_locations_at_the_expected_state(tiny: Tiny) -> None:
+    annotations, captions = 3 * small_annotations(2, LOCATIONS), small_captions(2, STEPS)
     found = nwgm_gap(tiny.decoder, annotations, captions)
     with torch.no_grad():
         expected = teacher_forcing(tiny.decoder, annotations, captions)
         assert expected.alpha is not None
         for b, time in itertools.product(range(2), range(STEPS)):
-            looked = teacher_forcing(
-                tiny.decoder, annotations[b : b + 1], captions[b : b + 1], paths=PLACES, mode=AtOnce(time)
+            at_each = teacher_forcing(
+                tiny.decoder, annotations[b : b + 1], captions[b : b + 1], paths=LOCATIONS, mode=AtOnce(time)
             ).logits[0, :, time]  # (L, K)
             alpha = expected.alpha[b, 0, time]
-            exact = alpha @ torch.softmax(looked, -1)
-            entropies = [-(p * p.log()).sum() for p in (exact, *torch.softmax(looked, -1))]
+            exact = alpha @ torch.softmax(at_each, -1)
+            entropies = [-(p * p.log()).sum() for p in (exact, *torch.softmax(at_each, -1))]
             information = entropies[0] - alpha @ torch.stack(entropies[1:])
             assert float(found["information"][b, time]) == pytest.approx(float(information))
             word = captions[b, time]
-            for name, logits in (("one_pass", expected.logits[b, 0, time]), ("nwgm", alpha @ looked)):
+            for name, logits in (("one_pass", expected.logits[b, 0, time]), ("nwgm", alpha @ at_each)):
                 ours = torch.softmax(logits, -1)
                 divergence = (exact * (exact / ours).log()).sum()
                 assert float(found[f"{name}_kl"][b, time]) == pytest.approx(float(divergence)) != 0
@@ -170,8 +165,8 @@ def test_nwgms_gap_is_that_of_all_places_at_the_expected_state(tiny: Tiny) -> No
                 assert float(found[f"{name}_word_absolute"][b, time]) == pytest.approx(abs(off))
 
 
-def test_there_is_no_gap_where_all_places_are_equal(tiny: Tiny) -> None:
-    annotations = small_annotations(2, 1).expand(-1, PLACES, -1)
+def test_there_is_no_gap_where_all_locations_are_equal(tiny: Tiny) -> None:
+    annotations = small_annotations(2, 1).expand(-1, LOCATIONS, -1)
     for name, values in nwgm_gap(tiny.decoder, annotations, small_captions(2, STEPS)).items():
         assert values.abs().max() < 1e-9, name
 
@@ -180,19 +175,19 @@ def test_there_is_no_gap_where_all_places_are_equal(tiny: Tiny) -> None:
 
 
 def test_noise_is_the_trace_of_the_covariance_over_the_squared_mean(tiny: Tiny) -> None:
-    batches = [(small_annotations(2, PLACES, seed=seed), small_captions(2, STEPS, seed=seed)) for seed in (1, 2)]
+    batches = [(small_annotations(2, LOCATIONS, seed=seed), small_captions(2, STEPS, seed=seed)) for seed in (1, 2)]
     found = gradient_noise(tiny.decoder, batches, Estimator(samples=2, baseline="none"), draws=7, seed=4)
 
     generator = torch.Generator().manual_seed(4)
     gradients: list[list[Tensor]] = [[], []]
-    for _ in range(examination.WARM_UP + 7):
+    for _ in range(WARM_UP + 7):
         for k, (annotations, captions) in enumerate(batches):
             objective = Estimator(samples=2)
             objective.load_state_dict({"baseline": torch.zeros(1)})
             drawn = objective.draw(2, STEPS, generator)
             tiny.decoder.zero_grad()
-            told = teacher_forcing(tiny.decoder, annotations, captions, paths=2, mode=drawn.mode)
-            objective(told, captions, drawn).total.backward()
+            output = teacher_forcing(tiny.decoder, annotations, captions, paths=2, mode=drawn.mode)
+            objective(output, captions, drawn).total.backward()
             parts = [p.grad for name, p in tiny.decoder.named_parameters() if name.startswith("attention.")]
             gradients[k].append(torch.cat([part.flatten() for part in parts if part is not None]))
     variance = squared = 0.0
@@ -216,16 +211,14 @@ def test_an_exact_gradient_has_no_noise(tiny: Tiny) -> None:
     assert abs(found["noise"]) < 1e-9
 
 
-def test_a_baseline_calms_the_gradient(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("no baseline", "moving baseline")
-    chosen = {name: made for name, made in examination.estimators().items() if name in names}
-    monkeypatch.setattr(examination, "estimators", lambda: chosen)
-    table = gradient_table(tiny.decoder, [(tiny.annotations, tiny.caption)], draws=100, show=False)
+def test_a_baseline_calms_the_gradient(tiny: Tiny) -> None:
+    chosen = {name: estimators()[name] for name in ("no baseline", "moving baseline")}
+    table = gradient_table(tiny.decoder, [(tiny.annotations, tiny.caption)], chosen, draws=100, show=False)
     assert table["no baseline"]["relative"] == 1 and table["moving baseline"]["relative"] < 0.7
 
 
 def test_estimators_are_what_their_names_say() -> None:
-    for name, objective in examination.estimators().items():
+    for name, objective in estimators().items():
         baselines = {"no b": "none", "moving": "moving", "per length": "length", "leave": "leave_one_out"}
         wanted = next((known for part, known in baselines.items() if part in name), "expected")
         assert objective.baseline == wanted, name
@@ -240,23 +233,13 @@ def test_estimators_are_what_their_names_say() -> None:
 
 
 def test_the_mean_per_word_weighs_captions_by_their_words() -> None:
-    average, error = per_word([4.0, 6.0, 2.0], [2, 3, 1])
-    assert (average, error) == (2, 0)
-    average, error = per_word([3.0, 7.0], [2, 2])
-    assert (average, error) == (2.5, pytest.approx((2 * (4 + 4)) ** 0.5 / 4))
+    assert per_word([4.0, 6.0, 2.0], [2, 3, 1]) == {"mean": 2, "standard_error": 0}
+    assert per_word([3.0, 7.0], [2, 2]) == {"mean": 2.5, "standard_error": pytest.approx((2 * (4 + 4)) ** 0.5 / 4)}
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The small encoder in float32 on any hardware, and few gradients."""
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
-    monkeypatch.setattr(examination, "WARM_UP", 1)
 
 
 def captioner(name: str, **decoder: object) -> Captioner:
@@ -273,55 +256,28 @@ def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path)
         text = " ".join(example.captions[0])
         words += len(example.captions[0]) + 1
         assert (caption["photo"], caption["words"]) == (example.name, len(example.captions[0]) + 1)
-        drawn = [model.log_probability(example.photo, text, mode="sample", seed=seed) for seed in range(40)]
+        drawn = [model.log_probability(example.photo, text, attention_mode="sample", seed=seed) for seed in range(40)]
         totals["sampled_1"] -= sum(drawn) / 40
-        exact = model.log_probability(example.photo, text, mode="mean")
+        exact = model.log_probability(example.photo, text, attention_mode="mean")
         totals["mean"] -= exact
         assert caption["log_p"]["mean"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
     for name, total in totals.items():
-        assert found["log_loss"][name]["nats_per_word"] == pytest.approx(total / words, rel=0.02), name
-        assert found["log_loss"][name]["nats_per_caption"] == pytest.approx(total / 3, rel=0.02), name
-    assert found["log_loss"]["own"] == {"by": "mean", **found["log_loss"]["mean"]}
+        assert found["log_loss"][name]["mean"] == pytest.approx(total / words, rel=0.02), name
+    assert found["own"] == "mean"
     assert found["log_loss"]["mean"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
     assert 0 < found["entropy"] < math.log(15)
     assert found["nwgm"]["one_pass_kl"]["mean"] > 0 and found["nwgm"]["information"]["mean"] > 0
 
 
 def test_fewer_photos_are_drawn_by_the_seed(dataset: Dataset, tmp_path: Path) -> None:
-    drawn = [
-        [caption["photo"] for caption in found["captions"]]
-        for seed in range(4)
-        for found in [
-            examine(
-                captioner("m"), dataset, "test", cache=tmp_path, photos=2, samples=2, draws=0, seed=seed, show=False
-            )
-        ]
-    ]
-    assert all(len(set(names)) == 2 for names in drawn) and len({tuple(names) for names in drawn}) > 1
-
-
-def test_models_are_compared_caption_by_caption(dataset: Dataset, tmp_path: Path) -> None:
-    models = [captioner("soft"), captioner("hard", attention="hard", seed=6)]
-    result = side_by_side(models, dataset, "val", cache=tmp_path, samples=10, draws=2, show=False)
-    soft, hard = result["models"]
-    assert hard["log_loss"]["own"]["by"] == "particles_5" and set(soft["gradient"]) == set(examination.estimators())
-    (less,) = result["differences"]
-    assert (less["model"], less["less"]) == ("hard", "soft")
-    for name in ("own", "sampled_5"):
-        losses = [found["log_loss"][name]["nats_per_word"] for found in (soft, hard)]
-        assert less[name]["nats_per_word"] == pytest.approx(losses[1] - losses[0])
-    same = difference(soft, soft)["own"]
-    assert same == {"nats_per_word": 0, "standard_error": 0}
-    json.dumps(result, allow_nan=False)
+    options = {"cache": tmp_path, "photos": 2, "samples": 2, "draws": 0, "show": False}
+    drawn = [examine(captioner("m"), dataset, "test", seed=seed, **options)["captions"] for seed in range(4)]  # type: ignore[arg-type]
+    names = [tuple(caption["photo"] for caption in captions) for captions in drawn]
+    assert all(len(set(each)) == 2 for each in names) and len(set(names)) > 1
 
 
 def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) -> None:
     model = captioner("m")
-    words = list(model.checkpoint.vocabulary.words[2:])
-    other = captioner("other")
-    other.checkpoint.vocabulary = Vocabulary([*words[:-1], "zebra"])
-    with pytest.raises(SatError, match="m and other have different vocabularies"):
-        side_by_side([model, other], dataset, "val", cache=tmp_path)
     with pytest.raises(SatError, match="1 samples"):
         examine(model, dataset, "val", cache=tmp_path, samples=1)
     with pytest.raises(SatError, match="no split 'dev'"):
@@ -332,36 +288,23 @@ def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) ->
     uniform = Captioner(small_checkpoint(model.encoder, attention="uniform"), model.encoder, name="uniform")
     with pytest.raises(SatError, match="uniform has no attention"):
         examine(uniform, dataset, "val", cache=tmp_path)
-    model.decoder = Ensemble([model.decoder])
-    with pytest.raises(SatError, match="m is an ensemble: examine each"):
-        examine(model, dataset, "val", cache=tmp_path)
 
 
-def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_models_are_compared_caption_by_caption(
+    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("soft", "hard"):
         small_checkpoint(small_encoder(), attention=name).save(tmp_path / name)
-    command = [
-        "analyze",
-        "hard-attention",
-        "--data",
-        dataset.folder,
-        "--cache",
-        tmp_path / "cache",
-        "--samples",
-        10,
-        "--draws",
-        2,
-    ]
-    command += ["--device", "cpu", "--model", tmp_path / "soft", "--model", tmp_path / "hard"]
-    command += ["--json", tmp_path / "found.json"]
-    result = CliRunner().invoke(main, [str(part) for part in command])
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+    command = [dataset.folder, tmp_path / "soft", tmp_path / "hard", "--samples", 10, "--draws", 2, "--device", "cpu"]
+    hard_attention.main([str(part) for part in (*command, "--json", tmp_path / "found.json")])
     written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    loss = written["models"][1]["log_loss"]["sampled_1"]
-    lines = result.stdout.splitlines()
-    assert lines[0] == "soft (soft) on shapes val, first captions of 3 photos, nats a word"
-    (bound,) = [line for line in lines[len(lines) // 2 :] if "N = 1 (-L_s)" in line]
-    assert f"{loss['nats_per_word']:.3f} ± {loss['standard_error']:.3f}" in bound
-    assert sum("the model's own" in line for line in lines) == 2
-    assert any("coin per photo, moving baseline (the paper)" in line for line in lines)
-    assert lines[-1].startswith("hard less soft, each by its own log p: ")
+    soft, hard = written["models"]
+    assert (soft["own"], hard["own"]) == ("mean", "particles_5") and set(soft["gradient"]) == set(estimators())
+    losses = [found["log_loss"][found["own"]]["mean"] for found in (soft, hard)]
+    assert written["differences"]["hard"]["mean"] == pytest.approx(losses[1] - losses[0])
+    assert difference(soft, soft) == {"mean": 0, "standard_error": 0}
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "soft (soft) on shapes val, first captions of 3 photos, nats a word"
+    assert sum("the model's own" in line for line in printed) == 2
+    assert printed[-1].startswith("hard minus soft: ")

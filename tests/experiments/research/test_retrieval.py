@@ -3,15 +3,14 @@
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from builders import D, shape_folder, small_encoder
+from research import retrieval
+from research.retrieval import Consensus, neighbors, ngrams, space
 
-from show_attend_tell.analysis import retrieval
-from show_attend_tell.analysis.retrieval import Consensus, neighbors, ngrams, space
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 
@@ -77,30 +76,24 @@ def test_neighbors_are_nearest_first() -> None:
     assert [len(found) for found in neighbors(training, training, 80)] == [4, 4, 4, 4]
 
 
-def test_a_split_is_captioned_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scored: list[Any] = []
-
-    def watched(dataset: Any, split: str, entries: Any, *, tokens: str | None) -> dict[str, Any]:
-        scored.append((split, tokens))
-        return {"results": entries}
-
-    monkeypatch.setattr(retrieval, "score_split", watched)
-    monkeypatch.setattr(retrieval, "check_scorers", lambda: None)
+@pytest.mark.usefixtures("small")
+def test_a_split_is_captioned_and_scored(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap")
     dataset = read_dataset(shape_folder(tmp_path / "shapes", captions=2))
     encoder = small_encoder()
-    found = retrieval.evaluate(dataset, encoder, "test", cache=tmp_path, show=False)
-    assert scored == [("test", None)] and found["model"] == "retrieval"
-    chosen = found["retrieval"]
+    found = retrieval.evaluate(dataset, encoder, "test", cache=tmp_path / "cache", show=False)
+    assert (found.settings["model"], found.settings["split"]) == ("retrieval", "test")
+    chosen = found.settings["retrieval"]
     assert len(chosen["validation_bleu_4"]) == 2 * len(retrieval.NEIGHBORS)
-    kind = f"{'whitened' if chosen['whitened'] else 'centred'}, {chosen['neighbors']}"
+    kind = f"{retrieval.named(chosen['whitened'])}, {chosen['neighbors']}"
     assert chosen["validation_bleu_4"][kind] == max(chosen["validation_bleu_4"].values())
     by_name = {example.name: example for example in dataset.examples}
-    assert [entry["photo"] for entry in found["results"]] == [example.name for example in dataset.split("test")]
-    for entry in found["results"]:
+    assert [entry["photo"] for entry in found.results] == [example.name for example in dataset.split("test")]
+    for entry in found.results:
         source = by_name[entry["borrowed_from"]]
         assert source.split == "train" and tuple(entry["words"]) in source.captions
         assert entry["caption"] == " ".join(entry["words"]) and Path(entry["file"]).is_file()
-    means = retrieval.mean_annotations(dataset, encoder, dataset.split("val"), tmp_path, show=False)
+    means = retrieval.mean_annotations(dataset, encoder, dataset.split("val"), tmp_path / "cache", show=False)
     assert means.shape == (3, D)
     with pytest.raises(SatError, match="retrieve for val or test"):
         retrieval.evaluate(dataset, encoder, "train", cache=tmp_path)
