@@ -103,7 +103,7 @@ def test_an_evaluation_of_an_older_version_is_kept_under_today_s_names(tmp_path:
 
 
 def test_a_gaze_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
-    kept = results.read("flickr8k-soft", results.GAZE)
+    kept = results.read("flickr8k-soft", results.ABLATION)
     results.keep_gaze({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
     assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyze ablation --model ")
     noun = kept["at_word"]["noun"]["uniform"]

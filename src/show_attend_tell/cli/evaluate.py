@@ -154,14 +154,14 @@ def score(
     is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
     photo per line.
     """
-    from show_attend_tell.checkpoint.hub import DEFAULT, SHIPPED
+    from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.metrics.caption_files import read_captions, read_references, tokens_of
     from show_attend_tell.metrics.scores import check_scorers, score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
     check_scorers()
-    english = frozenset(Vocabulary.load(SHIPPED / DEFAULT / "vocabulary.json").words)
+    english = frozenset(Vocabulary.load(SHIPPED / DEFAULT_MODEL / "vocabulary.json").words)
     wanted = read_references(
         references, split=split, tokens=tokens or tokens_of(hypotheses), english=english, most=most
     )

@@ -7,7 +7,7 @@ draws, so that differences and ratios are paired (Koehn 2004).
 N photos · R resamples · W words.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,10 @@ class Mean(NamedTuple):
     def interval(self) -> Interval:
         """The mean and its 95 % interval."""
         return Interval(self.value, *interval(self.resampled))
+
+    def to_dict(self) -> dict[str, float]:
+        """The interval as plain values for JSON."""
+        return asdict(self.interval())
 
     def minus(self, other: "Mean") -> "Mean":
         """The difference to another mean over the same photos."""
