@@ -12,6 +12,8 @@ that a whole number may stand for any number. These are data classes, so `datacl
 """
 
 import dataclasses
+import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
 from types import NoneType, UnionType
@@ -90,6 +92,11 @@ def _sentence(cls: type, error: Any) -> str:
     if name not in types:
         return f"there is no setting {name}: the settings are {', '.join(f.name for f in dataclasses.fields(cls))}"
     return f"{name} is {error['input']!r}: {remedy(types[name])}"
+
+
+def comments(cls: type) -> dict[str, str]:
+    """What the comment behind each field of a class says, by the field's name: its documentation, written once."""
+    return dict(re.findall(r"^    (\w+): .*  # (.+)$", inspect.getsource(cls), re.MULTILINE))
 
 
 def read_setting(cls: type, name: str, text: str) -> Any:

@@ -101,7 +101,7 @@ def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> 
     assert [each["caption"] for each in found["alternatives"]] == [each["caption"] for each in expected["alternatives"]]
     for name in ("log_probability", "rerank_score", "doubt"):
         assert found[name] == pytest.approx(expected[name], abs=1e-2 if name == "doubt" else 2e-3), name
-    for name in ("attention", "gate"):
+    for name in ("attention", "gate", "word_log_probabilities"):
         assert (found[name] is None) == (expected[name] is None), name
         if found[name] is not None:
             np.testing.assert_allclose(found[name], expected[name], atol=2e-3, err_msg=name)
@@ -119,7 +119,7 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     assert page.evaluate("crossOriginIsolated")  # threads, though the server sends no header for them
     expect(page.locator("#cost")).to_contain_text(re.compile(r"The first caption downloads \d+ MB, once\."))
     page.select_option("#model", label="both, side by side")
-    page.select_option("#beam", str(BEAM))
+    page.select_option("#beam_size", str(BEAM))
     given = photos(tmp_path)
     page.set_input_files("#choose", given)
     expect(page.locator("#download progress")).to_be_visible()
@@ -129,7 +129,7 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     page.locator(".sat-word").first.hover()
     expect(page.locator(".sat-readout").first).to_contain_text("peak α")
     captioners = [Captioner.from_pretrained(name, backend="onnx") for name in MODELS]
-    for number, photo in enumerate(reversed(given)):  # the newest first
+    for number, photo in enumerate(given):
         expect(page.locator(".sat-facts").nth(2 * number)).to_contain_text("s on this device")
         for found, captioner in zip(saved(page, number, tmp_path / "saved.json"), captioners, strict=True):
             assert_pythons({**found, "source": str(photo)}, captioner, photo)
@@ -151,7 +151,7 @@ def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
     site.away = True
     try:
         page.reload()
-        page.select_option("#beam", "1")
+        page.select_option("#beam_size", "1")
         page.set_input_files("#choose", EXAMPLES[0])
         expect(page.locator(".sat-facts")).to_contain_text("greedy")
     finally:
@@ -228,9 +228,9 @@ def test_captions_of_twenty_photos_are_pythons(
                 given.append(tmp_path / f"{example.stem}-{name}.jpg")
                 view.save(given[-1], quality=90)
     page = opened(visited)
-    page.select_option("#beam", str(BEAM))
+    page.select_option("#beam_size", str(BEAM))
     page.set_input_files("#choose", given)
     expect(page.locator(".sat-caption")).to_have_count(len(given), timeout=20 * PATIENCE)
-    for number, photo in enumerate(reversed(given)):
+    for number, photo in enumerate(given):
         (found,) = saved(page, number, tmp_path / "saved.json")
         assert_pythons({**found, "source": str(photo)}, captioner, photo)

@@ -23,7 +23,7 @@ pytestmark = needs_node
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
     folder = tmp_path_factory.mktemp("modules")
-    script = compiled(["pixels.ts", "search/beam.ts", "rerank/agreement.ts"], folder)
+    script = compiled(["pixels.ts", "search/beam.ts", "rerank/ngrams.ts"], folder)
 
     def ran(function: str, given: Any) -> Any:
         (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
@@ -54,8 +54,8 @@ def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], resi
         given.append({"size": [width, height], "rows": photo.reshape(height, -1).tolist()})
         expected.append((list(box), np.asarray(small).ravel().tolist()))
     found = run(
-        """({ seen, resized }, { photos, preprocessing }) => photos.map(({ size, rows }) => {
-            const box = seen(preprocessing, ...size);
+        """({ visibleBox, resized }, { photos, preprocessing }) => photos.map(({ size, rows }) => {
+            const box = visibleBox(preprocessing, ...size);
             const strip = (first, count) => Uint8ClampedArray.from(rows.slice(first, first + count).flatMap((row) =>
                 row.flatMap((value, at) => (at % 3 === 2 ? [value, 255] : [value]))));
             return [box, [...resized(strip, size, box, preprocessing.size)]];
@@ -67,7 +67,7 @@ def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], resi
         assert one[1] == other[1], (width, height)
 
 
-class TableWalker:
+class TableSession:
     """A decoder whose next word depends on the last two words alone, by a table of log p (K + 1, K + 1, K)."""
 
     photos, paths, whole = 1, 1, False
@@ -81,11 +81,11 @@ class TableWalker:
         self.last = words
         return SessionStep(np.arange(words.shape[1])[None])
 
-    def best(self, before: Scores, count: int, forbidden: list[int], again: Numbers | None) -> Continuations:
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
         scores = before[..., None] + self.table[self.before, self.last]
         scores[..., forbidden] = NEVER
-        if again is not None:
-            np.put_along_axis(scores, again, NEVER, axis=2)
+        if banned is not None:
+            np.put_along_axis(scores, banned, NEVER, axis=2)
         order = np.argsort(-scores.reshape(1, -1), kind="stable")[:, :count]
         found = np.take_along_axis(scores.reshape(1, -1), order, axis=1)
         return Continuations(found, order // self.vocabulary_size, order % self.vocabulary_size)
@@ -99,23 +99,23 @@ SEARCHED = """async ({ search }, { table, ways }) => {
     for (const way of ways) {
         let before = [table[0][0].length], last;
         const size = table[0][0].length;
-        const walker = {
+        const session = {
             vocabularySize: size,
             async step(words) {
                 last = words;
-                return { rows: [...words.keys()], alpha: null, beta: null, places: null };
+                return { rows: [...words.keys()], alpha: null, beta: null, locations: null };
             },
-            async best(scores, count, forbidden, again) {
+            async best(scores, count, forbidden, banned) {
                 const all = scores.flatMap((score, path) => table[before[path]][last[path]].map((log, word) =>
-                    forbidden.includes(word) || again?.[path].includes(word) ? -Infinity : score + log));
+                    forbidden.includes(word) || banned?.[path].includes(word) ? -Infinity : score + log));
                 const order = (one, other) => (all[one] === all[other] ? 0 : all[other] - all[one]);
                 const best = [...all.keys()].sort(order).slice(0, count);
                 return { scores: best.map((at) => all[at]), paths: best.map((at) => Math.floor(at / size)),
                     words: best.map((at) => at % size) };
             },
-            follow(paths) { before = paths.map((path) => last[path]); },
+            reorder(paths) { before = paths.map((path) => last[path]); },
         };
-        const [hypotheses] = await search(walker, way);
+        const [hypotheses] = await search(session, way);
         found.push(hypotheses.map(({ words, logProbability, ended }) => [words, logProbability, ended]));
     }
     return found;
@@ -126,7 +126,7 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     chance = np.random.default_rng(5)
     table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
     ways = [
-        {"beam_size": beam_size, "maxLength": length, "lengthNormalization": gamma, "allowRepetitions": repetitions}
+        {"beam_size": beam_size, "max_length": length, "length_penalty": gamma, "allow_repetitions": repetitions}
         for beam_size in (1, 2, 5, 40)
         for length in (3, 9)
         for gamma in (0.0, 0.75)
@@ -135,7 +135,7 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     found = run(SEARCHED, {"table": table.tolist(), "ways": ways})
     for way, hypotheses in zip(ways, found, strict=True):
         (expected,) = search(
-            TableWalker(table),
+            TableSession(table),
             beam_size=way["beam_size"],
             max_length=way["maxLength"],
             length_penalty=way["lengthNormalization"],

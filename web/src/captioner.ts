@@ -37,6 +37,7 @@ export interface Caption {
   caption: string;
   words: string[];
   log_probability: number;
+  word_log_probabilities: number[];
   complete: boolean;
   attention: number[][][] | null;
   gate: number[] | null;
@@ -187,6 +188,7 @@ export class Captioners {
       caption: text(best.words),
       words: words(best.words),
       log_probability: best.logProbability,
+      word_log_probabilities: best.wordLogProbabilities.map(rounded),
       complete: best.ended,
       attention: backpointers[0].alpha && along((step, row) => map(step.alpha!.subarray(row * locations, (row + 1) * locations), columns)),
       gate: backpointers[0].beta && along((step, row) => rounded(step.beta![row])),

@@ -47,8 +47,8 @@ export async function search(
     const path = chosen.map((child, at) => (frozen[at] ? Math.min(child, live.length - 1) : next.paths[child - beam]));
     const parents = chosen.map((child, at) => (frozen[at] ? child : live[path[at]]));
     words = chosen.map((child, at) => (frozen[at] ? END : next.words[child - beam]));
-    backpointers.push({ ...step, words, parents, rows: path.map((one) => step.rows[one]) });
     scores = chosen.map((child) => children[child]);
+    backpointers.push({ ...step, words, parents, scores, rows: path.map((one) => step.rows[one]) });
     finished = words.map((word) => word === END);
 
     live = scores.flatMap((score, at) => (!finished[at] && score > NEVER ? [at] : []));

@@ -12,6 +12,7 @@ export const NEVER = -Infinity;
 export interface Backpointers extends SessionStep {
   words: number[]; // the last word of each path (P,)
   parents: number[]; // the path of the step before that each path continues (P,)
+  scores: number[]; // log p of each path so far (P,)
 }
 
 /** One caption that a search found. */
@@ -19,6 +20,7 @@ export interface Hypothesis {
   words: number[]; // T word ids, end token excluded
   logProbability: number; // Σ_t log p(y_t), the end token's included when it ended
   ended: boolean; // false when the maximum length came before the end token
+  wordLogProbabilities: number[]; // log p of each word given those before (T,)
   rows: number[]; // each word's row of α, β and location in its step of the backpointers (T,)
   rerankScore?: number; // r, from 0; given by a reranker
 }
@@ -29,17 +31,18 @@ export function readBack(backpointers: Backpointers[], scores: number[], finishe
     throw new Error("the decoder's probabilities are not finite numbers: load the page again to get the models anew");
   return scores.flatMap((logProbability, last) => {
     if (!(logProbability > NEVER)) return [];
-    const words: number[] = [];
-    const rows: number[] = [];
+    const [words, rows, scoresSoFar]: number[][] = [[], [], []];
     let path = last;
     for (const step of backpointers.toReversed()) {
       if (step.words[path] !== END) {
         words.unshift(step.words[path]);
         rows.unshift(step.rows[path]);
+        scoresSoFar.unshift(step.scores[path]);
       }
       path = step.parents[path];
     }
-    return [{ words, logProbability, ended: finished[last], rows }];
+    const wordLogProbabilities = scoresSoFar.map((score, at) => score - (scoresSoFar[at - 1] ?? 0));
+    return [{ words, logProbability, wordLogProbabilities, ended: finished[last], rows }];
   });
 }
 

@@ -28,7 +28,9 @@
 
     // Photos
 
+    /** Show photos above the earlier ones, in their own order, and caption them. */
     function add(files) {
+      const earlier = element("results").firstChild, added = [];
       for (const file of files) {
         const photo = { file, name: file.name || "pasted photo", image: null, size: null };
         photo.state = make("p", { class: "state" });
@@ -40,12 +42,13 @@
         photo.element = make("article", { class: "result", "aria-label": photo.name },
           make("header", {}, make("h2", { dir: "auto" }, photo.name), photo.saves, make("span", { class: "acts" }, act("Remove", remove))),
           photo.state, photo.body);
-        photos.unshift(photo);
-        element("results").prepend(photo.element);
+        added.push(photo);
+        element("results").insertBefore(photo.element, earlier);
         document.body.classList.add("filled");
         photo.ready = previewed = previewed.then(() => preview(photo));
         enqueue(photo);
       }
+      photos.unshift(...added);
     }
 
     /** A copy of the photo that any browser shows quickly: its first frame, upright, on white, no larger than the page. */
