@@ -71,7 +71,7 @@ models: $(DEV)
 # The table goes to docs/table1.md, the evaluations to experiments/results/ too.
 table1: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make table1 FLICKR8K=folder" >&2; exit 1; }
-	$(BIN)/python experiments/table1.py "$(FLICKR8K)" runs
+	PYTHONPATH=experiments $(BIN)/python -m table1.make "$(FLICKR8K)" runs
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py

@@ -25,24 +25,7 @@ class Stage:
 
     title: str
     done: Callable[[], bool]
-    make: Callable[[], None]
-
-
-def run(stages: Sequence[Stage]) -> None:
-    """Make the stages that are not done, in order, and say what is done and what is left."""
-    list_stages(stages)
-    for number, stage in enumerate(stages, start=1):
-        if not stage.done():
-            print(f"\n[{number}/{len(stages)}] {stage.title}", flush=True)
-            stage.make()
-
-
-def list_stages(stages: Sequence[Stage]) -> None:
-    """Print every stage, and whether it is done."""
-    for number, stage in enumerate(stages, start=1):
-        print(f"[{number}/{len(stages)}] {stage.title}: {'done' if stage.done() else 'to do'}")
-    left = sum(not stage.done() for stage in stages)
-    print(f"{len(stages) - left} of {len(stages)} stages are done, {left} are left.", flush=True)
+    make: Callable[[], Sequence[object] | None]  # gives the arguments of the `sat` command to run, or does it itself
 
 
 def sat(*arguments: object) -> None:
@@ -57,12 +40,30 @@ def sat(*arguments: object) -> None:
         raise
 
 
+def run(stages: Sequence[Stage], sat: Callable[..., None] = sat) -> None:
+    """Make the stages that are not done, in order, and say what is done and what is left."""
+    list_stages(stages)
+    for number, stage in enumerate(stages, start=1):
+        if not stage.done():
+            print(f"\n[{number}/{len(stages)}] {stage.title}", flush=True)
+            if (arguments := stage.make()) is not None:
+                sat(*arguments)
+
+
+def list_stages(stages: Sequence[Stage]) -> None:
+    """Print every stage, and whether it is done."""
+    for number, stage in enumerate(stages, start=1):
+        print(f"[{number}/{len(stages)}] {stage.title}: {'done' if stage.done() else 'to do'}")
+    left = sum(not stage.done() for stage in stages)
+    print(f"{len(stages) - left} of {len(stages)} stages are done, {left} are left.", flush=True)
+
+
 def training(data: Sequence[Path], model: Path, *arguments: object) -> Stage:
     """`sat train` on these folders with these arguments; an interrupted training is resumed."""
 
-    def make() -> None:
+    def make() -> Sequence[object]:
         started = (model / "training" / "state.safetensors").exists()
-        sat("train", *data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
+        return ("train", *data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
 
     return Stage(f"train {model.name}", lambda: is_trained(model), make)
 
@@ -84,9 +85,9 @@ def evaluation(
 ) -> Stage:
     """`sat evaluate` of a model, or of several as an ensemble, with options that may depend on earlier stages."""
 
-    def make() -> None:
+    def make() -> Sequence[object]:
         named = [part for model in models for part in ("--model", model)]
-        sat("evaluate", *named, "--data", data, "--split", split, *options(), "--json", file)
+        return ("evaluate", *named, "--data", data, "--split", split, *options(), "--json", file)
 
     return Stage(f"evaluate {file.stem}", file.exists, make)
 

@@ -100,7 +100,7 @@ def test_a_room_can_be_taken_in_at_a_glance(folder: Path) -> None:
 
 def test_the_public_names() -> None:
     assert set(show_attend_tell.__all__) <= set(dir(show_attend_tell))
-    assert show_attend_tell.__all__ == ["Caption", "Captioner", "Sampling", "SatError"]
+    assert show_attend_tell.__all__ == ["Caption", "Captioner", "Sampling", "SatError", "register_decoder"]
     for name in show_attend_tell.__all__:
         assert getattr(show_attend_tell, name).__name__ == name
 

@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from show_attend_tell.captioner import Caption, Captioner, Sampling
+    from show_attend_tell.model.registry import register_decoder
 
 __version__ = "0.1.0"
-__all__ = ["Caption", "Captioner", "Sampling", "SatError"]
+__all__ = ["Caption", "Captioner", "Sampling", "SatError", "register_decoder"]
 
 
 def __getattr__(name: str) -> "Any":
-    """The captioner's names, imported at first use: `sat --help` need not wait for PyTorch."""
+    """The public names, imported at first use: `sat --help` need not wait for PyTorch."""
+    if name == "register_decoder":
+        from show_attend_tell.model import registry
+
+        return registry.register_decoder
     if name in __all__:
         from show_attend_tell import captioner
 

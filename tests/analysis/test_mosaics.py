@@ -11,6 +11,7 @@ import torch
 from builders import COLUMNS, ROWS, D, small_checkpoint, small_encoder, small_load_encoder
 from commands import refused, sat
 from PIL import Image
+from table1.nic import NicConfig
 from torch import Tensor
 
 import show_attend_tell.analysis.mosaics as mosaics_module
@@ -29,7 +30,6 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.baselines.nic import NicConfig
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.registry import build
 

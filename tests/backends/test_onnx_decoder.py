@@ -103,7 +103,7 @@ def test_weights_and_annotations_that_do_not_fit_are_refused() -> None:
     with pytest.raises(SatError, match=r"more has shape \(2,\), and the decoder needs none"):
         OnnxDecoder(decoder.config, {**weights, "more": np.zeros(2)}, PLACES)
     window = talkative(annotation_window=3)
-    with pytest.raises(SatError, match="8 places are not a square grid"):
+    with pytest.raises(SatError, match="8 locations are not a square grid"):
         OnnxDecoder(window.config, {name: value.numpy() for name, value in window.state_dict().items()}, 8)
     with pytest.raises(SatError, match=r"annotations of shape \(2, 9, 4\) do not fit this decoder"):
         OnnxSession(of(decoder), np.zeros((2, PLACES, 4), np.float32), attention_mode="mean")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoders import Scripted, small_annotations, small_comparator, small_decoder
+from decoders import Scripted, small_annotations, small_baseline, small_decoder
 from searching import same, talkative
 from torch import Tensor
 
@@ -159,7 +159,7 @@ def test_other_looks_and_decoders_are_searched_by_the_plain_search() -> None:
     alike(found, beam_search(decoder, annotations, beam_size=4, max_length=9, mode=sampled()))
     ensemble = Ensemble([decoder, talkative(gate=False)])
     alike(*both(ensemble, annotations, search, beam_size=4, max_length=9))
-    alike(*both(small_comparator("nic"), annotations, search, beam_size=4, max_length=9))
+    alike(*both(small_baseline("nic"), annotations, search, beam_size=4, max_length=9))
     alike(*both(Scripted(torch.randn(6, 5)), annotations, search, beam_size=4, max_length=9))
 
 

@@ -84,9 +84,7 @@ def test_the_control_on_another_encoder_has_uniform_attention_and_nothing_else(s
     )
 
 
-def test_captions_with_a_reranker_are_scored_by_attention_alone_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_captions_with_a_reranker_are_scored_by_attention_alone_too(tmp_path: Path) -> None:
     model = tmp_path / "efficientnet-soft-1"
     for name in (tmp_path / "efficientnet-plain-1", model):
         name.mkdir()
@@ -94,8 +92,8 @@ def test_captions_with_a_reranker_are_scored_by_attention_alone_too(
             '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam": 5, "length_penalty": 0.5}}}'
         )
     asked: list[str] = []
-    monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
-    stages.run(recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1]))
+    found = recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1])
+    stages.run(found, sat=lambda *given: asked.append(" ".join(map(str, given))))
     usual = f"evaluate --model {model} --data DATA --split test"
     assert asked == [
         f"{usual} --rerank-weight 0 --beam-size 5 --length-penalty 0.5 --json {model}-test.json",
@@ -122,14 +120,14 @@ def test_evaluations_with_a_reranker_are_kept_too(dataset: Dataset, tmp_path: Pa
 
 
 def test_each_training_is_made_once_and_after_those_it_starts_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes.main(["DATA", str(tmp_path), "--list"])
     lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
     assert len(lines) == len(set(lines)) and lines.index("train soft-2") < lines.index("train hard-2")
     asked: list[str] = []
-    monkeypatch.setattr(stages, "sat", lambda *given: asked.append(" ".join(map(str, given))))
-    stages.run(recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1]))
+    found = recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1])
+    stages.run(found, sat=lambda *given: asked.append(" ".join(map(str, given))))
     assert asked == [
         "train DATA --preset paper --attention hard --epochs 10 --seed 1 --resize squash "
         f"--output {tmp_path}/paper-hard-1",

@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import table1  # noqa: F401  registers the decoders of Table 1
 import torch
 from torch import Tensor
 
@@ -12,7 +13,7 @@ from show_attend_tell.model.attention import Attended, attend_at
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, State, Step
-from show_attend_tell.model.registry import build, classes
+from show_attend_tell.model.registry import build, config_class
 
 # No two axes have one size, so that none can be taken for another unnoticed.
 B, P, L, C = 2, 3, 5, 7
@@ -132,7 +133,7 @@ def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
     return w
 
 
-COMPARATOR_SIZES = {"annotation_size": 11, "embedding_size": 17, "vocabulary_size": 23}
+BASELINE_SIZES = {"annotation_size": 11, "embedding_size": 17, "vocabulary_size": 23}
 OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
     "nic": {"hidden_size": 13},
     "lrcn": {"hidden_size": 13},
@@ -144,11 +145,11 @@ OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
 }
 
 
-def small_comparator(kind: str, **options: Any) -> Decoder:
+def small_baseline(kind: str, **options: Any) -> Decoder:
     """A decoder in eval mode whose every weight and bias is drawn wide enough to matter."""
-    config, _ = classes(kind)
+    config = config_class(kind)
     has = {field.name for field in fields(config)}
-    shared = {name: size for name, size in COMPARATOR_SIZES.items() if name in has}
+    shared = {name: size for name, size in BASELINE_SIZES.items() if name in has}
     decoder = build(config(**{**shared, **OWN_SIZES[kind], **options})).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():

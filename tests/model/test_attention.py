@@ -131,5 +131,5 @@ def test_looks_by_name() -> None:
         mode = attention_mode_by_name(name, seeds=[1, 2], paths=P, steps=1)
         alpha = torch.softmax(torch.randn(B, P, L), dim=-1)
         assert mode(alpha, small_annotations()).context.shape == (B, P, 11)
-    with pytest.raises(SatError, match="look is 'askance': choose one of expectation, likeliest, sampled"):
+    with pytest.raises(SatError, match="attention_mode is 'askance': choose one of mean, argmax, sample"):
         attention_mode_by_name("askance")

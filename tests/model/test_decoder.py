@@ -344,14 +344,6 @@ def test_configuration_round_trip() -> None:
         DecoderConfig.from_dict({**config.to_dict(), "glimpses": 3})
 
 
-def test_entries_of_earlier_versions_are_read_at_the_value_that_is_left() -> None:
-    config = DecoderConfig(**SIZES)
-    old = {**config.to_dict(), "place_dropout": 0.5, "word_dropout": 0.2, "embedding_dropout": 0.3}  # of training alone
-    assert DecoderConfig.from_dict({**old, "first_word": "zero"}) == config
-    with pytest.raises(SatError, match=r"first_word is 'learned', and this version has only 'zero': .* 0\.1\.0"):
-        DecoderConfig.from_dict({**old, "first_word": "learned"})
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -438,7 +430,7 @@ def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
 
 
 def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:
-    with pytest.raises(SatError, match="15 places are not a square grid"):
+    with pytest.raises(SatError, match="15 locations are not a square grid"):
         small_decoder(annotation_window=3).start(small_annotations(2, locations=15))
     with pytest.raises(SatError, match="annotation_window is 4: give an odd number"):
         DecoderConfig(annotation_window=4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from builders import shape_photo, small_checkpoint, small_encoder
-from decoders import B, C, L, P, Scripted, small_annotations, small_captions, small_comparator, small_decoder
+from decoders import B, C, L, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.vision.encoder as encoder_module
@@ -37,7 +37,7 @@ def test_what_a_member_lacks_is_none() -> None:
     annotations, captions = small_annotations(), small_captions()
     told = teacher_forcing(Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions)
     assert told.alpha is not None and told.beta is None
-    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_comparator("nic")]), annotations, captions)
+    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_baseline("nic")]), annotations, captions)
     assert told.alpha is None and told.beta is None and told.logits.shape == (B, 1, C, 23)
 
 
@@ -52,7 +52,7 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
 
 
 def test_a_search_gives_the_probability_that_telling_gives() -> None:
-    ensemble = Ensemble([small_decoder(seed=1), small_comparator("log_bilinear"), small_comparator("brnn")])
+    ensemble = Ensemble([small_decoder(seed=1), small_baseline("log_bilinear"), small_baseline("brnn")])
     annotations = small_annotations()
     for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam_size=P, max_length=C)):
         for hypothesis in hypotheses:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from decoders import B, C, P, small_annotations, small_captions, small_comparator, small_decoder
+from decoders import B, C, P, small_annotations, small_baseline, small_captions, small_decoder
 from torch import Tensor
 
 from show_attend_tell.model.ensemble import Ensemble
@@ -42,7 +42,7 @@ def test_parts_that_are_not_alike_are_refused() -> None:
 
 
 def decoders() -> list[Decoder]:
-    return [small_decoder(), small_comparator("m_rnn"), Ensemble([small_decoder(), small_comparator("lrcn")])]
+    return [small_decoder(), small_baseline("m_rnn"), Ensemble([small_decoder(), small_baseline("lrcn")])]
 
 
 @pytest.mark.parametrize("decoder", decoders(), ids=lambda decoder: type(decoder).__name__)

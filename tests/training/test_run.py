@@ -52,7 +52,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import HardObjective
-from show_attend_tell.training.presets import baseline_preset, preset
+from show_attend_tell.training.presets import preset
 from show_attend_tell.vision.backbones import small as small_backbone
 from show_attend_tell.vision.encoder import Encoder
 
@@ -386,7 +386,7 @@ def test_sharpening_multiplies_the_energies_once_after_the_last_epoch(dataset: D
         torch.testing.assert_close(after.pop("attention.energy"), 3 * energy)
         torch.testing.assert_close(after, before)
     uniform = small_config(sharpening=3.0, decoder={"attention": "uniform"})
-    for blind in (replace(baseline_preset("flickr8k", "nic"), sharpening=3.0), uniform):
+    for blind in (replace(preset("flickr8k", decoder="nic"), sharpening=3.0), uniform):
         with pytest.raises(SatError, match="sharpening is 3, and this decoder has no α"):
             run(dataset, blind, tmp_path / "other")
 
@@ -530,13 +530,13 @@ def test_a_fine_tuned_training_is_resumed_with_its_own_view_of_the_photos(datase
 def test_a_window_on_a_grid_that_is_no_square_is_refused_before_the_photos_are_encoded(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 places are not a square grid: give 1"):
+    with pytest.raises(SatError, match="annotation_window is 3, and 3 × 5 locations are not a square grid: give 1"):
         run(dataset, small_config(decoder={"annotation_window": 3}), tmp_path / "model")
     for mosaics in ({"mosaics": 0.5}, {"mosaics_end": 0.5}):
         with pytest.raises(SatError, match="mosaics is above 0, and 3 × 5 places are not a square grid: give 0"):
             run(dataset, small_config(**mosaics), tmp_path / "model")
     with pytest.raises(SatError, match="mosaics is above 0, and without attention nothing can find the photo"):
-        run(dataset, replace(baseline_preset("flickr8k", "nic"), mosaics=0.5), tmp_path / "model")
+        run(dataset, replace(preset("flickr8k", decoder="nic"), mosaics=0.5), tmp_path / "model")
     assert not (tmp_path / "cache").exists()
 
 
@@ -1054,7 +1054,7 @@ def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path: Path) -
 
 
 def test_visual_n_grams_need_every_place(dataset: Dataset, tmp_path: Path) -> None:
-    config = replace(baseline_preset("flickr8k", "nic"), visual_ngrams=True, epochs=1)
+    config = replace(preset("flickr8k", decoder="nic"), visual_ngrams=True, epochs=1)
     with pytest.raises(SatError, match="visual_ngrams"):
         run(dataset, config, tmp_path / "model")
 

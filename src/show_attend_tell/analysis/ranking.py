@@ -25,7 +25,7 @@ from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.metrics.scores import check_scorers, score
-from show_attend_tell.model.interface import Decoder, State
+from show_attend_tell.model.interface import Decoder, State, initial_state
 from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.sources import cached
@@ -85,7 +85,7 @@ def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], capti
     """`log_probabilities` of that many captions whose trees are grown already."""
     batch, device = annotations.shape[0], annotations.device
     scores = torch.empty(batch, captions, device=device)
-    start = decoder.start(annotations)
+    start = initial_state(decoder, annotations)
     for levels in trees:
         state: State = start
         words = torch.full((batch, 1), decoder.vocabulary_size, device=device)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Step
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Step, initial_state
 from show_attend_tell.model.precision import promote
 from show_attend_tell.search import beam as beams
 from show_attend_tell.search import sampling
@@ -32,7 +32,7 @@ class TorchSession:
         self.decoder, self.mode, self.device = decoder, mode, annotations.device
         self.vocabulary_size = decoder.vocabulary_size
         self.photos, self.paths = len(annotations), paths
-        self.state = decoder.start(annotations, paths=paths)
+        self.state = initial_state(decoder, annotations, paths=paths)
         self.rows = np.tile(np.arange(paths), (self.photos, 1))
         self.taken: Step
 

@@ -11,7 +11,8 @@ from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
-from show_attend_tell.model.config import Config, read_config
+from show_attend_tell.model.config import Config
+from show_attend_tell.model.registry import read_config
 from show_attend_tell.search.config import GenerationConfig
 
 FORMAT = 4

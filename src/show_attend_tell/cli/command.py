@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
+from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -204,10 +205,32 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) ->
     return given
 
 
+def plugin_option(command: F) -> F:
+    """``--plugin MODULE``, for the commands that load or make models: modules that register decoders."""
+
+    @click.option(
+        "--plugin",
+        "plugins",
+        multiple=True,
+        metavar="MODULE",
+        help="Module that registers decoders of other kinds: its name, its .py file or its folder. It may be given "
+        "several times.",
+    )
+    @wraps(command)
+    def with_plugins(*arguments: Any, plugins: tuple[str, ...], **options: Any) -> Any:
+        from show_attend_tell.model.registry import import_plugin
+
+        for plugin in plugins:
+            import_plugin(plugin)
+        return command(*arguments, **options)
+
+    return with_plugins  # type: ignore[return-value]
+
+
 def model_option(*, default: str | None = DEFAULT_MODEL, required: bool = False, several: str = "") -> Callable[[F], F]:
     """``--model``. With ``several``, a sentence for its help, it may be repeated, and its name is ``models``."""
     default = None if required else default
-    return click.option(
+    option = click.option(
         "--model",
         "models" if several else "model",
         default=[default] if default and several else default,
@@ -218,6 +241,7 @@ def model_option(*, default: str | None = DEFAULT_MODEL, required: bool = False,
         help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."
         + (f" {several}" if several else ""),
     )
+    return options(option, plugin_option)
 
 
 data_option = click.option(

@@ -1,15 +1,15 @@
-"""Attention over the places of a photo, and how it becomes one context vector.
+"""Attention over the locations of a photo, and how it becomes one context vector.
 
-B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
+B batch · P paths of one photo (beams, sampled sequences) · L locations · D annotation size · A attention size · n LSTM
 size.
 
-`Attention` computes α (paper sec. 3.1.2). A `AttentionMode` turns α into the context ẑ. In a decoder's step, soft and hard
-attention differ only in it:
+`Attention` computes α (paper sec. 3.1.2). An `AttentionMode` turns α into the context ẑ. In a decoder's step, soft and
+hard attention differ only in it:
 
 - `MeanAttention`: the soft model's Σ_i α_i a_i (eq. 8);
-- `SampleAttention` and `ArgmaxAttention`: the hard model's one place (eq. 3 and 4);
-- `MixedAttention`: the expectation on some paths and a sampled place on others, for the training of a hard model (sec. 4.1);
-- `GivenLocations`: places that were drawn before.
+- `SampleAttention` and `ArgmaxAttention`: the hard model's one location (eq. 3 and 4);
+- `MixedAttention`: the mean on some paths and a sampled location on others, to train a hard model (sec. 4.1);
+- `GivenLocations`: locations that were drawn before.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         self.energy = nn.Parameter(torch.empty(attention_size))
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """W_a a of every place (B, L, A), from annotations (B, L, D): computed once a photo, not once a step."""
+        """W_a a of every location (B, L, A), from annotations (B, L, D): computed once a photo, not once a step."""
         if self.deepen is not None:
             annotations = torch.tanh(self.deepen(annotations))
         keys: Tensor = self.key(annotations)
@@ -48,48 +48,48 @@ class Attention(nn.Module):
         """α (B, P, L) in float32 at least, from keys (B, L, A) and the previous hidden state (B, P, n).
 
         It is computed with the logistic σ instead of tanh, which is many times slower on a CPU:
-        w·tanh(z) = 2 w·σ(2z) − Σ_k w_k. The last term is the same for every place, so the softmax cancels it.
+        w·tanh(z) = 2 w·σ(2z) − Σ_k w_k. The last term is the same for every location, so the softmax cancels it.
         """
         query = self.query(hidden)  # (B, P, A)
-        together = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
-        return torch.softmax(promote(together @ (2 * self.energy).to(together.dtype)), dim=-1)
+        layer = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
+        return torch.softmax(promote(layer @ (2 * self.energy).to(layer.dtype)), dim=-1)
 
 
 class Attended(NamedTuple):
-    """What a `AttentionMode` gives."""
+    """What an `AttentionMode` gives."""
 
     context: Tensor  # ẑ before the gate (B, P, D)
-    locations: Tensor | None  # s_t, the place looked at (B, P); None when all were looked at
+    locations: Tensor | None  # s_t, the one location attended to (B, P); None for the mean of all
 
 
 class AttentionMode(Protocol):
     """A way of turning α into a context. A decoder calls it once a step, in the order of the steps."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
-        """Look at annotations (B, L, D) by alpha (B, P, L)."""
+        """The context of annotations (B, L, D) by alpha (B, P, L)."""
         ...
 
 
 class MeanAttention:
-    """ẑ_t = Σ_i α_ti a_i, the expectation of the context (eq. 8)."""
+    """ẑ_t = Σ_i α_ti a_i, the expected context (eq. 8)."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         return Attended(alpha.to(annotations.dtype) @ annotations, None)
 
 
 class ArgmaxAttention:
-    """ẑ_t = a_i of the place i with the largest α_ti."""
+    """ẑ_t = a_i of the location i with the largest α_ti."""
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         return attend_at(alpha.argmax(-1), annotations)
 
 
 class SampleAttention:
-    """ẑ_t = a_i of a place i drawn from Multinoulli(α_t) (eq. 3 and 4).
+    """ẑ_t = a_i of a location i drawn from Multinoulli(α_t) (eq. 3 and 4).
 
-    ``uniforms`` (B, P, C) are numbers drawn from [0, 1), one a step. Each becomes a place by the inverse of the
-    cumulative α. With the numbers of `for_photos`, a photo's places do not depend on the other photos of its batch. An
-    instance counts its steps, so use it for one search or one `teacher_forcing`.
+    ``uniforms`` (B, P, C) are numbers drawn from [0, 1), one a step. Each becomes a location by the inverse of the
+    cumulative α. With the numbers of `for_photos`, a photo's locations do not depend on the other photos of its batch.
+    An instance counts its steps, so use it for one search or one `teacher_forcing`.
     """
 
     def __init__(self, uniforms: Tensor) -> None:
@@ -112,7 +112,7 @@ class SampleAttention:
 
 
 class GivenLocations:
-    """ẑ_t = a_i of places that were drawn before (B, P, C), one a step.
+    """ẑ_t = a_i of locations that were drawn before (B, P, C), one a step.
 
     An instance counts its steps, so use it for one `teacher_forcing`.
     """
@@ -127,26 +127,26 @@ class GivenLocations:
 
 
 class MixedAttention:
-    """The expectation on the paths where ``expected`` (B, P) is true, a sampled place on the others (sec. 4.1).
+    """The mean on the paths where ``expected`` (B, P) is true, a sampled location on the others (sec. 4.1).
 
-    ``uniforms`` are as in `SampleAttention`. `Attended.places` has a sampled place for every path, also for those that look by
-    expectation.
+    ``uniforms`` are as in `SampleAttention`. `Attended.locations` has a sampled location for every path, also for those
+    whose context is the mean.
     """
 
     def __init__(self, expected: Tensor, uniforms: Tensor) -> None:
         self.expected = expected
-        self.expectation = MeanAttention()
+        self.mean = MeanAttention()
         self.sampled = SampleAttention(uniforms)
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         sampled = self.sampled(alpha, annotations)
-        expectation = self.expectation(alpha, annotations)
+        mean = self.mean(alpha, annotations)
         expected = self.expected.to(alpha.device)[..., None]
-        return Attended(torch.where(expected, expectation.context, sampled.context), sampled.locations)
+        return Attended(torch.where(expected, mean.context, sampled.context), sampled.locations)
 
 
 def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
-    """Look at one place of each path: annotations (B, L, D), places (B, P)."""
+    """Attend to one location of each path: annotations (B, L, D), locations (B, P)."""
     index = locations[..., None].expand(-1, -1, annotations.shape[-1])
     return Attended(annotations.gather(1, index), locations)
 
@@ -159,7 +159,7 @@ def attention_mode_by_name(
     steps: int = 0,
     device: torch.device | None = None,
 ) -> AttentionMode:
-    """The look of that name, for decoding. "sampled" needs the photos' seeds and the numbers of paths and steps.
+    """The mode of that name, for generation. "sample" needs the photos' seeds and the numbers of paths and steps.
 
     Raises `SatError` for a name that is not one of `ATTENTION_MODES`.
     """
@@ -169,4 +169,4 @@ def attention_mode_by_name(
         return ArgmaxAttention()
     if name == "sample":
         return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
-    raise SatError(f"look is {name!r}: choose one of {', '.join(ATTENTION_MODES)}")
+    raise SatError(f"attention_mode is {name!r}: choose one of {', '.join(ATTENTION_MODES)}")

@@ -6,13 +6,11 @@ m word-embedding size · n LSTM size · A attention size · D annotation size ·
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from show_attend_tell.errors import MissingPackage, SatError
-from show_attend_tell.messages import install_command
+from show_attend_tell.errors import SatError
 from show_attend_tell.settings import Count, CountOrNone, Share, ShareBelowOne, settings
 
 LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
@@ -20,29 +18,29 @@ LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of thei
 
 @settings
 class Config:
-    """What the configurations of all kinds of decoder have: the kind, and the sizes that training fills in."""
+    """The configuration of a decoder of any kind: the kind, and the sizes that training fills in."""
 
-    kind: ClassVar[str]  # the name by which `registry` finds it
-    ignored: ClassVar[tuple[str, ...]] = ()  # entries of earlier versions that only training read
+    kind: ClassVar[str]  # the name under which `registry` has it
     reads_locations: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
-    built_in: ClassVar[Mapping[str, object]] = {}  # entries of earlier versions, with the one value that is left
     vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
-    annotation_size: Count = 512  # D
+    annotation_size: Count = 512  # D; training sets it to its encoder's
 
     @property
     def attention(self) -> str:
-        """How the model looks: "soft", "hard", "uniform", or "none"."""
+        """How the decoder attends: "soft", "hard", "uniform", or "none"."""
         return "none"
 
     @property
     def title(self) -> str:
         """What a model of this configuration is, in a sentence or two, for its card."""
-        raise NotImplementedError
+        return f"A captioner with a decoder of the kind {self.kind}."
 
     @property
     def sizes(self) -> str:
         """The sizes of its parts, for its card."""
-        raise NotImplementedError
+        own = [field.name for field in fields(self)[len(fields(Config)) :]]
+        sizes = {name: getattr(self, name) for name in own if type(getattr(self, name)) is int}
+        return ", ".join(f"{name.replace('_', ' ')} {size}" for name, size in sizes.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a JSON file, the kind among them."""
@@ -50,18 +48,8 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The configuration that `to_dict` wrote, in this version or in an earlier one.
-
-        Raises `SatError` for an unknown entry, and for an entry of an earlier version whose value is no longer there.
-        """
-        for name, value in cls.built_in.items():
-            if values.get(name, value) != value:
-                raise SatError(
-                    f"the decoder's {name} is {values[name]!r}, and this version has only {value!r}: read this model "
-                    "with show-attend-tell 0.1.0"
-                )
-        known = ("kind", *cls.ignored, *cls.built_in)
-        values = {name: value for name, value in values.items() if name not in known}
+        """The configuration that `to_dict` wrote. Raises `SatError` for an unknown entry."""
+        values = {name: value for name, value in values.items() if name != "kind"}
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise SatError(
@@ -81,9 +69,7 @@ class DecoderConfig(Config):
     """
 
     kind = "attention"
-    ignored = ("embedding_dropout", "place_dropout", "word_dropout")
-    built_in: ClassVar[Mapping[str, object]] = {"first_word": "zero"}  # E·y_0 is zero, as in the authors' program
-    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every place and step
+    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every location and step
     embedding_size: Count = 512  # m
     hidden_size: Count = 512  # n
     attention_size: Count = 512  # A
@@ -100,15 +86,15 @@ class DecoderConfig(Config):
     tied_embeddings: bool = False  # L_o is E
     # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalized by itself
     annotation_norm: Literal["scale", "layer"] = "scale"
-    annotation_window: Count = 1  # places on a side of the window that each annotation is the mean of; 1: no window
+    annotation_window: Count = 1  # locations on a side of the window that each annotation is the mean of; 1: no window
     dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
-    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every place of a photo
-    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only looking tells of the photo
+    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every location of a photo
+    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only attention sees the photo
 
     def __post_init__(self) -> None:
         if self.annotation_window % 2 == 0:
             raise SatError(
-                f"annotation_window is {self.annotation_window}: give an odd number of places, 1 for no window"
+                f"annotation_window is {self.annotation_window}: give an odd number of locations, 1 for no window"
             )
         if self.initial_size and self.initial_depth == 1:
             raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
@@ -116,29 +102,29 @@ class DecoderConfig(Config):
     @property
     def title(self) -> str:
         return f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). " + (
-            "It is a control: the same decoder, which looks at all places alike at every word."
+            "It is a control: the same decoder, with the same attention on all locations at every word."
             if self.attention == "uniform"
             else "It gives a caption for a photo and, for every word, where in the photo it looked."
         )
 
     @property
     def sizes(self) -> str:
-        windows = f" on windows of {self.annotation_window}×{self.annotation_window} places"
+        windows = f" on windows of {self.annotation_window}×{self.annotation_window} locations"
         attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
         return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
 
 
 def check_window(window: int, rows: int, columns: int) -> None:
-    """Raise `SatError` for a window on a grid that is not square: a decoder knows the number of places alone."""
+    """Raise `SatError` for a window on a grid that is not square: a decoder knows only the number of locations."""
     if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} places are not a square grid: give 1")
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
 
 
 def window_side(window: int, locations: int) -> int:
-    """The places on a side of a square grid. Raises `SatError` for a window on places that are not one."""
+    """The locations on a side of a square grid. Raises `SatError` for a window on locations that are not one."""
     side = math.isqrt(locations)
     if window > 1 and side * side != locations:
-        raise SatError(f"annotation_window is {window}, and {locations} places are not a square grid: give 1")
+        raise SatError(f"annotation_window is {window}, and {locations} locations are not a square grid: give 1")
     return side
 
 
@@ -149,19 +135,3 @@ def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
         if found != wanted:
             return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
     return ""
-
-
-def read_config(values: dict[str, Any]) -> Config:
-    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's.
-
-    Raises `SatError` for an unknown kind, and for the kinds of Table 1 where PyTorch is not installed.
-    """
-    kind = values.get("kind", "attention")
-    if kind == "attention":
-        return DecoderConfig.from_dict(values)
-    if find_spec("torch") is None:
-        raise MissingPackage(f"a decoder of kind {kind!r} needs PyTorch", remedy=install_command("torch"))
-    from show_attend_tell.model.registry import classes
-
-    config, _ = classes(kind)
-    return config.from_dict(values)

@@ -1,6 +1,6 @@
-"""The paper's decoder: an LSTM that looks at the photo before each word (sec. 3.1.2).
+"""The paper's decoder: an LSTM that attends to the photo before each word (sec. 3.1.2).
 
-B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · A attention size · n LSTM
+B batch · P paths of one photo (beams, sampled sequences) · L locations · D annotation size · A attention size · n LSTM
 size · m word-embedding size · K vocabulary · C caption length with the end token.
 
 A photo's paths share its annotations and W_a·a, which are never copied; only the LSTM's state has a row a path.
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 class AttentionDecoder(Decoder):
-    """Show, Attend and Tell's decoder. Soft and hard attention have the same weights and differ in the `AttentionMode`."""
+    """Show, Attend and Tell's decoder. Soft and hard attention have the same weights, and another `AttentionMode`."""
 
     config: DecoderConfig
 
@@ -112,7 +112,7 @@ class AttentionDecoder(Decoder):
         """
         dtype = dtype or self.embedding.weight.dtype
         ones = self.embedding.weight.new_ones(len(annotations), annotations.shape[2], 1)
-        kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every place
+        kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every location
         if self.config.annotation_norm == "layer":
             return normalize(annotations, kept, dtype)
         annotations = annotations.to(kept.dtype) * self.annotation_scale * kept
@@ -121,7 +121,7 @@ class AttentionDecoder(Decoder):
     def first_state(self, annotations: Tensor, mean: Tensor, *, paths: int) -> State:
         """The state before the first word, from what `normalized` gave."""
         if self.config.attention == "uniform":
-            annotations = annotations.mean(1, keepdim=True)  # one place, so that α is 1 there
+            annotations = annotations.mean(1, keepdim=True)  # one location, so that α is 1 there
         if self.config.annotation_window > 1:
             annotations = windowed(annotations, self.config.annotation_window)
         if self.training and self.config.initial_dropout:
@@ -142,7 +142,7 @@ class AttentionDecoder(Decoder):
         return Embedded(embedding.to(gates.dtype), gates)
 
     def step(self, embedded: Embedded, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
-        """Look, then advance the LSTM by one word."""
+        """Attend to the photo, then advance the LSTM by one word."""
         annotations, keys = state.source
         hidden, memory = state.memory
 
@@ -210,8 +210,8 @@ class Dropout(nn.Dropout):
 def windowed(annotations: Tensor, window: int) -> Tensor:
     """Annotations (B, L, D) of a square grid, each replaced by the mean of the window around it, cut at the border.
 
-    Hard attention sees one place a word. With windows, a place that is a little off still shows most of the thing.
-    Raises `SatError` for places that are not a square grid.
+    Hard attention reads one location a word. With windows, a location that is a little off still shows most of the
+    thing. Raises `SatError` for locations that are not a square grid.
     """
     batch, locations, size = annotations.shape
     side = window_side(window, locations)

@@ -1,6 +1,6 @@
 """Several decoders as one, by the mean of their probabilities: Σ in the paper's Table 1.
 
-B batch · P paths of one photo · L places · K vocabulary.
+B batch · P paths of one photo · L locations · K vocabulary.
 """
 
 import copy
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Parts, State, Step
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Parts, State, Step, initial_state
 from show_attend_tell.model.precision import promote
 
 
 class Ensemble(Decoder):
     """p(y_t) = (1/M) Σ_m p_m(y_t) over M decoders of one vocabulary, each with a state of its own.
 
-    α and β are the members' means, and None if a member has none. When places are sampled, each member samples one from
-    its own α, by the same random numbers; `Step.places` is None. Raises `SatError` without members, and for members
-    whose vocabularies differ in size.
+    α and β are the members' means, and None if a member has none. When locations are sampled, each member samples one
+    from its own α, by the same random numbers; `Step.locations` is None. Raises `SatError` without members, and for
+    members whose vocabularies differ in size.
     """
 
     def __init__(self, members: Sequence[Decoder]) -> None:
@@ -47,7 +47,7 @@ class Ensemble(Decoder):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The members' states side by side."""
-        return joined([member.start(annotations, paths=paths) for member in self.members])
+        return joined([initial_state(member, annotations, paths=paths) for member in self.members])
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
         """The words (...) as each member embeds them."""
@@ -55,13 +55,9 @@ class Ensemble(Decoder):
 
     def step(self, embedded: tuple[Parts, ...], state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """One step of every member; the output is log p (B, P, K)."""
-        looks = [*(copy.copy(mode) for _ in self.members[1:]), mode]  # a look may count its steps: this is one
-        steps = [
-            member.step(own, State(source, memory), its_look)
-            for member, own, source, memory, its_look in zip(
-                self.members, embedded, state.source, state.memory, looks, strict=True
-            )
-        ]
+        modes = [*(copy.copy(mode) for _ in self.members[1:]), mode]  # a mode may count its steps: this is one step
+        parts = zip(self.members, embedded, state.source, state.memory, modes, strict=True)
+        steps = [member.step(words, State(source, memory), each) for member, words, source, memory, each in parts]
         log_probabilities = [
             torch.log_softmax(promote(member.read_out(step.output)), dim=-1)
             for member, step in zip(self.members, steps, strict=True)

@@ -1,10 +1,10 @@
 """What training and search know of a decoder: its methods `start`, `embed`, `step` and `read_out`.
 
-B batch · P paths of one photo (beams, sampled sequences) · L places · D annotation size · K vocabulary · C caption
+B batch · P paths of one photo (beams, sampled sequences) · L locations · D annotation size · K vocabulary · C caption
 length with the end token.
 
-`decoder` has the paper's decoder, `baselines` the other systems of Table 1, `ensemble` several decoders as one, and
-`registry` finds a decoder by its name. To write a new one, read `Decoder` below.
+`decoder` has the paper's decoder, `ensemble` several decoders as one, and `registry` finds a decoder by its kind. To
+write a new one, read `Decoder` below.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Step(NamedTuple):
     state: State
     alpha: Tensor | None = None  # α_t (B, P, L); None for a decoder without attention
     beta: Tensor | None = None  # β_t (B, P); None without a gate
-    locations: Tensor | None = None  # the place looked at (B, P); None when looking by expectation
+    locations: Tensor | None = None  # s_t, the one location attended to (B, P); None for the mean of all
 
 
 class Decoder(nn.Module):
@@ -66,14 +66,14 @@ class Decoder(nn.Module):
 
     Training (`teacher_forcing`) and every search call these methods alone, in this order:
 
-    1. ``state = decoder.start(annotations, paths=P)`` once for the photos;
+    1. ``state = decoder.start(annotations, paths=P)`` once for the photos (by `initial_state`);
     2. ``embedded = decoder.embed(words)`` for the previous words, of one step or of all steps at once;
-    3. ``step = decoder.step(embedded, state, look)`` once a word; ``step.state`` is the state of the next word;
+    3. ``step = decoder.step(embedded, state, mode)`` once a word; ``step.state`` is the state of the next word;
     4. ``logits = decoder.read_out(step.output)``, of one step or of all steps at once.
 
-    A subclass writes the four methods, and sets ``vocabulary_size`` and, if it is to be trained by ``sat train`` or
-    saved, ``config``. What it hands from `embed` to `step` and from `step` to `read_out` is its own choice: a tensor,
-    or a named tuple of tensors.
+    A subclass writes the four methods and sets ``vocabulary_size``. To be trained by ``sat train`` and saved, it also
+    sets ``config`` and is registered (`registry.register_decoder`). What it passes from `embed` to `step` and from
+    `step` to `read_out` is its own choice: a tensor, or a named tuple of tensors.
     """
 
     config: Config
@@ -81,15 +81,15 @@ class Decoder(nn.Module):
 
     @property
     def attends(self) -> bool:
-        """Whether the decoder looks at some places more than at others, and its steps have α."""
+        """Whether the decoder weighs locations differently, and its steps have α."""
         return self.config.attention not in ("none", "uniform")
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The state before the first word.
 
-        Gets annotations (B, L, D), in any floating-point type. Gives a `State` whose ``source`` has one row a photo
-        (B, ...) and whose ``memory`` has one row a path (B, P, ...), the same for the P paths of a photo. Put into
-        ``source`` what stays the same for the whole caption, and compute it here, once.
+        Gets annotations (B, L, D) in the type of the decoder's weights. Gives a `State` whose ``source`` has one row a
+        photo (B, ...) and whose ``memory`` has one row a path (B, P, ...), the same for the P paths of a photo. Put
+        into ``source`` what stays the same for the whole caption, and compute it here, once.
         """
         raise NotImplementedError
 
@@ -104,9 +104,9 @@ class Decoder(nn.Module):
     def step(self, embedded: Parts, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """One step of every path.
 
-        Gets the previous words as `embed` gave them, each tensor (B, P, ·), the state, and how to look. Calls ``mode``
-        exactly once, with α (B, P, L) and the annotations (B, L, D), if the decoder has attention. Gives a `Step`; its
-        ``state`` has the ``source`` that it got.
+        Gets the previous words as `embed` gave them, each tensor (B, P, ·), the state, and the attention mode. If the
+        decoder has attention, it calls ``mode`` exactly once, with α (B, P, L) and the annotations (B, L, D). Gives a
+        `Step`; its ``state`` has the ``source`` that it got.
         """
         raise NotImplementedError
 
@@ -127,12 +127,12 @@ class Decoder(nn.Module):
         return None
 
     def own_reranker(self) -> Any:
-        """What ranks the captions that a search ends with, by ``add_rerank_scores`` as `VisualNgrams` has it; or None."""
+        """A reranker of the decoder's own, with ``add_rerank_scores`` as `VisualNgrams` has it; None for none."""
         return None
 
 
 class DecoderOutput(NamedTuple):
-    """A caption told step by step with its true history: what `teacher_forcing` gives."""
+    """What a decoder gives for captions whose words it is fed: the result of `teacher_forcing`."""
 
     logits: Tensor  # (B, P, C, K)
     alpha: Tensor | None  # (B, P, C, L)
@@ -149,14 +149,20 @@ def check_annotations(annotations: Tensor, size: int) -> None:
         )
 
 
+def initial_state(decoder: Decoder, annotations: Tensor, *, paths: int = 1) -> State:
+    """`Decoder.start` on annotations in the type of the decoder's weights; cached annotations have half precision."""
+    weights = next((each for each in decoder.parameters() if each.is_floating_point()), annotations)
+    return decoder.start(annotations.to(weights.dtype), paths=paths)
+
+
 def previous_words(decoder: Decoder, captions: Tensor) -> Tensor:
-    """The word before each word of captions (..., C): at each step, what a decoder is told that it has just said."""
+    """The word before each word of captions (..., C), which a decoder is fed at that word's step."""
     first = captions.new_full((*captions.shape[:-1], 1), decoder.vocabulary_size)
     return torch.cat([first, captions[..., :-1]], dim=-1)
 
 
 def at_step(embedded: Parts, time: int, paths: int) -> Parts:
-    """What a decoder embedded of all steps (B, C, ·), for one step of that many equal paths (B, P, ·)."""
+    """One step of what a decoder embedded of all steps (B, C, ·), for that many equal paths (B, P, ·)."""
     return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
 
 
@@ -171,12 +177,12 @@ def teacher_forcing(
 ) -> DecoderOutput:
     """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
 
-    Captions (B, P, C) are one for each path. They may be padded at their ends with any words; leave what is told there
-    out of account. Each step gets the true word before it, or that of ``history`` if given, which is shaped as the
-    captions (scheduled sampling).
+    Captions (B, P, C) are one for each path. They may be padded at their ends with any words; ignore the results
+    there. Each step is fed the true word before it, or that of ``history`` if given, which is shaped as the captions
+    (scheduled sampling).
     """
     embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
-    state = decoder.start(annotations, paths=paths)
+    state = initial_state(decoder, annotations, paths=paths)
     taken: list[Step] = []
     for time in range(captions.shape[-1]):
         if captions.dim() == 2:

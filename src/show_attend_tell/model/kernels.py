@@ -1,9 +1,9 @@
 """The loops over large tensors that a training step spends its time in, as small pure functions.
 
-B batch · P paths of one photo · Q steps of all paths · L places · D annotation size · A attention size · K vocabulary ·
-N words of a mini-batch.
+B batch · P paths of one photo · Q steps of all paths · L locations · D annotation size · A attention size ·
+K vocabulary · N words of a mini-batch.
 
-`PLAIN` has the functions as they stand here. `compiled` gives the same functions, each made into one loop by
+`REFERENCE` has the functions as they are written here. `compiled` gives the same functions, each made into one loop by
 `torch.compile`: nothing of the size (B, L, A) or (N, K) is then stored between their operations.
 """
 
@@ -37,19 +37,19 @@ def exponentials(keys: Tensor) -> Tensor:
     return torch.exp((-2 * promote(keys)).clamp(-LARGEST, LARGEST)).to(keys.dtype)
 
 
-def mode(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def attend(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """exp(−2q) (B, P, A) and α (B, P, L), of exp(−2k) (B, L, A), q (B, P, A) and w (A,), in the type of w.
 
-    α is the softmax over the places of Σ_a w_a σ_a.
+    α is the softmax over the locations of Σ_a w_a σ_a.
     """
     query = torch.exp((-2 * query.to(weight.dtype)).clamp(-LARGEST, LARGEST))
     return query, torch.softmax((weight / (1 + keys[:, None] * query[:, :, None])).sum(-1), dim=-1)
 
 
-def mode_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
+def attend_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
     """The gradient of the energies (B, P, L) from those of ẑ = Σ_l α_l a_l (B, P, D) and of α (B, P, L).
 
-    The annotations are (B, L, D); the gradient of α is what comes to it beside ẑ.
+    The annotations are (B, L, D); the gradient of α is the part that does not come through ẑ.
     """
     d_alpha = d_alpha + (context[:, :, None].to(alpha.dtype) * annotations[:, None]).sum(-1)
     return alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
@@ -126,12 +126,12 @@ def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> T
 
 
 class Kernels(NamedTuple):
-    """The functions above, plain or compiled."""
+    """The functions above, as written or compiled."""
 
     normalize: Normalize
     exponentials: Callable[[Tensor], Tensor]
-    mode: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    mode_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    attend: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    attend_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     query_sums: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     key_sums: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     advance: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -139,7 +139,9 @@ class Kernels(NamedTuple):
     word_scores: WordScores
 
 
-PLAIN = Kernels(normalize, exponentials, mode, mode_slopes, query_sums, key_sums, advance, advance_slopes, word_scores)
+REFERENCE = Kernels(
+    normalize, exponentials, attend, attend_slopes, query_sums, key_sums, advance, advance_slopes, word_scores
+)
 
 
 def can_compile() -> bool:
@@ -153,7 +155,7 @@ def compiled() -> Kernels:
 
     Each is compiled when it is first called, and again once for sizes that vary; that takes seconds.
     """
-    made: list[Any] = [torch.compile(function) for function in PLAIN]
+    made: list[Any] = [torch.compile(function) for function in REFERENCE]
     sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
     return Kernels(*made)._replace(word_scores=functools.partial(in_two_loops, sums=sums, slopes=slopes))
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def promote(values: Tensor) -> Tensor:
-    """The values in float32 at least: half precision is widened, float64 stays float64.
+    """The values in float32 at least: half precision becomes float32, float64 stays float64.
 
     Softmax, sums of log-probabilities and the LSTM's memory need it; half precision loses too many digits there.
     """

@@ -1,41 +1,107 @@
-"""The kinds of decoder, by the names that they have in a model's configuration."""
+"""The kinds of decoder, by the names that they have in a model's configuration. Nothing here needs PyTorch.
 
-from typing import Any
+The paper's decoder has the kind "attention". A module with another one calls `register_decoder` when it is imported.
+Such a module is imported by the user's own program, by `import_plugin` (``--plugin`` on the command line), or through
+the entry-point group `ENTRY_POINTS`, in which an installed package names the module of each kind. The files of a model
+never name code: a model whose decoder is not registered is refused.
+"""
 
-from show_attend_tell.errors import SatError
-from show_attend_tell.model.baselines.brnn import Brnn, BrnnConfig
-from show_attend_tell.model.baselines.cmu_msr import CmuMsr, CmuMsrConfig
-from show_attend_tell.model.baselines.log_bilinear import LogBilinear, LogBilinearConfig
-from show_attend_tell.model.baselines.lrcn import Lrcn, LrcnConfig
-from show_attend_tell.model.baselines.m_rnn import MRnn, MRnnConfig
-from show_attend_tell.model.baselines.msr import Msr, MsrConfig
-from show_attend_tell.model.baselines.nic import Nic, NicConfig
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.messages import install_command
 from show_attend_tell.model.config import Config, DecoderConfig
-from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Decoder
 
-KINDS: dict[str, tuple[type[Config], type[Any]]] = {
-    "attention": (DecoderConfig, AttentionDecoder),
-    "nic": (NicConfig, Nic),
-    "lrcn": (LrcnConfig, Lrcn),
-    "log_bilinear": (LogBilinearConfig, LogBilinear),
-    "m_rnn": (MRnnConfig, MRnn),
-    "brnn": (BrnnConfig, Brnn),
-    "cmu_msr": (CmuMsrConfig, CmuMsr),
-    "msr": (MsrConfig, Msr),
-}
-BASELINES = tuple(kind for kind in KINDS if kind != "attention")  # what `sat train --decoder` takes
+if TYPE_CHECKING:
+    from show_attend_tell.model.interface import Decoder
+
+ENTRY_POINTS = "show_attend_tell.decoders"
+
+_configs: dict[str, type[Config]] = {DecoderConfig.kind: DecoderConfig}
+_decoders: dict[str, "type[Decoder]"] = {}  # without the paper's, which is imported when one is built
 
 
-def classes(kind: str) -> tuple[type[Config], type[Any]]:
-    """The classes of the configuration and of the decoder of a kind; raises `SatError` for an unknown kind."""
-    if kind not in KINDS:
-        raise SatError(f"the kind of decoder is {kind!r}: this version knows {', '.join(KINDS)}")
-    return KINDS[kind]
+def register_decoder(config_class: type[Config], decoder_class: "type[Decoder]") -> None:
+    """Register a kind of decoder under ``config_class.kind``, so that models of it can be trained, saved and loaded.
+
+    ``decoder_class(config)`` makes a decoder. Raises `SatError` for a kind that is missing or that another class has.
+    """
+    kind = getattr(config_class, "kind", None)
+    if not kind:
+        raise SatError(f'{name_of(config_class)} has no kind: give the class one, for example kind = "gru"')
+    other = _configs.get(kind)
+    if other is not None and name_of(other) != name_of(config_class):
+        raise SatError(f"{name_of(config_class)} has the kind {kind!r}, as {name_of(other)} has: choose another kind")
+    _configs[kind], _decoders[kind] = config_class, decoder_class
 
 
-def build(config: Config) -> Decoder:
-    """A new decoder of that configuration, with random weights."""
-    _, decoder = classes(config.kind)
-    built: Decoder = decoder(config)
-    return built
+def name_of(cls: type) -> str:
+    """Where a class is defined, "package.module.Class"."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def config_class(kind: str) -> type[Config]:
+    """The class of a kind's configuration. Raises `SatError` for a kind that is not registered."""
+    installed = entry_points(group=ENTRY_POINTS) if kind not in _configs else ()
+    for point in installed:
+        if point.name == kind:
+            _import(point.module, f"the installed decoder {kind!r}")
+    if kind not in _configs:
+        known = ", ".join(dict.fromkeys([*_configs, *(point.name for point in installed)]))
+        raise SatError(
+            f"no decoder of the kind {kind!r} is registered (registered: {known})",
+            remedy="name the module that defines it by --plugin MODULE, or import this module before",
+        )
+    return _configs[kind]
+
+
+def read_config(values: dict[str, Any]) -> Config:
+    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's.
+
+    Raises `SatError` for a kind that is not registered, and as `Config.from_dict`.
+    """
+    return config_class(values.get("kind", DecoderConfig.kind)).from_dict(values)
+
+
+def build(config: Config) -> "Decoder":
+    """A new decoder of that configuration, with random weights. Raises `SatError` for an unregistered kind."""
+    if config_class(config.kind) is DecoderConfig:
+        from show_attend_tell.model.decoder import AttentionDecoder
+
+        return AttentionDecoder(config)  # type: ignore[arg-type]
+    return _decoders[config.kind](config)
+
+
+def import_plugin(name: str) -> None:
+    """Import a module that registers decoders, by its name, or by the path of its .py file or its package's folder.
+
+    The folder that a path lies in is put at the end of `sys.path`. Raises `SatError` for a module that is not there or
+    cannot be imported, and for a path whose name another module has.
+    """
+    path = Path(name).resolve()
+    file = path if path.suffix == ".py" else path / "__init__.py"
+    if not file.is_file():
+        _import(name, f"the plugin {name!r}")
+        return
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    _import(path.stem, f"the plugin {name!r}")
+    found = sys.modules[path.stem].__file__
+    if found is None or Path(found).resolve() != file:
+        raise SatError(f"the plugin {name!r} has the name of another module ({found or path.stem}): rename it")
+
+
+def _import(module: str, what: str) -> None:
+    try:
+        import_module(module)
+    except SatError:
+        raise
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise MissingPackage(f"{what} needs PyTorch", remedy=install_command("torch")) from error
+        reason = f"{what} cannot be imported ({type(error).__name__}: {error})"
+        raise SatError(reason, remedy="mend or install it") from error

@@ -1,7 +1,7 @@
 """The paper's recurrence over a whole caption at once, forward and backward: what `AttentionDecoder.step` does word by
 word, several times faster on a CPU.
 
-B batch · P paths of one photo · T steps · L places · D annotation size · A attention size · n LSTM size.
+B batch · P paths of one photo · T steps · L locations · D annotation size · A attention size · n LSTM size.
 
 Three things make it fast:
 
@@ -23,7 +23,7 @@ from torch import Tensor
 from show_attend_tell.model.attention import AttentionMode, GivenLocations, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder, Output
 from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, previous_words
-from show_attend_tell.model.kernels import PLAIN, Kernels
+from show_attend_tell.model.kernels import REFERENCE, Kernels
 
 
 class Weights(NamedTuple):
@@ -56,14 +56,14 @@ def unroll(
     expect: Tensor | None = None,
     uniforms: Tensor | None = None,
     locations: Tensor | None = None,
-    kernels: Kernels = PLAIN,
+    kernels: Kernels = REFERENCE,
 ) -> Unrolled:
     """Run the recurrence over the words' share of the gates (B, T, 4n), or (B, P, T, 4n) of another caption for each
     path; biases are included.
 
     annotations (B, L, D), keys W_a a (B, L, A), first hidden state and memory (B, n). With ``uniforms`` (B, P, T) a
-    place is drawn at each step, and looked at on the paths where ``expect`` (B, P) is false. With ``locations`` (B, P, T)
-    every path looks at these. Without both, every path looks by expectation.
+    location is drawn at each step, and is the context of the paths where ``expect`` (B, P) is false. With ``locations``
+    (B, P, T) every path attends to these. Without both, every context is the mean.
     """
     gate_bias = weights.gate_bias
     words = words if words.dim() == 4 else words[:, None]
@@ -106,7 +106,7 @@ class _Unroll(torch.autograd.Function):
         h, c = (part.detach()[:, None].expand(-1, P, -1).contiguous() for part in (hidden, memory))
         new = annotations.new_empty
         hiddens, contexts = new(B, P, T, n), new(B, P, T, D)
-        before, looked = new(B, P, T, n), new(B, P, T, D)
+        before, ungated = new(B, P, T, n), new(B, P, T, D)
         betas = new(B, P, T, dtype=state)
         alphas, queries, activations, memories = [], [], [], [c]
         locations = None if given is None else given.clone()
@@ -115,7 +115,7 @@ class _Unroll(torch.autograd.Function):
         for t in range(T):
             before[:, :, t] = h = h.to(dtype)
             product = h @ from_hidden.T
-            query, alpha = kernels.mode(exp_keys, product[..., 4 * n : 4 * n + A], twice)
+            query, alpha = kernels.attend(exp_keys, product[..., 4 * n : 4 * n + A], twice)
             queries.append(query)
             alphas.append(alpha)
             context = alpha.to(dtype) @ annotations
@@ -125,7 +125,7 @@ class _Unroll(torch.autograd.Function):
                     locations[:, :, t] = below.sum(-1).clamp_max(L - 1)
                 drawn = annotations.gather(1, locations[:, :, t, None].expand(-1, -1, D))
                 context = torch.where(expect[..., None], context, drawn)
-            looked[:, :, t] = context
+            ungated[:, :, t] = context
             if gate_bias is not None:
                 beta = torch.sigmoid(product[..., -1:].to(state) + gate_bias.to(state))
                 betas[:, :, t] = beta[..., 0]
@@ -138,7 +138,7 @@ class _Unroll(torch.autograd.Function):
             hiddens[:, :, t] = h
         ctx.save_for_backward(
             annotations, from_hidden, from_context, energy, gate_bias, expect, locations,
-            exp_keys, before, looked, contexts, betas,
+            exp_keys, before, ungated, contexts, betas,
         )  # fmt: skip
         ctx.steps = alphas, queries, activations, memories
         ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
@@ -150,7 +150,7 @@ class _Unroll(torch.autograd.Function):
     def backward(ctx: Any, d_hiddens: Tensor, d_contexts: Tensor, d_alphas: Tensor, d_betas: Tensor, _: Any) -> Any:
         (
             annotations, from_hidden, from_context, energy, gate_bias, expect, locations,
-            exp_keys, before, looked, contexts, betas,
+            exp_keys, before, ungated, contexts, betas,
         ) = ctx.saved_tensors  # fmt: skip
         alphas, queries, activations, memories = ctx.steps
         kernels, (B, P, T, L, D, n, A, W) = ctx.kernels, ctx.sizes
@@ -171,12 +171,12 @@ class _Unroll(torch.autograd.Function):
             d_context = d_contexts[:, :, t] + d_product[..., : 4 * n] @ from_context  # ẑ (B, P, D)
             if gate_bias is not None:
                 beta = betas[:, :, t, None]
-                d_beta = (d_context.to(state) * looked[:, :, t]).sum(-1, keepdim=True) + d_betas[:, :, t, None]
+                d_beta = (d_context.to(state) * ungated[:, :, t]).sum(-1, keepdim=True) + d_betas[:, :, t, None]
                 d_product[..., -1:] = d_beta * beta * (1 - beta)
                 d_context = d_context * beta.to(dtype)
             d_attended[:, :, t] = d_context
             through = d_context if expect is None else d_context * expect[..., None]
-            slope = kernels.mode_slopes(through, annotations.detach(), alphas[t], d_alphas[:, :, t].clone())
+            slope = kernels.attend_slopes(through, annotations.detach(), alphas[t], d_alphas[:, :, t].clone())
             slopes[:, :, t] = slope
             once, squared = kernels.query_sums(keys_last, queries[t], slope)
             d_product[..., 4 * n : 4 * n + A] = 2 * twice * (once - squared)
@@ -202,9 +202,9 @@ class _Unroll(torch.autograd.Function):
 
 
 class UnrolledForward:
-    """`interface.teacher_forcing` of an `AttentionDecoder`, with the recurrence of `unroll` and the loops of ``kernels``."""
+    """`teacher_forcing` of an `AttentionDecoder` by the recurrence of `unroll`, with the loops of ``kernels``."""
 
-    def __init__(self, kernels: Kernels = PLAIN) -> None:
+    def __init__(self, kernels: Kernels = REFERENCE) -> None:
         self.kernels = kernels
 
     def __call__(
@@ -217,9 +217,9 @@ class UnrolledForward:
         mode: AttentionMode = MEAN_ATTENTION,
         history: Tensor | None = None,
     ) -> DecoderOutput:
-        """Tell captions (B, C), or (B, P, C) with one for each path, as `interface.teacher_forcing` does.
+        """Run the decoder over captions (B, C), or (B, P, C) with one for each path, as `teacher_forcing` does.
 
-        ``mode`` is an `MeanAttention`, a `MixedAttention` or an `GivenLocations`.
+        ``mode`` is a `MeanAttention`, a `MixedAttention` or a `GivenLocations`.
         """
         embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
         dtype = embedded.gates.dtype
@@ -230,7 +230,7 @@ class UnrolledForward:
         from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
         from_hidden += [] if gate is None else [gate.weight]
         mixed = mode if isinstance(mode, MixedAttention) else None
-        told = unroll(
+        unrolled = unroll(
             embedded.gates,
             annotations,
             keys,
@@ -250,6 +250,6 @@ class UnrolledForward:
         embedding = embedded.embedding
         if captions.dim() == 2:
             embedding = embedding[:, None].expand(-1, paths, -1, -1)
-        output = Output(embedding, told.hidden, told.context)
-        alpha = None if decoder.config.attention == "uniform" else told.alpha
-        return DecoderOutput(decoder.read_out(output), alpha, told.beta, told.locations)
+        output = Output(embedding, unrolled.hidden, unrolled.context)
+        alpha = None if decoder.config.attention == "uniform" else unrolled.alpha
+        return DecoderOutput(decoder.read_out(output), alpha, unrolled.beta, unrolled.locations)

@@ -107,8 +107,8 @@ class Trainer:
         self.best_epoch = 0
         self.started_from: str | None = None  # the name of the model to start from, for `state.check_origin`
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
-        self.kernels = kernels.compiled() if self.compiling_pays() else kernels.PLAIN
-        unrolled = self.kernels is not kernels.PLAIN and isinstance(self.decoder, AttentionDecoder)
+        self.kernels = kernels.compiled() if self.compiling_pays() else kernels.REFERENCE
+        unrolled = self.kernels is not kernels.REFERENCE and isinstance(self.decoder, AttentionDecoder)
         self.tell: Callable[..., DecoderOutput] = UnrolledForward(self.kernels) if unrolled else teacher_forcing
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)

@@ -20,7 +20,14 @@ from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.metrics.cider import PADDING, CiderD, padded
 from show_attend_tell.model.attention import AttentionMode, GivenLocations, SampleAttention
-from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, DecoderOutput, drawn_words, teacher_forcing
+from show_attend_tell.model.interface import (
+    MEAN_ATTENTION,
+    Decoder,
+    DecoderOutput,
+    drawn_words,
+    initial_state,
+    teacher_forcing,
+)
 from show_attend_tell.model.kernels import WordScores
 from show_attend_tell.model.precision import promote
 from show_attend_tell.search import search_batch_size
@@ -220,7 +227,7 @@ def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations:
     """
     (longest, batch, samples), device = uniforms.shape, annotations.device
     sampled = None if of_locations is None else SampleAttention(of_locations)
-    state = decoder.start(annotations, paths=samples)
+    state = initial_state(decoder, annotations, paths=samples)
     photos = torch.arange(batch, device=device)  # those that are here
     words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
     finished = torch.zeros_like(words, dtype=torch.bool)

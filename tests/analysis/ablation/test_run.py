@@ -11,6 +11,7 @@ import pytest
 from builders import D, shape_folder, small_checkpoint, small_encoder, small_load_encoder
 from commands import refused, sat
 from gazing import LENGTH, L, Pointer, captioner_of, noise_data
+from table1.nic import NicConfig
 from torch import Tensor
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
@@ -23,7 +24,6 @@ from show_attend_tell.analysis.ablation.table import ablation_table
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.baselines.nic import NicConfig
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig

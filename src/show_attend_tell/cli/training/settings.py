@@ -11,19 +11,19 @@ import click
 from show_attend_tell.errors import SatError
 
 
-def preset_of(name: str, attention: str | None, baseline: str | None) -> Any:
+def preset_of(name: str, attention: str | None, decoder: str | None) -> Any:
     """The settings to start from, those of a preset or of a file that `sat tune` wrote.
 
-    Raises a usage error if both attention and comparator are given.
+    Raises a usage error if both attention and another decoder are given.
     """
-    from show_attend_tell.training.presets import baseline_preset, preset
+    from show_attend_tell.training.presets import preset
 
-    if baseline is None:
+    if decoder is None:
         base, attention, changes = preset_behind(name, attention)
         return changed(preset(base, attention), changes)
     if attention is None:
-        return baseline_preset(name, baseline)
-    raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder (nic, lrcn, ...).")
+        return preset(name, decoder=decoder)
+    raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
 
 
 def preset_behind(name: str, attention: str | None) -> tuple[str, str, list[str]]:

@@ -13,6 +13,7 @@ from show_attend_tell.cli.command import (
     device_option,
     fail,
     note_shadowed,
+    plugin_option,
     was_given,
     with_encoder_of_start,
 )
@@ -32,7 +33,7 @@ Examples:
   sat train products/ --output products-model --resume --epochs 40
   sat train products/ --output afresh --init-from none
   sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
-  sat train flickr8k/ --decoder nic --output my-nic
+  sat train flickr8k/ --plugin experiments/table1 --decoder nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
   torchrun --nproc-per-node 4 --no-python sat train flickr8k/ --output shared
 """
@@ -61,8 +62,8 @@ Examples:
 )
 @click.option(
     "--decoder",
-    type=click.Choice(["nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr"]),
-    help="System without attention to train instead, for comparison: Google NIC, LRCN, ...",
+    metavar="KIND",
+    help="Decoder of another kind to train instead: one that a --plugin or an installed package registers.",
 )
 @click.option(
     "--output",
@@ -129,6 +130,7 @@ Examples:
 @click.option(
     "--tensorboard", is_flag=True, help="TensorBoard scalars and attention pictures, in OUTPUT/training/tensorboard."
 )
+@plugin_option
 @cache_option
 @device_option
 def train(
@@ -136,7 +138,7 @@ def train(
     weights: tuple[float, ...],
     text_corpus: Path | None,
     attention: str | None,
-    baseline: str | None,
+    decoder: str | None,
     output: Path,
     preset_name: str,
     epochs: int | None,
@@ -174,7 +176,7 @@ def train(
         epochs = stored_epochs(output / "training" / "state.safetensors")
     given = {"epochs": epochs, "seed": seed}
     changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
-    config = changed(preset_of(preset_name, attention, baseline), changes)
+    config = changed(preset_of(preset_name, attention, decoder), changes)
     if encoder_lr is not None and not math.isfinite(encoder_lr):
         raise SatError(f"--encoder-lr {encoder_lr}: give a learning rate, 1e-5 for example")
     if unfreeze_from is not None and encoder_lr is None:
@@ -184,7 +186,7 @@ def train(
         if len(data) > 1 or weights:
             dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
         chosen = pick_device(device)
-        fits = dataset.custom and baseline is None and not was_given("preset_name")  # the settings, to the data
+        fits = dataset.custom and decoder is None and not was_given("preset_name")  # the settings, to the data
         kind = {"weights": encoder_weights, "resize": resize, "encoder_lr": encoder_lr}
         start = start_of(dataset, config, init_from, encoder, fits=fits, **kind)
 

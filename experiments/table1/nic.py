@@ -7,18 +7,18 @@ c_t = f ⊙ c_{t−1} + i ⊙ tanh(W_x x_t + W_m m_{t−1} + b)    (7)
 m_t = o ⊙ c_t                             (8; there is no tanh)
 p_{t+1} = softmax(W_o m_t + b_o)          (9, 12)
 
-The photo is seen once and has to be remembered. So the preset's `forget_bias` lets b start at 1 for f, as Gers et al.
-2000 and most programs have it.
+The photo is seen once and has to be remembered. So `forget_bias` lets b start at 1 for f, as Gers et al. 2000 and most
+programs have it; the paper does not say. Left out: the encoder is not fine-tuned.
 """
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
+from table1.baseline import Baseline, BaselineConfig, zeros
 
 
 @settings
@@ -28,7 +28,7 @@ class NicConfig(BaselineConfig):
     kind = "nic"
     system = "Google NIC (Vinyals et al., 2014)"
     hidden_size: Count = 512  # n
-    forget_bias: float = 0.0  # what f's b starts at; earlier models have no entry for it
+    forget_bias: float = 1.0  # what f's b starts at
 
 
 class Nic(Baseline):
@@ -65,7 +65,3 @@ class Nic(Baseline):
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * memory
         return Step(hidden, State((), (hidden, memory)))
-
-    def read_out(self, output: Tensor) -> Tensor:
-        logits: Tensor = self.output(self.dropout(output))
-        return logits

@@ -7,8 +7,9 @@ a recurrent network whose second recurrent layer remembers what the words so far
     p(y_t) = softmax(W_os s_t + W_ou u_t + W_ov ā + b_o)
 
 It learns to reconstruct the photo besides predicting words: ‖ṽ_t − ā‖² / D is added to the loss of every word. So u
-can tell the photo's content that was said from what is still to say. ā is the mean annotation here. The original has
-100 units in each layer, splits its rare words into classes, and adds n-gram features to the last layer.
+can tell the photo's content that was said from what is still to say. ā is the mean annotation here.
+Left out: classes of rare words, and n-gram features in the last layer. The layers have 512 units, like the other
+systems here, instead of 100.
 """
 
 from typing import NamedTuple
@@ -17,15 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Amount, Count, settings
+from table1.baseline import Baseline, BaselineConfig, zeros
 
 
 @settings
 class CmuMsrConfig(BaselineConfig):
-    """The sizes of CMU/MS Research; its layers have 512 units, like the other comparators', and 100 in the original."""
+    """The sizes of CMU/MS Research."""
 
     kind = "cmu_msr"
     system = "CMU/MS Research (Chen and Zitnick, 2014)"
@@ -34,8 +35,8 @@ class CmuMsrConfig(BaselineConfig):
     reconstruction: Amount = 1.0  # weight of the error of ṽ in the loss
 
 
-class Said(NamedTuple):
-    """What `CmuMsr` knows after a step."""
+class Memory(NamedTuple):
+    """What `CmuMsr` carries from step to step."""
 
     language: Tensor  # s_t (..., n)
     visual: Tensor  # u_t (..., n_u)
@@ -62,29 +63,29 @@ class CmuMsr(Baseline):
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is ā without dropout, and its shares of s and of the logits; s and u are zero."""
         photo = self.mean_annotation(annotations)  # (B, 1, D)
-        whole = nn.functional.layer_norm(promote(annotations).mean(1, keepdim=True), photo.shape[-1:])
-        source = (whole, self.language_from_photo(photo), self.output_from_photo(photo))
-        memory = Said(zeros(photo, paths, self.config.hidden_size), zeros(photo, paths, self.config.visual_size))
+        mean = nn.functional.layer_norm(promote(annotations).mean(1, keepdim=True), photo.shape[-1:])
+        source = (mean, self.language_from_photo(photo), self.output_from_photo(photo))
+        memory = Memory(zeros(photo, paths, self.config.hidden_size), zeros(photo, paths, self.config.visual_size))
         return State(source, memory)
 
     def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         _, language, logits = state.source
-        said: Said = state.memory
-        now = Said(
+        before: Memory = state.memory
+        now = Memory(
             torch.sigmoid(
-                promote(self.language_from_word(embedded) + self.language_from_language(said.language) + language)
+                promote(self.language_from_word(embedded) + self.language_from_language(before.language) + language)
             ),
-            torch.sigmoid(promote(self.visual_from_word(embedded) + self.visual_from_visual(said.visual))),
+            torch.sigmoid(promote(self.visual_from_word(embedded) + self.visual_from_visual(before.visual))),
         )
         return Step((now, logits.expand(-1, embedded.shape[1], -1)), State(state.source, now))
 
-    def read_out(self, output: tuple[Said, Tensor]) -> Tensor:
-        said, from_photo = output
-        logits: Tensor = self.output(self.dropout(torch.cat(said, dim=-1))) + from_photo
+    def read_out(self, output: tuple[Memory, Tensor]) -> Tensor:
+        memory, from_photo = output
+        logits: Tensor = self.output(self.dropout(torch.cat(memory, dim=-1))) + from_photo
         return logits
 
-    def penalty(self, output: tuple[Said, Tensor], source: tuple[Tensor, ...], captions: Tensor) -> Tensor:
+    def penalty(self, output: tuple[Memory, Tensor], source: tuple[Tensor, ...], captions: Tensor) -> Tensor:
         """Σ_t ‖ṽ_t − ā‖² / D of each path (B, P), weighted."""
-        said, _ = output
-        wrong = (promote(self.photo_from_visual(said.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
+        memory, _ = output
+        wrong = (promote(self.photo_from_visual(memory.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
         return self.config.reconstruction * wrong.sum(-1)

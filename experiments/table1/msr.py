@@ -1,19 +1,23 @@
 """MS Research (Fang et al., *From Captions to Visual Concepts and Back*, 2014): word detectors, and a language model
-that spends the words that were detected.
+whose features say which detected words are still to be mentioned.
 
-    p_w = 1 − Π_i (1 − σ(v_w · a_i + b_w))      (a word is in the photo if it is at one of its places: noisy-OR)
-    V_1 = {w: p_w ≥ τ},  V_t = V_{t−1} \\ {y_{t−1}}     (the detected words that are still to be said)
+    p_w = 1 − Π_i (1 − σ(v_w · a_i + b_w))      (a word is in the photo if it is at one of its locations: noisy-OR)
+    V_1 = {w: p_w ≥ τ},  V_t = V_{t−1} \\ {y_{t−1}}     (the detected words that are still to be mentioned)
     p(y_t = w) = softmax_w of the sum of the weights of the features that w has after y_{t−3}, y_{t−2}, y_{t−1}
 
 The features, each in one form for w in V_t and in another for w outside of it: the word, and the word after the last
-one, two and three words. Besides, log p_w for w in V_t and, for the end, how many words are still to be said. The
-n-grams' weights are found by hashing, since there are too many n-grams for a table.
+one, two and three words. Besides, log p_w for w in V_t and, for the end token, the number of words in V_t. The n-grams'
+weights are found by hashing, since there are too many n-grams for a table. The detectors read the locations that
+attention reads, as those of the original do.
 
-The detectors learn from the words of each caption, the language model from the words detected meanwhile. The original
-trains one after the other, and the language model by noise-contrastive estimation. It ranks the captions that the
-search ends with by more features, whose weights are tuned on val by MERT: here these are log p, the length and, by
-`Coverage`, how many detected words the caption says, and a grid tunes them (`training.selection`). The similarity of
-photo and text (DMSM) is left out. The detectors read the places that attention looks at, as those of the original do.
+Left out or changed:
+
+- The similarity of photo and text (DMSM) is left out.
+- The detectors learn from the words of each caption, and the language model at the same time from the words that they
+  detect. The original trains one after the other, and the language model by noise-contrastive estimation.
+- The original ranks the candidates of the search by more features, whose weights MERT tunes on val. Here these are
+  log p, the length and, by `Coverage`, the share of detected words in the caption; a grid on val tunes them
+  (`training.selection`).
 """
 
 from collections.abc import Sequence
@@ -34,10 +38,10 @@ from show_attend_tell.settings import Amount, Count, Share, ShareBelowOne, setti
 
 ORDERS = 3  # words before the one that is predicted
 PRIMES = (1_000_003, 7_368_787, 15_485_863, 32_452_843)  # of the hash, for a word and those before it
-RARELY = -9.88  # of b_w at first: a word is then in one of a hundred photos of 196 places
-SPREAD = 60.0  # a feature counts so many times its weight, since Adam moves the weight of a rare n-gram but little
-NOWHERE = -30.0  # log p_w of words without a detector
-MOST_LEFT = 20  # words still to be said, that the end tells apart
+RARE = -9.88  # b_w before the training: a word is then in one of a hundred photos of 196 locations
+SCALE = 60.0  # factor of the features' weights, since Adam moves the weight of a rare n-gram but little
+UNDETECTED = -30.0  # log p_w of words without a detector
+MOST_LEFT = 20  # words still to be mentioned that the feature of the end token tells apart
 
 
 @settings
@@ -50,32 +54,28 @@ class MsrConfig(Config):
     threshold: Share = 0.3  # τ
     table_size: Count = 2**20  # weights of the n-grams of each length and form
     detection: Amount = 1.0  # weight of the detectors' cross-entropy in the loss
-    annotation_dropout: ShareBelowOne = 0.0  # on the channels of the annotations
+    annotation_dropout: ShareBelowOne = 0.3  # on the channels of the annotations
 
     @property
     def title(self) -> str:
         return (
             "MS Research (Fang et al., 2014), as a system to compare *Show, Attend and Tell* (Xu et al., ICML 2015) "
-            "with. It has no attention: detectors tell which words are in the photo, and a language model spends them."
+            "with. It has no attention: it detects words in the photo, and its language model mentions them."
         )
 
-    @property
-    def sizes(self) -> str:
-        return f"detected words {self.detected}, table size {self.table_size}"
 
+class Source(NamedTuple):
+    """What `Msr` computes once for a photo."""
 
-class Photo(NamedTuple):
-    """What `Msr` knows of a photo."""
-
-    log_probabilities: Tensor  # log p_w (B, 1, K), `NOWHERE` for words without a detector
+    log_probabilities: Tensor  # log p_w (B, 1, K), `UNDETECTED` for words without a detector
     scores: Tensor  # of the detectors, as logits of p_w (B, 1, K′)
 
 
-class Said(NamedTuple):
-    """What `Msr` knows of a path."""
+class Memory(NamedTuple):
+    """What `Msr` carries from step to step."""
 
     before: Tensor  # the last three words (B, P, 3), the last one first
-    left: Tensor  # V_t (B, P, K), true for words still to be said
+    left: Tensor  # V_t (B, P, K), true for words still to be mentioned
 
 
 class Msr(Decoder):
@@ -95,7 +95,7 @@ class Msr(Decoder):
         self.score = nn.Parameter(torch.ones(()))  # of log p_w
         self.end = nn.Parameter(torch.zeros(MOST_LEFT + 1))
         nn.init.normal_(self.detectors.weight, std=0.01)
-        nn.init.constant_(self.detectors.bias, RARELY)
+        nn.init.constant_(self.detectors.bias, RARE)
 
     def detect(self, annotations: Tensor) -> Tensor:
         """log(p_w / (1 − p_w)) (B, K′) of the words with detectors, from annotations (B, L, D).
@@ -104,63 +104,62 @@ class Msr(Decoder):
         """
         check_annotations(annotations, self.config.annotation_size)
         locations = nn.functional.layer_norm(promote(annotations), annotations.shape[-1:])
-        absent = -nn.functional.softplus(promote(self.detectors(self.annotation_dropout(locations)))).sum(
-            1
-        )  # log(1 − p_w)
+        found = promote(self.detectors(self.annotation_dropout(locations)))
+        absent = -nn.functional.softplus(found).sum(1)  # log(1 − p_w)
         return torch.log(-torch.expm1(absent.clamp(-30, -1e-6))) - absent
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The source is what was detected; V_1 are the words above the threshold."""
         scores = self.detect(annotations)
-        known = scores.new_full((len(scores), self.vocabulary_size), NOWHERE)
+        known = scores.new_full((len(scores), self.vocabulary_size), UNDETECTED)
         known[:, self.first : self.first + scores.shape[1]] = nn.functional.logsigmoid(scores.detach())
         before = torch.full((len(scores), paths, ORDERS), self.vocabulary_size, device=scores.device)
         left = (known >= torch.tensor(self.config.threshold).log().to(known))[:, None].expand(-1, paths, -1)
-        return State(Photo(known[:, None], scores[:, None]), Said(before, left))
+        return State(Source(known[:, None], scores[:, None]), Memory(before, left))
 
     def embed(self, words: Tensor) -> Tensor:
         """The words themselves."""
         return words
 
     def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
-        photo: Photo = state.source
-        said: Said = state.memory
-        before = torch.cat([embedded[..., None], said.before[..., :-1]], dim=-1)
-        inside = embedded < self.vocabulary_size  # before the first word, nothing was said
-        spent = nn.functional.one_hot(embedded * inside, self.vocabulary_size).bool() & inside[..., None]
-        now = Said(before, said.left & ~spent)
-        return Step((now, photo.log_probabilities.expand_as(now.left)), State(photo, now))
+        source: Source = state.source
+        memory: Memory = state.memory
+        before = torch.cat([embedded[..., None], memory.before[..., :-1]], dim=-1)
+        inside = embedded < self.vocabulary_size  # false before the first word
+        mentioned = nn.functional.one_hot(embedded * inside, self.vocabulary_size).bool() & inside[..., None]
+        now = Memory(before, memory.left & ~mentioned)
+        return Step((now, source.log_probabilities.expand_as(now.left)), State(source, now))
 
-    def read_out(self, output: tuple[Said, Tensor]) -> Tensor:
-        said, known = output
+    def read_out(self, output: tuple[Memory, Tensor]) -> Tensor:
+        memory, known = output
         K, size = self.vocabulary_size, self.config.table_size
         words = torch.arange(K, device=known.device)
-        form = said.left.long()  # (..., K)
-        logits = SPREAD * torch.where(said.left, self.word[1], self.word[0])
-        logits = logits + torch.where(said.left, self.score * known, 0.0)
+        form = memory.left.long()  # (..., K)
+        logits = SCALE * torch.where(memory.left, self.word[1], self.word[0])
+        logits = logits + torch.where(memory.left, self.score * known, 0.0)
         hashed = words * PRIMES[0]
         for order in range(ORDERS):
-            hashed = hashed + (said.before[..., order, None] + 1) * PRIMES[order + 1]
-            logits = logits + SPREAD * self.ngrams[order].flatten()[form * size + hashed % size]
-        left = said.left.sum(-1).clamp_max(MOST_LEFT)
+            hashed = hashed + (memory.before[..., order, None] + 1) * PRIMES[order + 1]
+            logits = logits + SCALE * self.ngrams[order].flatten()[form * size + hashed % size]
+        left = memory.left.sum(-1).clamp_max(MOST_LEFT)
         return logits + nn.functional.one_hot(words[Vocabulary.END], K) * self.end[left][..., None]
 
-    def penalty(self, output: tuple[Said, Tensor], source: Photo, captions: Tensor) -> Tensor:
+    def penalty(self, output: tuple[Memory, Tensor], source: Source, captions: Tensor) -> Tensor:
         """The cross-entropy of each caption's words by the detectors, summed over the words with detectors (B, P)."""
         each = captions if captions.dim() == 3 else captions[:, None]  # (B, P or 1, C)
-        there = nn.functional.one_hot(each, self.vocabulary_size).amax(2)
-        wanted = there[..., self.first : self.first + source.scores.shape[-1]].to(source.scores)
-        scores = source.scores.expand_as(wanted)
-        wrong = nn.functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+        present = nn.functional.one_hot(each, self.vocabulary_size).amax(2)
+        target = present[..., self.first : self.first + source.scores.shape[-1]].to(source.scores)
+        scores = source.scores.expand_as(target)
+        wrong = nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
         return self.config.detection * wrong.sum(-1).expand(-1, output[0].left.shape[1])
 
     def own_reranker(self) -> "Coverage":
-        """The ranking by how many of the detected words a caption says."""
+        """The reranker by the share of detected words in a caption."""
         return Coverage(self)
 
 
 class Coverage:
-    """Ranks captions by their agreement A, which is the share of the photo's detected words that they say, 0 to 1."""
+    """A reranker whose score is the share of the photo's detected words that a caption mentions, 0 to 1."""
 
     def __init__(self, decoder: Msr) -> None:
         self.decoder = decoder
@@ -169,9 +168,9 @@ class Coverage:
     def add_rerank_scores(
         self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D).
+        """The hypotheses of each photo with their scores, from the photos' annotations (B, L, D).
 
-        ``rare_word_exponent`` is there for the other reranker, and is not read.
+        ``rare_word_exponent`` belongs to the other reranker and is not read.
         """
         detected = self.decoder.start(annotations).memory.left[:, 0].cpu()  # (B, K)
         return [

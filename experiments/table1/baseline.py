@@ -1,17 +1,13 @@
-"""The systems that the paper's Table 1 compares attention with: one short file each, written as its paper's equations.
+"""What the systems without attention share: the mean annotation that they read, and their words' embeddings.
 
-They have no attention. The originals read the photo from the last fully connected layer of a network. Here they read
-the mean annotation ā = (1/L) Σ_i a_i of the map that the attention decoder looks at, normalized to mean 0 and variance
-1 over its channels. So they differ from the attention decoder in their architecture, and not in their features.
+The originals read the photo from the last fully connected layer of a network. Here they read the mean annotation
+ā = (1/L) Σ_i a_i of the map that the attention decoder attends to, normalized to mean 0 and variance 1 over its
+channels. So they differ from the attention decoder in their architecture, and not in their features.
 
-Data, training, search and scoring are the attention decoder's, since they are written for any `Decoder`. `registry`
-finds the comparators by name. `analysis.retrieval` is another comparator; it copies captions, so it is not a decoder.
-
-B batch · P paths of one photo · L places · D annotation size · m word-embedding size · n size of the recurrence · K
+B batch · P paths of one photo · L locations · D annotation size · m word-embedding size · n size of the recurrence · K
 vocabulary.
 """
 
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -19,22 +15,19 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.decoder import Dropout
-from show_attend_tell.model.interface import Decoder, check_annotations
+from show_attend_tell.model.interface import Decoder, Parts, check_annotations
 from show_attend_tell.settings import Count, ShareBelowOne, settings
 
 
 @settings
 class BaselineConfig(Config):
-    """What the comparators' configurations share.
-
-    Raises `SatError` for a size below one and for a dropout outside [0, 1).
-    """
+    """What their configurations share. Raises `SatError` for a size below one and for a dropout outside [0, 1)."""
 
     system = ""  # the name of the system and its source
     embedding_size: Count = 512  # m
     dropout: ShareBelowOne = 0.5  # on the input of the last layer
-    annotation_dropout: ShareBelowOne = 0.0  # on the channels of the mean annotation
-    embedding_dropout: ShareBelowOne = 0.0  # on the words' embeddings
+    annotation_dropout: ShareBelowOne = 0.3  # on the channels of the mean annotation
+    embedding_dropout: ShareBelowOne = 0.3  # on the words' embeddings
 
     @property
     def title(self) -> str:
@@ -43,18 +36,11 @@ class BaselineConfig(Config):
             "attention: it reads the mean of the annotations, where the original read a fully connected layer."
         )
 
-    @property
-    def sizes(self) -> str:
-        given = [
-            (field.name, getattr(self, field.name))
-            for field in fields(self)
-            if field.name not in {field.name for field in fields(Config)}
-        ]
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given if isinstance(value, int))
-
 
 class Baseline(Decoder):
-    """What the comparators share: the mean annotation, and embeddings of the words and of the word before the first."""
+    """What the systems share: the mean annotation, and embeddings of the words and of the word before the first."""
+
+    output: nn.Linear
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__()
@@ -89,6 +75,11 @@ class Baseline(Decoder):
         """The embeddings (..., m) of words (...)."""
         embedded: Tensor = self.embedding_dropout(self.embedding(words))
         return embedded
+
+    def read_out(self, output: Parts) -> Tensor:
+        """The logits (..., K) of one linear layer, which most of the systems end with."""
+        logits: Tensor = self.output(self.dropout(output))
+        return logits
 
 
 def zeros(photo: Tensor, paths: int, size: int) -> Tensor:

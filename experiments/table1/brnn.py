@@ -4,17 +4,17 @@
     h_t = f(W_hx x_t + W_hh h_{t−1} + b_h + 1(t = 1) ⊙ b_v)  (14; f a rectifier, as in their program)
     p(y_t) = softmax(W_oh h_t + b_o)                        (15)
 
-The bidirectional network that BRNN is named after aligns words with regions, which is another task. It is not here.
+Left out: the bidirectional network that BRNN is named after, which aligns words with regions (another task).
 """
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
+from table1.baseline import Baseline, BaselineConfig
 
 
 @settings
@@ -49,7 +49,3 @@ class Brnn(Baseline):
         (added,) = state.memory  # b_v at the first step, W_hh h_{t−1} at every other
         hidden = torch.relu(self.hidden_from_word(embedded) + added)
         return Step(hidden, State((), (promote(self.hidden_from_hidden(hidden)),)))
-
-    def read_out(self, output: Tensor) -> Tensor:
-        logits: Tensor = self.output(self.dropout(output))
-        return logits

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 from builders import fitted, random_data, small_config, small_encoder
-from decoders import B, C, L, P, small_annotations, small_captions, small_comparator
+from decoders import B, C, L, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
+from table1.msr import PRIMES, SCALE, Msr, MsrConfig
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.baselines.msr import PRIMES, SPREAD, Msr, MsrConfig
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search import beam_search
 from show_attend_tell.search.config import GenerationConfig
@@ -31,7 +31,7 @@ def sigmoid(x: Array) -> Array:
 
 def small_msr(**options: Any) -> Any:
     """Detectors of which some find their word and some do not."""
-    decoder = small_comparator("msr", **options)
+    decoder = small_baseline("msr", **options)
     with torch.no_grad():
         decoder.detectors.bias.fill_(-4.0)
     return decoder
@@ -60,11 +60,11 @@ def test_the_logits_are_the_equations(float64: None) -> None:
             before = [NOTHING, NOTHING, NOTHING, *said][::-1][:3]
             for word in range(K):
                 inside = int(word in left)
-                wanted = SPREAD * w["word"][inside, word]
+                wanted = SCALE * w["word"][inside, word]
                 key = word * PRIMES[0]
                 for order in range(3):
                     key += (before[order] + 1) * PRIMES[order + 1]
-                    wanted = wanted + SPREAD * w["ngrams"][order, inside, key % SIZE]
+                    wanted = wanted + SCALE * w["ngrams"][order, inside, key % SIZE]
                 if inside:
                     wanted = wanted + w["score"] * np.log(p[word - 2])
                 if word == Vocabulary.END:
@@ -137,7 +137,7 @@ def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Pat
     )
     found = Checkpoint.load(tmp_path)
     assert found.decoder.config == decoder.config and found.generation.rerank_weight == 2.0
-    assert "detected words 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "detected 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
     captioner = Captioner(found, encoder)
     hypotheses = captioner.search(torch.rand(2, L, 64), found.generation, seeds=[0, 1])
     assert all(each.rerank_score is not None for photo in hypotheses for each in photo)

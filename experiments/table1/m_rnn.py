@@ -6,22 +6,22 @@ the recurrence.
     m(t) = g₂(V_w w(t) + V_r r(t) + V_I ā)          g₂(x) = 1.7159 tanh(2x/3); the multimodal layer
     p(y_t) = softmax(W_m m(t) + b)
 
-ā is the mean annotation here.
+ā is the mean annotation here. The first embedding has 256 values instead of 128. Nothing else is left out.
 """
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
+from table1.baseline import Baseline, BaselineConfig, zeros
 
 
 @settings
 class MRnnConfig(BaselineConfig):
-    """m-RNN's sizes; the defaults are the original's, but the first embedding has 128 there."""
+    """m-RNN's sizes."""
 
     kind = "m_rnn"
     system = "m-RNN (Mao et al., 2014)"
@@ -61,7 +61,3 @@ class MRnn(Baseline):
         recurrent = promote(torch.relu(self.recurrence(recurrent) + embedded))  # r(t) (B, P, n)
         total = self.multimodal_from_word(embedded) + self.multimodal_from_recurrence(recurrent) + photo
         return Step(1.7159 * torch.tanh(total * 2 / 3), State(state.source, (recurrent,)))
-
-    def read_out(self, output: Tensor) -> Tensor:
-        logits: Tensor = self.output(self.dropout(output))
-        return logits

@@ -7,40 +7,45 @@ import numpy as np
 import pytest
 import shipped
 import stages
-import table1
 from builders import shape_folder
 from evaluations import keep
+from table1 import make
 
 from show_attend_tell.data.datasets import read_dataset
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the script would run, filled as it is asked; a training leaves a configuration."""
-    found: list[str] = []
+class Recorder:
+    """Stands in for `sat`: records the commands; a training leaves a configuration."""
 
-    def sat(*arguments: object) -> None:
-        found.append(" ".join(map(str, arguments)))
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def __call__(self, *arguments: object) -> None:
+        self.commands.append(" ".join(map(str, arguments)))
         if arguments[0] == "train":
-            model = Path(str(arguments[arguments.index("--output") + 1]))
-            model.mkdir(exist_ok=True)
-            (model / "config.json").write_text(json.dumps({"training": {"validation_bleu_4": {}}}))
-
-    monkeypatch.setattr(stages, "sat", sat)
-    return found
+            finished(Path(str(arguments[arguments.index("--output") + 1])))
 
 
-def test_missing_runs_are_made_cheap_first(tmp_path: Path, asked: list[str]) -> None:
-    for name in table1.RUN_ORDER:
-        stages.run(table1.stages_of(name, Path("DATA"), tmp_path, shipped.SEEDS))
-    assert set(table1.RUN_ORDER) == set(table1.SYSTEMS)
+def finished(model: Path) -> None:
+    """A folder that looks like that of a finished training."""
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps({"training": {"validation_bleu_4": {}}}))
+
+
+def test_missing_runs_are_made_cheap_first(tmp_path: Path) -> None:
+    recorder = Recorder()
+    for name in make.RUN_ORDER:
+        stages.run(make.stages_of(name, Path("DATA"), tmp_path, shipped.SEEDS), sat=recorder)
+    asked = recorder.commands
+    assert set(make.RUN_ORDER) == set(make.SYSTEMS)
     assert asked[0] == f"analyze retrieval DATA --resize squash --json {tmp_path}/retrieval-test.json"
     second = "--epochs 3 --set learning_rate=5e-4 --set scheduled_sampling=0.3 --set scheduled_sampling_end=0.3"
+    brnn = "train DATA --plugin experiments/table1 --decoder brnn --set clip=5"
     assert asked[1:4] == [
-        f"train DATA --decoder brnn --seed 1 --resize squash --output {tmp_path}/brnn-plain-1",
-        f"train DATA --decoder brnn {second} --init-from {tmp_path}/brnn-plain-1 --seed 1 --resize squash "
-        f"--output {tmp_path}/brnn-1",
-        f"evaluate --model {tmp_path}/brnn-1 --data DATA --split test --json {tmp_path}/brnn-1-test.json",
+        f"{brnn} --set scheduled_sampling_end=0.5 --seed 1 --resize squash --output {tmp_path}/brnn-plain-1",
+        f"{brnn} {second} --init-from {tmp_path}/brnn-plain-1 --seed 1 --resize squash --output {tmp_path}/brnn-1",
+        f"evaluate --model {tmp_path}/brnn-1 --data DATA --split test --plugin experiments/table1 "
+        f"--json {tmp_path}/brnn-1-test.json",
     ]
     uniform = [line.split(" --resize")[0] for line in asked if "--attention uniform" in line and "--seed 2" in line]
     soft = [line.split(" --resize")[0] for line in asked if "--attention soft" in line and "--seed 2" in line]
@@ -51,18 +56,18 @@ def test_missing_runs_are_made_cheap_first(tmp_path: Path, asked: list[str]) -> 
     hard = next(line for line in asked if "--attention hard" in line and "--seed 3" in line)
     assert f"--init-from {tmp_path}/soft-3 " in hard and f"--output {tmp_path}/hard-3" in hard
     members = " ".join(f"--model {tmp_path}/nic-{seed}" for seed in (1, 2, 3))
-    assert asked[-1] == f"evaluate {members} --data DATA --split test --json {tmp_path}/nic-ensemble-test.json"
+    assert asked[-1].startswith(f"evaluate {members} --data DATA --split test --plugin ")
 
 
-def test_runs_that_are_there_are_not_made_again(tmp_path: Path, asked: list[str]) -> None:
+def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     (tmp_path / "soft-1-test.json").touch()
     for seed in (1, 2):  # trained elsewhere, or by `make models`
-        (tmp_path / f"soft-{seed}").mkdir()
-        config = {"training": {"validation_bleu_4": {}}}
-        (tmp_path / f"soft-{seed}" / "config.json").write_text(json.dumps(config))
+        finished(tmp_path / f"soft-{seed}")
     (tmp_path / "soft-3" / "training").mkdir(parents=True)  # interrupted
     (tmp_path / "soft-3" / "training" / "state.safetensors").touch()
-    stages.run(table1.stages_of("soft", Path("DATA"), tmp_path, shipped.SEEDS))
+    recorder = Recorder()
+    stages.run(make.stages_of("soft", Path("DATA"), tmp_path, shipped.SEEDS), sat=recorder)
+    asked = recorder.commands
     assert [line.split()[0] for line in asked] == ["evaluate", "train", "train", "evaluate"]
     assert "/soft-2 " in asked[0] and asked[0].endswith(f"--split test --json {tmp_path}/soft-2-test.json")
     assert asked[1].endswith(f"--output {tmp_path}/plain-3")  # which it starts from
@@ -70,14 +75,14 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path, asked: list[str]
 
 
 def test_one_system_and_one_seed_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table1.main(["DATA", str(tmp_path), "uniform", "--seeds", "2", "--list"])
+    make.main(["DATA", str(tmp_path), "uniform", "--seeds", "2", "--list"])
     lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
     assert lines == ["train uniform-plain-2", "train uniform-2", "evaluate uniform-2-test"]
-    table1.main(["DATA", str(tmp_path), "hard", "--seeds", "1", "--list"])
+    make.main(["DATA", str(tmp_path), "hard", "--seeds", "1", "--list"])
     lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
     assert lines == ["train plain-1", "train soft-1", "train hard-1", "evaluate hard-1-test"]
     with pytest.raises(SystemExit, match="no system 'vgg'"):
-        table1.main(["DATA", str(tmp_path), "vgg"])
+        make.main(["DATA", str(tmp_path), "vgg"])
 
 
 def test_a_command_that_fails_ends_it() -> None:
@@ -87,7 +92,7 @@ def test_a_command_that_fails_ends_it() -> None:
 
 
 @pytest.mark.usefixtures("without_java")
-def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap")
     dataset = read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
     folder = tmp_path / "results"
@@ -97,14 +102,14 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
         ("flickr8k-soft-test", 0, 25.0),
     ):
         keep(dataset, folder, name, wrong, bleu)
-    table1.write(dataset, tmp_path / "docs" / "table1.md", folder)
+    make.write(dataset, tmp_path / "docs" / "table1.md", folder)
     text = (tmp_path / "docs" / "table1.md").read_text(encoding="utf-8")
 
     main = text.split("## Attention against Google NIC, single")[0]
     rows = {line.split(" | ")[0].lstrip("| "): line for line in main.splitlines() if line.startswith("|")}
     assert rows["Google NIC †Σ"].startswith("| Google NIC †Σ | mean of the map | 63 | 41 | 27 | – | – | – |")
     assert "| 21.0 ± 1.4 |" in rows["Google NIC, single"] and rows["Google NIC, single"].endswith("| 2 |")
-    assert "| all places | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
+    assert "| all locations | 67 | 44.8 | 29.9 | 19.5 | 18.93 | 25.0 |" in rows["Soft attention"]
     assert rows["soft-1"].startswith("| soft-1 | `--attention soft --epochs 3 --set visual_ngrams=false ")
     assert "--init-from runs/plain-1 " in rows["soft-1"]
     assert rows["soft-1"].endswith("--seed 1` | 5 | 0.5 | flickr8k-soft-test |") and "soft-2" not in rows
@@ -115,15 +120,15 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path, monkeypatc
     assert "| Soft attention | +10.00 [+10.00, +10.00] | – |" in text
 
     keep(dataset, folder, "soft-3-test", 0)
-    assert table1.kept("soft", folder) == ["soft-3-test"]  # and not the shipped model's any more
+    assert make.kept("soft", folder) == ["soft-3-test"]  # and not the shipped model's any more
 
 
 def test_a_slope_is_that_of_the_best_line() -> None:
     x, y = np.array([1.0, 2.0, 4.0, 7.0]), np.array([3.0, 1.0, 2.0, 8.0])
     weights = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 1.0, 3.0]])
-    for found, weight in zip(table1.slope(x, y, weights), weights, strict=True):
+    for found, weight in zip(make.slope(x, y, weights), weights, strict=True):
         assert found == pytest.approx(np.polyfit(x, y, 1, w=np.sqrt(weight))[0])
 
 
 def test_the_document_says_where_its_figures_come_from() -> None:
-    assert table1.main_table() in table1.DOCUMENT.read_text(encoding="utf-8")
+    assert make.main_table() in make.DOCUMENT.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""LRCN (Donahue et al., 2014), in its one-layer form: an LSTM that sees the photo at every step, beside the word.
+"""LRCN (Donahue et al., 2014), in its one-layer form: an LSTM that sees the photo and the word at every step.
 
     x_t = [E y_{t−1}; ā]                      (LRCN-1u; LRCN-2f has a second LSTM above, which alone sees the photo)
     i, f, o = σ(W_x x_t + W_h h_{t−1} + b)    (the LSTM of Zaremba and Sutskever 2014)
@@ -7,21 +7,22 @@
     p(y_t) = softmax(W_o h_t + b_o)
 
 Most tutorials' captioner without attention is this one. ā is the mean annotation here.
+Left out: LRCN-2f; and the LSTM has 512 units, like the other systems here, instead of 1,000.
 """
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig, zeros
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Count, settings
+from table1.baseline import Baseline, BaselineConfig, zeros
 
 
 @settings
 class LrcnConfig(BaselineConfig):
-    """LRCN's sizes; its LSTM has 512 units, like the other comparators', and 1,000 in the original."""
+    """LRCN's sizes."""
 
     kind = "lrcn"
     system = "LRCN, one layer (Donahue et al., 2014)"
@@ -62,7 +63,3 @@ class Lrcn(Baseline):
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(memory)
         return Step(hidden, State(state.source, (hidden, memory)))
-
-    def read_out(self, output: Tensor) -> Tensor:
-        logits: Tensor = self.output(self.dropout(output))
-        return logits

@@ -4,16 +4,16 @@
     p(w_t = k) ∝ exp(r̂ᵀ r_k + b_k)                  r_k is the word's own representation, the same as above
 
 It has no recurrence and no nonlinearity: it knows only the last N words of the sentence. Before the first word there
-are N start words. ā is the mean annotation here.
+are N start words. ā is the mean annotation here. Left out: MLBL-F, in which the photo gates the words' factors.
 """
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.baselines import Baseline, BaselineConfig
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.settings import Count, settings
+from table1.baseline import Baseline, BaselineConfig
 
 
 @settings

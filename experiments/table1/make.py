@@ -1,9 +1,10 @@
 """Train and evaluate every system of the paper's Table 1 on Flickr8k, and write docs/table1.md: `make table1`.
 
-    python experiments/table1.py flickr8k/ runs/                    # hours on two cores; stop and start it as you like
-    python experiments/table1.py flickr8k/ runs/ uniform --seeds 1  # one system of `SYSTEMS`, one seed
-    python experiments/table1.py flickr8k/ runs/ --list             # say what is done and what is left
-    python experiments/table1.py flickr8k/ runs/ --write            # run nothing, write the table of what is there
+    export PYTHONPATH=experiments
+    python -m table1.make flickr8k/ runs/                    # hours on two cores; stop and start it as you like
+    python -m table1.make flickr8k/ runs/ uniform --seeds 1  # one system of `SYSTEMS`, one seed
+    python -m table1.make flickr8k/ runs/ --list             # list what is done and what is left
+    python -m table1.make flickr8k/ runs/ --write            # run nothing, write the table of what is there
 
 Each run leaves a model, runs/NAME/, and its evaluation on the test split, which is kept in results/ too. The runs of
 soft and hard attention are those of `shipped.py`, evaluated without their reranker. The other systems have the same two
@@ -11,6 +12,7 @@ stages as soft attention. A stage whose result is there is not made again, so wh
 there.
 """
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,25 +31,26 @@ from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "table1.md"
+DOCUMENT = results.RESULTS.parents[1] / "docs" / "table1.md"
+PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
     *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "msr", "lrcn", "nic"),
     *("uniform", "plain", "soft", "hard", "nic-ensemble"),
 )
 SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
-COMPARED = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")
+BASELINES = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")
 TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-plain
     **shipped.TRAININGS,
     "uniform-plain": Training(("--attention", "uniform", "--set", "visual_ngrams=false")),
     "uniform": Training(
         ("--attention", "uniform", "--set", "visual_ngrams=false", *SECOND_STAGE), start="uniform-plain"
     ),
-    **{f"{name}-plain": Training(("--decoder", name)) for name in COMPARED},
-    **{
-        name: Training(("--decoder", name, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3"), start=f"{name}-plain")
-        for name in COMPARED
-    },
 }
+for name in BASELINES:
+    given = (*PLUGIN, "--decoder", name, "--set", "clip=5")
+    TRAININGS[f"{name}-plain"] = Training((*given, "--set", "scheduled_sampling_end=0.5"))
+    second = (*given, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3")
+    TRAININGS[name] = Training(second, start=f"{name}-plain")
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class System:
 
 
 NOT_THERE = "– | – | – | – | –"
-SYSTEMS = {  # in the table's order; the name is that of the comparator or of the training in `shipped.py`
+SYSTEMS = {  # in the table's order; the name is that of the decoder or of the training in `shipped.py`
     "retrieval": System("Retrieval: consensus caption", NOT_THERE),
     "nic-ensemble": System("Google NIC †Σ", "63 | 41 | 27 | – | –"),
     "nic": System("Google NIC, single", NOT_THERE, seeds=shipped.SEEDS),
@@ -70,11 +73,11 @@ SYSTEMS = {  # in the table's order; the name is that of the comparator or of th
     "m_rnn": System("m-RNN", NOT_THERE, seeds=(1,)),
     "brnn": System("BRNN's generator", NOT_THERE, seeds=(1,)),
     "cmu_msr": System("CMU/MS Research", NOT_THERE, seeds=(1,)),
-    "msr": System("MS Research", NOT_THERE, "all places", seeds=(1,)),
-    "uniform": System("Uniform attention", NOT_THERE, "all places, evenly", shipped.SEEDS),
-    "plain": System("Soft attention, first stage alone", NOT_THERE, "all places", shipped.SEEDS),
-    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "all places", shipped.SEEDS),
-    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "all places", shipped.SEEDS),
+    "msr": System("MS Research", NOT_THERE, "all locations", seeds=(1,)),
+    "uniform": System("Uniform attention", NOT_THERE, "all locations, evenly", shipped.SEEDS),
+    "plain": System("Soft attention, first stage alone", NOT_THERE, "all locations", shipped.SEEDS),
+    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "all locations", shipped.SEEDS),
+    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "all locations", shipped.SEEDS),
 }
 ATTENTION = ("soft", "hard")
 WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
@@ -95,16 +98,19 @@ here. What follows from the table is in [the evidence](evidence.md#attention-aga
   were not kept, are in the lab notes.
 - Of soft and hard attention, seed 1 ships. It ships in 4 bits a weight, with [other last
   digits](../README.md#scores); here it has 16.
-- MS Research, at which we made two trials, says few different words: its detectors find few words of
+- MS Research, at which we made two trials, uses few distinct words: its detectors find few words of
   a photo. So its row says little about the original.
 
 The first command makes all trainings that are missing, in many hours; the second makes one system.
-Both can be stopped and started. They write models to `runs/`, and replace this page and the captions and scores in
-`experiments/results/`; rows that you do not run stay ours. `flickr8k/` holds Karpathy's
-`dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
+Both can be stopped and started. They write models to `runs/`, and replace this page and the
+captions and scores in `experiments/results/`; rows that you do not run stay ours. `flickr8k/` holds
+Karpathy's `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
 
     make table1 FLICKR8K=flickr8k/
-    .venv/bin/python experiments/table1.py flickr8k/ runs/ lrcn --seeds 1
+    PYTHONPATH=experiments .venv/bin/python -m table1.make flickr8k/ runs/ lrcn --seeds 1
+
+Each system without attention is a decoder of its own, in one file of `experiments/table1/` that says
+what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
 
 ## What differs from the paper
 
@@ -115,37 +121,38 @@ Both can be stopped and started. They write models to `runs/`, and replace this 
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
   mirrored photos. They also share the optimizer, its schedule, the label smoothing and the averaged
-  weights of the preset `flickr8k`. The systems of other papers have their own dropout
-  (`training/presets/comparators.py`), and their gradient's norm is clipped at 5.
+  weights of the preset `flickr8k`. The systems of other papers have their own dropout, and their
+  gradient's norm is clipped at 5.
 - Each system without attention had at most three trials on val. Soft and hard attention had many
   more ([lab notes](lab-notes.md)).
 - Photos are squashed to 224×224. The paper resized and cropped its photos.
-- The beam (1, 3, 5, 10 or 20) and the length normalization γ (0, 0.25, 0.5 or 0.75) were chosen by
-  BLEU-4 on val, the hard model's by its likeliest places. An ensemble decodes as its first member
-  does.
+- The beam size (1, 3, 5, 10 or 20) and the length penalty γ (0, 0.25, 0.5 or 0.75) were chosen by
+  BLEU-4 on val, the hard model's with attention mode "argmax". An ensemble decodes as its first
+  member does.
 - Only MS Research uses a reranker, its own.
 - LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
 - NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say.
-- Uniform attention is the soft model's decoder with α = 1 / L at every place and word. It is the
-  control for what attention adds.
+- Uniform attention is the soft model's decoder with α = 1 / L at every location and word. It is
+  the control for what attention adds.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
 - CMU/MS Research keeps its two recurrent layers and learns to reconstruct the mean of the map. It
   has 512 units a layer instead of 100, and no n-gram features.
-- MS Research keeps its word detectors (noisy-OR over the places) and its log-linear language model,
-  which spends the detected words. Detectors and language model learn together here, the latter by
-  the likelihood. Its captions are ranked by log p, length and the share of detected words that they
-  say; a grid on val tunes the weights. Its similarity of photo and text (DMSM) is left out.
+- MS Research keeps its word detectors (noisy-OR over the locations) and its log-linear language
+  model, which knows which detected words are still to be mentioned. Detectors and language model
+  learn together here, the latter by the likelihood. Its captions are ranked by log p, length and the
+  share of detected words in them; a grid on val tunes the weights. Its similarity of photo and text
+  (DMSM) is left out.
 - Soft attention and the systems without attention have a second stage of three epochs with scheduled
   sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
 - Hard attention starts from the soft model, without its gate, and also sees photos cropped at
-  random. Its annotations are means over windows of 5×5 places. 30 % of the previous words are its
-  own.
+  random. Its annotations are means over windows of 5×5 locations. 30 % of the previous words are
+  its own.
 - Hard attention's objective: the paper tosses a coin for each caption between a sampled path and
   the expected one; here every caption has both. The reward of a sampled path is a *reward to go*
-  (it counts the place's own word and the later ones), its baseline is the expected path's log p instead of a
-  moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes from −0.02 to
-  −0.05. This sign makes α sharper; the paper's makes it wider.
+  (it counts the location's own word and the later ones), its baseline is the expected path's log p
+  instead of a moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes
+  from −0.02 to −0.05. This sign makes α sharper; the paper's makes it wider.
 - Retrieval takes the caption on which the captions of the most similar training photos agree best.
   The number of these photos, and how their features are made comparable, were chosen on val
   ({neighbors}).
@@ -194,15 +201,16 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     files = [output / f"{each}.json" for each in evaluated(name)]
     if name == "retrieval":
         command = ("analyze", "retrieval", data, *SQUASHED, "--json", files[0])
-        return [Stage(f"evaluate {files[0].stem}", files[0].exists, lambda: stages.sat(*command))]
+        return [Stage(f"evaluate {files[0].stem}", files[0].exists, lambda: command)]
+    plugin = PLUGIN if name.removesuffix("-ensemble") in BASELINES else ()
     if name == "nic-ensemble":
-        return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test")]
+        return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]
     found = []
     for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
         if seed not in seeds:
             continue
         found += shipped.trainings_to(name, seed, data, output, TRAININGS)
-        found.append(stages.evaluation(data, [output / each], file, "test"))
+        found.append(stages.evaluation(data, [output / each], file, "test", lambda: plugin))
     return found
 
 
@@ -238,7 +246,7 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
 
 
 def main_table(folder: Path = results.RESULTS) -> str:
-    """The paper's figures beside ours."""
+    """The paper's figures and ours."""
     lines = [
         "| | ours gets | paper B-1 | paper B-2 | paper B-3 | paper B-4 | paper METEOR "
         "| our B-1 | our B-2 | our B-3 | our B-4 | our METEOR | our B-4 p. | our CIDEr | seeds |",
@@ -259,10 +267,11 @@ def runs_table(folder: Path = results.RESULTS) -> str:
         "",
         "Runs start from models of a first stage. This makes that of nic-1:",
         "",
-        f"    sat train {stages.DATA} --resize squash --decoder nic --seed 1 --output runs/nic-plain-1",
+        f"    sat train {stages.DATA} --resize squash --seed 1 --output runs/nic-plain-1 \\",
+        f"        {' '.join(TRAININGS['nic-plain'].arguments)}",
         "",
-        "For `plain-S` and `uniform-plain-S`, `--decoder nic` becomes `--attention soft` or `uniform`",
-        "with `--set visual_ngrams=false`.",
+        "For `plain-S` and `uniform-plain-S`, the plugin, the decoder and its settings are replaced by",
+        "`--attention soft` or `uniform` with `--set visual_ngrams=false`.",
         "",
         f"| run | {command} | beam | γ | file |",
         "| --- | --- | ---: | ---: | --- |",
@@ -275,7 +284,7 @@ def runs_table(folder: Path = results.RESULTS) -> str:
             if file not in there:
                 continue
             found, given = results.read(file, folder), shlex.join(map(str, arguments(name, seed, Path("runs"))))
-            lines.append(f"| {each} | `{given}` | {found['beam']} | {found['length_penalty']:g} | {file} |")
+            lines.append(f"| {each} | `{given}` | {found['beam_size']} | {found['length_penalty']:g} | {file} |")
     return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
 
 
@@ -288,7 +297,7 @@ def attention_over(dataset: Dataset, without: str, systems: Sequence[str], folde
     lines = [
         f"## Attention against {SYSTEMS[without].title}",
         "",
-        "If an interval holds 0, the difference may be chance.",
+        "A difference whose interval holds 0 is not significant.",
         "",
         compare(compared, show=False).to_markdown(),
         "Does attention help more where people say more? The table says by how many points the difference",

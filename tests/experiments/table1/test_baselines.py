@@ -1,41 +1,33 @@
-"""The systems of Table 1 are their papers' equations, and live behind the decoder's seam."""
+"""The systems of Table 1 are their papers' equations, and decoders like any other."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from builders import D as SMALL_D
-from builders import Held, fitted, random_data, shape_folder, shape_photo, small_config, small_encoder
-from decoders import COMPARATOR_SIZES, OWN_SIZES, B, C, L, P, small_annotations, small_captions, small_comparator
+from builders import fitted, random_data, shape_folder, shape_photo, small_config
+from commands import refused, sat
+from decoders import BASELINE_SIZES, OWN_SIZES, B, C, L, P, small_annotations, small_baseline, small_captions
+from documents import ROOT
 from numpy.typing import NDArray
-from torch import Tensor
 
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.training.loop as trainer_module
-import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.config import read_config
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.model.registry import BASELINES, KINDS, build, classes
+from show_attend_tell.model.registry import build, config_class
 from show_attend_tell.search import beam_search, sample
-from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import SoftObjective
-from show_attend_tell.training.presets import baseline_preset
-from show_attend_tell.training.run import check_start, train
+from show_attend_tell.training.presets import preset
 from show_attend_tell.vision.sources import MeanAnnotations
 
 Array = NDArray[np.float64]
-every_kind = pytest.mark.parametrize("kind", BASELINES)
-averaging = pytest.mark.parametrize("kind", [kind for kind in BASELINES if kind != "msr"])  # they read ā alone
+AVERAGING = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr")  # which read ā alone
+every_kind = pytest.mark.parametrize("kind", [*AVERAGING, "msr"])
+averaging = pytest.mark.parametrize("kind", AVERAGING)
 
 
 # The equations, once more, in NumPy and for one caption: v the mean annotation, x the embeddings of the words before
@@ -126,52 +118,51 @@ EQUATIONS = {"nic": nic, "lrcn": lrcn, "log_bilinear": log_bilinear, "m_rnn": m_
 
 @averaging
 def test_logits_are_the_papers(kind: str, float64: None) -> None:
-    decoder, annotations, captions = small_comparator(kind), small_annotations(), small_captions()
-    told = teacher_forcing(decoder, annotations, captions, paths=P)
-    assert told.alpha is None and told.beta is None and told.locations is None
+    decoder, annotations, captions = small_baseline(kind), small_annotations(), small_captions()
+    output = teacher_forcing(decoder, annotations, captions, paths=P)
+    assert output.alpha is None and output.beta is None and output.locations is None
     weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
         mean = annotations[photo].numpy().mean(0)
         v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
-        before = [COMPARATOR_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
+        before = [BASELINE_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
         wanted = EQUATIONS[kind](weights, v, weights["embedding.weight"][before])
         for path in range(P):
-            np.testing.assert_allclose(told.logits[photo, path].detach().numpy(), wanted, atol=1e-10)
+            np.testing.assert_allclose(output.logits[photo, path].detach().numpy(), wanted, atol=1e-10)
 
 
 def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -> None:
     decoder, annotations, captions = (
-        small_comparator("cmu_msr", reconstruction=0.25),
+        small_baseline("cmu_msr", reconstruction=0.25),
         small_annotations(),
         small_captions(),
     )
-    told = teacher_forcing(decoder, annotations, captions, paths=P)
+    output = teacher_forcing(decoder, annotations, captions, paths=P)
     weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
         mean = annotations[photo].numpy().mean(0)
         v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
-        before = [COMPARATOR_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
+        before = [BASELINE_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
         steps = cmu_msr_steps(weights, v, weights["embedding.weight"][before])
         wanted = sum(float(((seen - v) ** 2).mean()) for _, seen in steps)
-        assert told.penalty is not None
-        np.testing.assert_allclose(told.penalty[photo].detach().numpy(), 0.25 * wanted, atol=1e-9)
+        assert output.penalty is not None
+        np.testing.assert_allclose(output.penalty[photo].detach().numpy(), 0.25 * wanted, atol=1e-9)
     words = SoftObjective(doubly_stochastic=0.0)
-    without = words(told._replace(penalty=None), captions).total
-    torch.testing.assert_close(words(told, captions).total, without + told.penalty.mean())
+    without = words(output._replace(penalty=None), captions).total
+    torch.testing.assert_close(words(output, captions).total, without + output.penalty.mean())
 
 
 def test_nic_forgets_little_at_first() -> None:
-    config = replace(baseline_preset("flickr8k", "nic").decoder, hidden_size=13)  # type: ignore[call-arg]
-    decoder = build(config)
+    decoder = build(config_class("nic")(**BASELINE_SIZES, hidden_size=13))
     assert decoder.gates_from_input.bias.tolist() == [*[0] * 13, *[1] * 13, *[0] * 26]
 
 
-# The seam
+# As any decoder
 
 
 @averaging
 def test_only_the_mean_annotation_counts(kind: str) -> None:
-    decoder, annotations, captions = small_comparator(kind), small_annotations(), small_captions()
+    decoder, annotations, captions = small_baseline(kind), small_annotations(), small_captions()
     whole = teacher_forcing(decoder, annotations, captions).logits
     assert torch.allclose(teacher_forcing(decoder, annotations.flip(1), captions).logits, whole, atol=1e-4)
     assert torch.allclose(
@@ -185,8 +176,8 @@ def test_only_the_mean_annotation_counts(kind: str) -> None:
 @pytest.mark.parametrize("name", ["dropout", "annotation_dropout", "embedding_dropout"])
 def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
     none = {"dropout": 0.0, "annotation_dropout": 0.0, "embedding_dropout": 0.0}
-    decoder = small_comparator(kind, **{**none, name: 0.5})
-    annotations, captions = torch.rand(3, 5, COMPARATOR_SIZES["annotation_size"]), torch.tensor([[4, 9, 2, 0]] * 3)
+    decoder = small_baseline(kind, **{**none, name: 0.5})
+    annotations, captions = torch.rand(3, 5, BASELINE_SIZES["annotation_size"]), torch.tensor([[4, 9, 2, 0]] * 3)
     with torch.no_grad():
         assert torch.equal(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
         decoder.train()
@@ -195,7 +186,7 @@ def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
 
 @every_kind
 def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: str) -> None:
-    decoder, annotations = small_comparator(kind), small_annotations()
+    decoder, annotations = small_baseline(kind), small_annotations()
     found = beam_search(decoder, annotations, beam_size=P, max_length=C)
     found += sample(decoder, annotations, seeds=[1, 2], captions=P, max_length=C)
     for photo, hypotheses in zip((0, 1, 0, 1), found, strict=True):
@@ -211,141 +202,76 @@ def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: 
 @every_kind
 def test_annotations_of_another_size_are_refused(kind: str) -> None:
     with pytest.raises(SatError, match=r"\(2, 5, 7\).*D = 11"):
-        small_comparator(kind).start(torch.zeros(B, L, 7))
+        small_baseline(kind).start(torch.zeros(B, L, 7))
 
 
 # Training
 
 
 @averaging
-def test_it_learns_from_the_mean_annotation(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
+def test_it_learns_from_the_mean_annotation(kind: str) -> None:
     data = random_data(views=2)
     data = replace(data, views=[MeanAnnotations(view) for view in data.views])
-    config = replace(
-        small_config(epochs=12, learning_rate=0.03), soft=SoftObjective(doubly_stochastic=0.0), flipped=True
-    )
-    found, _ = classes(kind)
-    settings = fitted(replace(config, decoder=found(**{**COMPARATOR_SIZES, **OWN_SIZES[kind], "dropout": 0.0})), data)
-    trainer = Trainer(settings, data, device=torch.device("cpu"))
+    config = small_config(epochs=12, learning_rate=0.03, soft=SoftObjective(doubly_stochastic=0.0), flipped=True)
+    decoder = config_class(kind)(**{**BASELINE_SIZES, **OWN_SIZES[kind], "dropout": 0.0})
+    trainer = Trainer(fitted(replace(config, decoder=decoder), data), data, device=torch.device("cpu"))
     losses: list[float] = []
     trainer.run(on_epoch=lambda epoch, better: losses.append(epoch.watch["nats_per_word"]), show=False)
     assert losses[-1] < 0.6 * losses[0], losses
 
 
-def test_means_are_read_once() -> None:
-    asked: list[str] = []
-
-    class Counted(Held):
-        def __getitem__(self, names: Any) -> Tensor:
-            asked.extend(names)
-            return super().__getitem__(names).half()
-
-    held = {name: small_annotations(1, seed=seed)[0] for seed, name in enumerate("abc")}
-    means = MeanAnnotations(Counted(held))
-    first = means[["b", "a", "b"]]
-    assert first.shape == (3, 1, COMPARATOR_SIZES["annotation_size"]) and first.dtype == torch.float32
-    assert torch.equal(first[0], first[2])
-    assert torch.allclose(first[1, 0], held["a"].half().float().mean(0))
-    again = means[["a", "c"]]
-    assert torch.equal(again[0], first[1]) and sorted(asked) == ["a", "b", "c"]
+@every_kind
+def test_its_preset_is_the_soft_one_with_its_own_decoder(kind: str) -> None:
+    config = preset("flickr8k", decoder=kind)
+    assert config == replace(preset("flickr8k"), decoder=config_class(kind)(), visual_ngrams=False)
 
 
-def test_a_training_reads_averaged_photos_and_its_model_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[TrainingData] = []
-    before = Trainer.__init__
+SMALL = ("--set", "decoder.embedding_size=7", "--set", "minimum_count=1", "--set", "batch_size=4", "--epochs", "1")
+PLUGIN = ("--plugin", ROOT / "experiments" / "table1")
 
-    def watched(self: Trainer, config: Any, data: TrainingData, **options: Any) -> None:
-        seen.append(data)
-        before(self, config, data, **options)
 
-    monkeypatch.setattr(Trainer, "__init__", watched)
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
-    encoder = small_encoder()
-    monkeypatch.setattr(checkpoint_module, "load_encoder", lambda name, **options: encoder)
-    from show_attend_tell.data.datasets import read_dataset
+@pytest.mark.usefixtures("small")
+def test_commands_train_caption_and_evaluate_them(tmp_path: Path) -> None:
+    data = shape_folder(tmp_path / "shapes")
+    for seed in (1, 2):
+        sized = (*SMALL, "--set", "decoder.hidden_size=9", "--seed", seed)
+        sat("train", data, *PLUGIN, "--decoder", "lrcn", "--output", tmp_path / f"lrcn-{seed}", *sized)
+    card = " ".join((tmp_path / "lrcn-1" / "README.md").read_text(encoding="utf-8").split())  # without line breaks
+    assert "LRCN, one layer (Donahue et al., 2014)" in card and "embedding size 7, hidden size 9" in card
 
-    config = baseline_preset("flickr8k", "lrcn")
-    decoder = replace(config.decoder, embedding_size=7, hidden_size=9)
-    config = replace(config, decoder=decoder, epochs=1, minimum_count=1, batch_size=4)
-    dataset = read_dataset(shape_folder(tmp_path / "shapes"))
-    device = torch.device("cpu")
-    options: dict[str, Any] = {"cache": tmp_path, "device": device, "log": lambda line: None, "show": False}
-    train(dataset, config, encoder, tmp_path / "lrcn", **options)
-    assert all(view[["photo0.png"]].shape == (1, 1, SMALL_D) for view in seen[0].views) and len(seen[0].views) == 2
-
-    captioner = Captioner.from_pretrained(tmp_path / "lrcn", device="cpu")
-    assert captioner.checkpoint.training["settings"]["decoder.kind"] == "lrcn"
-    photo = shape_photo("red", "circle", True)
-    caption = captioner(photo, beam_size=2)
+    captioner = Captioner.from_pretrained(tmp_path / "lrcn-1", device="cpu")
+    caption = captioner(shape_photo("red", "circle", True))
     assert caption.attention is None and caption.gate is None and caption.locations is None
-    assert caption.to_dict()["attention"] is None
     with pytest.raises(SatError, match="no attention"):
         caption.picture()
-    assert captioner.log_probability(photo, "a red circle") < 0
 
-    nic = baseline_preset("flickr8k", "nic")
-    with pytest.raises(SatError, match=r"of the kind lrcn, and this training of nic"):
-        train(dataset, nic, encoder, tmp_path / "nic", init_from=captioner.checkpoint, **options)
-    with pytest.raises(SatError, match=r"give --set decoder\.embedding_size=7 --set decoder\.hidden_size=9"):
-        start = captioner.checkpoint
-        train(dataset, baseline_preset("flickr8k", "lrcn"), encoder, tmp_path / "b", init_from=start, **options)
-    check_start(start, replace(decoder, embedding_dropout=0.1), encoder)  # a dropout may differ
+    ensemble = ("--model", tmp_path / "lrcn-1", "--model", tmp_path / "lrcn-2")
+    said = sat("evaluate", *PLUGIN, *ensemble, "--data", data, "--json", tmp_path / "both.json").stdout
+    assert said.startswith("lrcn-1 + lrcn-2 on shapes test: 4 captions")
+    line = refused("evaluate", *PLUGIN, *ensemble, "--data", data, "--attention-mode", "sample")
+    assert "lrcn-1 + lrcn-2 has no attention" in line
 
-
-# Kinds, configurations and checkpoints
-
-
-def saved(kind: str, folder: Path) -> Path:
-    vocabulary = Vocabulary([f"word{number}" for number in range(21)])
-    encoder = EncoderRecord.of(small_encoder())
-    Checkpoint(decoder=small_comparator(kind), vocabulary=vocabulary, encoder=encoder).save(folder)
-    return folder
+    again = ("train", data, *PLUGIN, "--init-from", tmp_path / "lrcn-1", "--output", tmp_path / "again")
+    line = refused(*again, "--decoder", "nic")
+    assert "of the kind lrcn, and this training of nic" in line
+    line = refused(*again, "--decoder", "lrcn", "--set", "decoder.embedding_dropout=0.1")  # a dropout may differ
+    assert "give --set decoder.embedding_size=7 --set decoder.hidden_size=9" in line
 
 
-@averaging
-def test_a_checkpoint_comes_back_as_its_kind(kind: str, tmp_path: Path) -> None:
-    decoder, found = small_comparator(kind), Checkpoint.load(saved(kind, tmp_path)).decoder
-    assert found.config == decoder.config and type(found) is type(decoder)
-    annotations, captions = small_annotations(), small_captions()
-    assert torch.equal(
-        teacher_forcing(found, annotations, captions).logits, teacher_forcing(decoder, annotations, captions).logits
-    )
-    card = " ".join((tmp_path / "README.md").read_text(encoding="utf-8").split())  # without line breaks
-    assert decoder.config.title in card and "the mean of the annotations" in card and "embedding size 17" in card
-    assert "AttentionMode at the attention" not in card
-
-
-def test_an_unknown_kind_lists_the_known(tmp_path: Path) -> None:
-    config = saved("nic", tmp_path) / "config.json"
-    config.write_text(config.read_text(encoding="utf-8").replace('"kind": "nic"', '"kind": "nick"'), encoding="utf-8")
-    with pytest.raises(SatError, match=r"config\.json.*'nick'.*attention, nic, lrcn, log_bilinear, m_rnn, brnn"):
-        Checkpoint.load(tmp_path)
-
-
-def test_what_has_no_kind_is_the_papers_decoder() -> None:
-    assert read_config({"hidden_size": 13}).kind == "attention"
-    assert list(KINDS) == ["attention", *BASELINES]
+def test_wrong_settings_are_refused(tmp_path: Path) -> None:
+    train = ("train", tmp_path, *PLUGIN, "--output", tmp_path / "model")
+    assert "only one of --attention" in refused(*train, "--attention", "soft", "--decoder", "nic")
+    assert "no decoder of the kind 'nick' is registered" in refused(*train, "--decoder", "nick")
+    assert "decoder.hidden_size" in refused(*train, "--decoder", "nic", "--set", "decoder.attention_size=3")
 
 
 @every_kind
-def test_nonsense_is_refused(kind: str) -> None:
-    config, _ = classes(kind)
+def test_wrong_sizes_are_refused(kind: str) -> None:
+    config = config_class(kind)
     for name in OWN_SIZES[kind]:
         with pytest.raises(SatError, match=f"{name} is 0: give a whole number from 1"):
             config(**{name: 0})
     with pytest.raises(SatError, match=r"annotation_dropout is 1\.0"):
-        config(annotation_dropout=1.0)  # type: ignore[call-arg]
+        config(annotation_dropout=1.0)
     with pytest.raises(SatError, match="unknown entries attention_size"):
         config.from_dict({"kind": kind, "attention_size": 3})
-
-
-@every_kind
-def test_every_kind_has_settings(kind: str) -> None:
-    assert baseline_preset("flickr8k", kind).decoder.kind == kind
-    with pytest.raises(SatError, match="no preset 'paper'"):
-        baseline_preset("paper", kind)
-    with pytest.raises(SatError, match="one of nic, lrcn"):
-        baseline_preset("flickr8k", "soft")

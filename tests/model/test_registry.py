@@ -1,0 +1,120 @@
+"""A decoder that is not in the package is registered, trained, saved, loaded and used like the package's own."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from builders import shape_folder, shape_photo, small_checkpoint, small_encoder
+from commands import refused, sat
+from documents import ROOT, blocks
+
+from show_attend_tell import Captioner, SatError, register_decoder
+from show_attend_tell.model.config import Config, DecoderConfig
+from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.registry import ENTRY_POINTS, build, config_class, import_plugin, read_config
+from show_attend_tell.settings import settings
+
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+
+
+def plugin(file: Path, kind: str) -> Path:
+    """The tutorial's own decoder in a file, under another kind, since a process registers each kind once."""
+    (code,) = (block for block in blocks(TUTORIAL, "python") if "register_decoder(" in block)
+    assert 'kind = "gru"' in code
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(code.replace('kind = "gru"', f'kind = "{kind}"'), encoding="utf-8")
+    return file
+
+
+@pytest.mark.usefixtures("small")
+def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Path) -> None:
+    """By the commands. Training reads annotations in half precision, and the decoder gets them in its weights' type."""
+    data = shape_folder(tmp_path / "shapes")
+    model, file = tmp_path / "model", plugin(tmp_path / "code" / "gru_in_a_file.py", "gru-file")
+    small = ("--set", "minimum_count=1", "--set", "batch_size=4", "--epochs", "2")
+    train = ("train", data, "--decoder", "gru-file", "--output", model, *small)
+    line = refused(*train)
+    assert "no decoder of the kind 'gru-file' is registered" in line and "--plugin MODULE" in line
+    assert "Done." in sat(*train, "--plugin", file).stdout
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    assert config["decoder"]["kind"] == "gru-file" and config["training"]["settings"]["decoder.kind"] == "gru-file"
+
+    said = sat("evaluate", "--plugin", file, "--model", model, "--data", data, "--split", "val").stdout
+    assert said.startswith("model on shapes val: 3 captions")
+    caption = Captioner.from_pretrained(model, device="cpu")(shape_photo("red", "circle", True))
+    assert caption.attention is not None and caption.attention.shape == (len(caption.words), 3, 5)
+    said = sat("caption", "--plugin", file, data / "images" / "photo0.png", "--model", model).stdout
+    assert said.strip()
+
+
+def test_a_model_of_an_unregistered_kind_is_refused(tmp_path: Path) -> None:
+    small_checkpoint(small_encoder()).save(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text(encoding="utf-8").replace('"kind": "attention"', '"kind": "unheard-of"'))
+    with pytest.raises(SatError, match=r"config\.json.*'unheard-of' is registered .*attention.*--plugin MODULE"):
+        Captioner.from_pretrained(tmp_path, device="cpu")
+
+
+def test_an_installed_package_names_its_module_by_an_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(tmp_path / "gru_installed.py", "gru-installed")
+    entries = tmp_path / "gru_installed-1.0.dist-info"
+    entries.mkdir()
+    (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: gru-installed\nVersion: 1.0\n")
+    (entries / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\ngru-installed = gru_installed\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = read_config({"kind": "gru-installed", "vocabulary_size": 23, "annotation_size": 11})
+    decoder = build(config)
+    state = decoder.start(torch.zeros(2, 5, 11), paths=3)
+    assert type(decoder).__name__ == "GruDecoder" and state.memory[0].shape[:2] == (2, 3)
+
+
+def test_what_has_no_kind_is_the_papers_decoder() -> None:
+    assert read_config({"hidden_size": 13}) == DecoderConfig(hidden_size=13)
+
+
+@settings
+class Unnamed(Config):
+    """A configuration that forgets its kind."""
+
+
+@settings
+class Taken(Config):
+    """A configuration that has the kind of another."""
+
+    kind = "attention"
+
+
+def test_a_kind_is_needed_and_is_had_once() -> None:
+    with pytest.raises(SatError, match="Unnamed has no kind: give the class one"):
+        register_decoder(Unnamed, Decoder)
+    with pytest.raises(
+        SatError, match=r"Taken has the kind 'attention', as .*\.DecoderConfig has: choose another kind"
+    ):
+        register_decoder(Taken, Decoder)
+    assert config_class("attention") is DecoderConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("nowhere.at_all", None, "'nowhere.at_all' cannot be imported (ModuleNotFoundError: No module named"),
+        ("{}/missing.py", None, "missing.py' cannot be imported (ModuleNotFoundError"),
+        ("{}/json.py", "", "has the name of another module"),
+        ("{}/wrong_syntax.py", "def", "cannot be imported (SyntaxError"),
+        (
+            "{}/kindless.py",
+            "raise RuntimeError('no luck')",
+            "cannot be imported (RuntimeError: no luck): mend or install it",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported_is_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+    name = name.format(tmp_path)
+    if text is not None:
+        Path(name).write_text(text, encoding="utf-8")
+    with pytest.raises(SatError, match=re.escape(message)):
+        import_plugin(name)
