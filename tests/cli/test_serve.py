@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from click.testing import CliRunner
 from commands import refused
-from serving import WEB, small_captioners
+from serving import WEB
 
-from show_attend_tell.captioner import Captioner
-from show_attend_tell.cli import main
 from show_attend_tell.cli.serve import listening
 from show_attend_tell.errors import SatError
 
@@ -23,8 +19,6 @@ from show_attend_tell.errors import SatError
 SCRIPT = """
 import sys, time
 from serving import small_captioners
-from show_attend_tell.captioner import Captioner
-from show_attend_tell.cli import main
 
 def load(name, **options):
     print("loading", flush=True)
@@ -53,24 +47,6 @@ def test_a_taken_port_costs_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port {port}" in refused("serve", "--port", port)
-
-
-def test_serve_says_where_and_serves_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    served: dict[str, Any] = {}
-
-    def load(name: str, **options: Any) -> Captioner:
-        return next(captioner for captioner in small_captioners() if captioner.name == name)
-
-    def run(server: Any, sockets: list[Any]) -> None:
-        served["port"] = sockets[0].getsockname()[1]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Captioner, "from_pretrained", load)
-    monkeypatch.setattr(uvicorn.Server, "run", run)
-    found = CliRunner().invoke(main, ["serve", "--port", "0", "--model", "small-hard", "--model", "small-soft"])
-    assert found.exit_code == 0, found.output
-    assert f"serving small-hard, small-soft at http://127.0.0.1:{served['port']}/" in found.output
-    assert found.output.endswith("stopped\n")
 
 
 def test_interrupted_while_pytorch_is_imported_it_ends_at_once_in_one_line() -> None:
@@ -119,7 +95,9 @@ def test_interrupted_while_the_models_load(started: "subprocess.Popen[str]") -> 
 def test_interrupted_while_clients_stall(started: "subprocess.Popen[str]") -> None:
     assert started.stdout is not None
     assert started.stdout.readline() == "loading\n"
-    port = int(started.stdout.readline().split("127.0.0.1:")[1].split("/")[0])
+    line = started.stdout.readline()
+    assert line.startswith("serving small-soft at http://127.0.0.1:")
+    port = int(line.split("127.0.0.1:")[1].split("/")[0])
     halves = (
         b"GET / HT",
         b"POST /v1/captions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n"
@@ -130,7 +108,7 @@ def test_interrupted_while_clients_stall(started: "subprocess.Popen[str]") -> No
         client.sendall(half)
     assert WEB.get(f"http://127.0.0.1:{port}/healthz").status_code == 200  # so the halves have come too
     started.send_signal(signal.SIGINT)
-    told, errors = started.communicate(timeout=30)
+    output, errors = started.communicate(timeout=30)
     for client in clients:
         client.close()
-    assert (started.returncode, told, errors) == (0, "stopped\n", "")
+    assert (started.returncode, output, errors) == (0, "stopped\n", "")

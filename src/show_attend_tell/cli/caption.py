@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -254,10 +254,14 @@ class Results:
         named: bool,
         listed: bool,
         photos: int,
+        open_lines: Callable[[str, str], io.FileIO] = io.FileIO,
     ) -> None:
-        """``named``: print each caption's model. ``listed``: print its alternatives too. ``photos``: how many."""
+        """``named``: print each caption's model. ``listed``: print its alternatives too. ``photos``: how many.
+
+        ``open_lines`` opens the file of JSON Lines.
+        """
         self.json_file, self.html_file, self.cards = json_file, html_file, cards
-        self.named, self.listed, self.photos = named, listed, photos
+        self.named, self.listed, self.photos, self.open_lines = named, listed, photos, open_lines
         self.captioned = 0  # photos
         self.failed: dict[str, str] = {}  # why photos could not be captioned, by their paths
         self._entries: list[dict[str, Any]] = []  # of the JSON
@@ -318,7 +322,7 @@ class Results:
     def _append(self, lines: bytes) -> None:
         """Add whole lines to the file of JSON Lines. What is written of them is cut off again if the disk is full."""
         if self._lines is None:
-            self._lines = io.FileIO(str(self.json_file), "w")
+            self._lines = self.open_lines(str(self.json_file), "w")
         whole = self._lines.tell() if self._lines.seekable() else None
         try:
             while lines:

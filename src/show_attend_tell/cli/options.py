@@ -45,7 +45,7 @@ class SettingsOptions:
                 [self.rest],
                 metavar="KEY=VALUE",
                 multiple=True,
-                help=f"{self.into.capitalize()} settings, one each time: {', '.join(others)}. See below.",
+                help=f"Another setting of the {self.into}, by a key from below. It may be given several times.",
                 expose_value=False,
                 callback=self._keep_pairs(fields),
                 keys=[

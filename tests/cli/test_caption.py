@@ -1,0 +1,469 @@
+"""`sat caption`: what it prints and writes, and that a mistake costs one line and no file."""
+
+import errno
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from click.testing import CliRunner, Result
+from commands import ctrl_c_at, in_a_process, refused, sat
+from PIL import Image
+
+import show_attend_tell
+from show_attend_tell.captioner import Caption, Captioner
+from show_attend_tell.cli import main
+from show_attend_tell.cli.caption import Results, picture_names
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.vision.encoder import load_encoder
+
+NAMES = ["photo0.png", "photo1.png", "photo2.png"]
+DRAWN = ("--generation", "do_sample=true")
+
+
+def sources(text: str) -> list[str]:
+    """The names of the photos in JSON or JSON Lines."""
+    entries = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+    return [Path(entry["source"]).name for entry in entries]
+
+
+def test_caption_prints_a_line_for_every_photo(photos: Path, model: Path) -> None:
+    lines = sat("caption", photos, "--model", model).stdout.splitlines()
+    captioner = Captioner.from_pretrained(model, device="cpu")
+    for line, name in zip(lines, NAMES, strict=True):
+        caption = captioner(photos / name)
+        ending = "" if caption.complete else " …"
+        assert line == f"{photos / name}: {caption}{ending}  (log p {caption.log_probability:.2f})"
+
+
+def test_caption_takes_files_folders_and_globs(photos: Path, model: Path) -> None:
+    def named(*arguments: object) -> list[str]:
+        lines = sat("caption", "--model", model, *arguments).stdout.splitlines()
+        return [Path(line.split(": ")[0]).name for line in lines]
+
+    assert named(photos / "photo1.png") == ["photo1.png"]
+    assert named(photos) == named(photos / "*.png") == named(photos / "photo?.png") == NAMES
+    assert named(photos / "photo2.png", photos) == ["photo2.png", "photo0.png", "photo1.png"]  # each once
+
+
+def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, tmp_path: Path) -> None:
+    options = ("--model", model, "--json", "-", "--save-maps", tmp_path / "pictures", "--attention-mode", "argmax")
+    result = sat("caption", photos, *options)
+    assert sources(result.stdout) == NAMES
+    assert [line[0] for line in result.stdout.splitlines()] == ["[", *"{{{", "]"]  # one caption a line
+    for caption in json.loads(result.stdout):
+        words = caption["words"]
+        assert caption["caption"] == " ".join(words) and caption["settings"]["attention_mode"] == "argmax"
+        assert np.shape(caption["attention"]) == (len(words), ROWS, COLUMNS)
+        assert np.shape(caption["locations"]) == (len(words), 2) and np.shape(caption["gate"]) == (len(words),)
+    assert "3 pictures" in result.stderr
+
+
+@pytest.mark.parametrize("way", [(), DRAWN], ids=["searched", "drawn"])
+def test_several_captions_of_a_photo_are_printed_and_kept(
+    way: tuple[str, ...], photos: Path, model: Path, tmp_path: Path
+) -> None:
+    photo = photos / "photo0.png"
+    printed = sat("caption", photo, "--model", model, "--num-captions", 3, *way, "--json", tmp_path / "all.json").stdout
+    (entry,) = json.loads((tmp_path / "all.json").read_text())
+    captions = [entry, *entry["alternatives"]]
+    assert len({caption["caption"] for caption in captions}) == 3
+    assert printed.splitlines() == [
+        f"{photo}: {caption['caption']}  (log p {caption['log_probability']:.2f})" for caption in captions
+    ]
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "gif", "webp"])
+def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "maps"
+    command = ("caption", photos / "photo0.png", "--model", model, "--beam-size", 1, "--save-maps", folder)
+    command += ("--style", f"format={form}")
+    assert str(folder) in sat(*command).stdout.splitlines()[-1]
+    first = (folder / f"photo0.{form}").read_bytes()
+    if form != "svg":
+        with Image.open(io.BytesIO(first)) as picture:
+            assert picture.format == form.upper() and picture.width > 300
+    assert "1 picture " in sat(*command, "--style", "dark=true").stdout
+    assert (folder / f"photo0.{form}").read_bytes() != first
+    (folder / f"photo0.{form}").write_bytes(b"mine")
+    assert f"photo0.{form} is there already, and was not drawn by this command: name another" in refused(*command)
+    assert (folder / f"photo0.{form}").read_bytes() == b"mine"
+
+
+def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
+    def names(*files: str) -> list[str]:
+        return picture_names([Path(file) for file in files], "svg")
+
+    assert names("a.png", "x/a.png", "a-2.png", "b.png", "z/a.png") == [
+        "a.svg",
+        "a-2.svg",
+        "a-2-2.svg",
+        "b.svg",
+        "a-3.svg",
+    ]
+    assert names("a.bmp", "a.tiff", "b.webp", "x/a.bmp") == ["a.bmp.svg", "a.tiff.svg", "b.svg", "a.bmp-2.svg"]
+    many = names(*(f"{folder}/a.png" for folder in range(20_000)))
+    assert len(set(many)) == 20_000 and many[-1] == "a-20000.svg"
+
+
+def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
+    hard = tmp_path / "hard"
+    small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
+    folder, photo = tmp_path / "pictures", photos / "photo1.png"
+    options = ("--model", model, "--compare", hard, "--attention-mode", "argmax", "--style", "format=svg")
+    options += ("--style", "colormap=heat", "--style", "dark=true", "--save-maps", folder)
+    result = sat("caption", photo, *options, "--json", tmp_path / "both.json")
+    first, second, last = result.stdout.splitlines()
+    assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
+    assert last.startswith("1 picture ") and "note:" not in result.stderr
+    captions = json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))
+    modes = [(caption["settings"]["model"], caption["settings"]["attention_mode"]) for caption in captions]
+    assert modes == [("beach", "mean"), ("hard", "argmax")]  # soft attention keeps to the mean
+    (picture,) = folder.iterdir()
+    text = picture.read_text(encoding="utf-8")
+    assert picture.name == "photo1.svg" and all(caption["caption"] in text for caption in captions)
+    assert 'fill="#121316"' in text
+    alone = sat("caption", photo, "--model", hard, "--attention-mode", "argmax").stdout.splitlines()[0]
+    assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
+    assert "argmax" in sat("caption", photo, "--model", model, "--attention-mode", "argmax").stderr
+
+
+def test_generation_is_set_as_in_python(photos: Path, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "captions.json"
+    options = ("--beam-size", 4, "--generation", "length_penalty=3", "--generation", "rerank_weight=0")
+    sat("caption", photos, "--model", model, *options, "--json", file)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    captioner, files = Captioner.from_pretrained(model), sorted(photos.glob("*.png"))
+    wanted = [str(caption) for caption in captioner(files, beam_size=4, length_penalty=3.0)]
+    assert [caption["caption"] for caption in found] == wanted
+    assert all(caption["settings"]["length_penalty"] == 3 for caption in found)
+    assert wanted != [str(caption) for caption in captioner(files, beam_size=4)]
+
+
+def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
+    def drawn(*options: object, **settings: object) -> str:
+        given = [part for name, value in settings.items() for part in ("--generation", f"{name}={value}")]
+        return sat("caption", photos, "--model", model, *options, *given).stdout
+
+    assert drawn(*DRAWN, seed=7) == drawn(*DRAWN, seed=7) != drawn(*DRAWN, seed=8)
+    assert drawn(*DRAWN, temperature=0.001) == drawn(*DRAWN, top_k=1) == drawn("--beam-size", 1)
+    hard = ("--attention-mode", "sample", "--beam-size", 1)
+    assert drawn(*hard, seed=7) == drawn(*hard, seed=7) != drawn(*hard, seed=8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("absent.png", r"absent.png: no such photo"),
+        ("*.gif", r"\*.gif: no such photo"),
+        ("PHOTOS/notes.txt", "notes.txt: not a photo"),
+        ("EMPTY", "no photo in this folder"),
+        ("", "PHOTO"),
+        ("PHOTOS --model beech", "no model 'beech'"),
+        ("PHOTOS --model EMPTY", "no config.json"),
+        ("PHOTOS --beam-size 0", "beam_size is '0': give a whole number from 1"),
+        ("PHOTOS --attention-mode away", "attention_mode is 'away': choose one of mean, argmax, sample"),
+        ("PHOTOS --generation seed=one", "seed is 'one': give a whole number from 0"),
+        ("PHOTOS --generation do_sample=true --beam-size 3", "leave out one or the other"),
+        ("PHOTOS --generation temperature=0.5", "set do_sample"),
+        ("PHOTOS --generation do_sample=true --generation temperature=nan", "temperature is 'nan'"),
+        ("PHOTOS --generation do_sample=true --generation top_p=2", "top_p is '2'"),
+        ("PHOTOS --generation", "--generation"),
+        ("PHOTOS --num-captions 0", "num_captions is '0'"),
+        ("PHOTOS --num-captions 3 --beam-size 2", "num_captions is 3.* larger beam_size"),
+        ("PHOTOS --generation rerank_weight=5", "rerank_weight is 5, and beach has no reranker: give 0"),
+        ("PHOTOS --json absent/captions.json", "absent is not a folder"),
+        ("PHOTOS --json EMPTY", "EMPTY is a folder"),
+        ("PHOTOS --html -", "--html"),
+        ("PHOTOS --json PHOTOS/photo0.png", r"photo0\.png is read by this command, and would be overwritten"),
+        ("PHOTOS --html ./PHOTOS/photo1.png", r"photo1\.png is read by this command"),
+        ("PHOTOS --json both --html ./both", "both is named for two outputs"),
+        ("PHOTOS --save-maps PHOTOS/notes.txt", "--save-maps"),
+        ("PHOTOS --save-maps PHOTOS", r"photo0\.png would overwrite a photo"),
+        ("PHOTOS --style dark=true", "add --save-maps FOLDER"),
+        ("PHOTOS --save-maps pictures --style format=bmp", "format is 'bmp': choose one of png, svg"),
+        ("PHOTOS --compare beech", "no model 'beech'"),
+        ("PHOTOS --device gpu", "device 'gpu'"),
+        ("PHOTOS --device cuda", "device 'cuda'"),
+        ("PHOTOS --encoder-weights weights1", "SHA-256"),
+        ("PHOTOS --wide", "--wide"),
+    ],
+    ids=lambda value: value if "PHOTO" in value else "",
+)
+def test_mistakes_with_caption(
+    arguments: str, message: str, photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos.parent)
+    photos.rename("PHOTOS")
+    Path("EMPTY").mkdir()
+    line = refused("caption", *arguments.split(), *([] if "--model" in arguments else ["--model", model]))
+    assert re.search(message, line), line
+    assert not list(Path.cwd().glob("**/*.part"))
+    for name, scene in zip(NAMES, shape_scenes(3), strict=True):
+        with Image.open(f"PHOTOS/{name}") as photo:
+            assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["photos", "--json", ""], "--json"),
+        (["photos", "--html="], "--html"),
+        (["photos", "--save-maps", ""], "--save-maps"),
+        (["photos", "--compare", "beach", "--compare", ""], "--compare"),
+        (["photos", ""], "PHOTO..."),
+    ],
+    ids=str,
+)
+def test_an_empty_value_is_refused(arguments: list[str], name: str, photos: Path) -> None:
+    assert f"Invalid value for '{name}': it is empty" in refused("caption", *arguments, code=2)
+
+
+def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
+    try:
+        odd = (photos / "photo0.png").rename(os.fsdecode(os.fsencode(photos) + b"/p\xff.png"))
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    file = tmp_path / "captions.json"
+    sat("caption", odd, "--model", model, "--json", file)
+    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
+        assert json.loads(text)[0]["source"] == str(odd)
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
+    output = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
+    assert f"1 picture of where each word looked: {tmp_path}/f\\udcff/" in output
+
+
+def test_links_and_pipes_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:
+    command = ("caption", photos, "--model", model, "--json")
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old", encoding="utf-8")
+    link.symlink_to(target.name)
+    sat(*command, link)
+    assert link.is_symlink() and sources(target.read_text(encoding="utf-8")) == NAMES
+
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    sat(*command, pipe)
+    reader.join(timeout=30)
+    assert received == [target.read_text(encoding="utf-8")] and pipe.is_fifo()
+    sat(*command, os.devnull)
+    assert Path(os.devnull).is_char_device()
+
+
+def test_what_was_left_out_is_counted(photos: Path, model: Path) -> None:
+    (photos / "more").mkdir()
+    shape_photo(*shape_scenes(1)[0]).save(photos / "more" / "photo3.png")
+    shape_photo(*shape_scenes(1)[0]).save(photos / ".photo4.png")
+    result = sat("caption", photos, "--model", model)
+    assert len(result.stdout.splitlines()) == 3
+    assert result.stderr == "note: 1 file and 1 subfolder skipped (--recursive reads subfolders)\n"
+    result = sat("caption", photos, "--model", model, "--recursive")
+    assert len(result.stdout.splitlines()) == 4 and result.stderr == "note: 1 file skipped\n"
+
+
+def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) -> None:
+    def piped(content: bytes, *options: object) -> Result:
+        return CliRunner().invoke(main, [*map(str, ("caption", "-", "--model", model, *options))], input=content)
+
+    (line,) = sat("caption", photos / "photo0.png", "--model", model).stdout.splitlines()
+    result = piped((photos / "photo0.png").read_bytes(), "--json", tmp_path / "c.json", "--save-maps", tmp_path / "p")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == line.replace(str(photos / "photo0.png"), "-")
+    assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
+    assert [file.name for file in (tmp_path / "p").iterdir()] == ["stdin.png"]
+    both = piped((photos / "photo1.png").read_bytes(), photos / "photo2.png").stdout.splitlines()
+    assert [line.split(": ")[0] for line in both] == [str(photos / "photo2.png"), "-"]
+    for content, message in ((b"", "standard input is empty"), (b"no photo", "-: not a photo in a format")):
+        result = piped(content)
+        assert result.exit_code == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path, tmp_path: Path) -> None:
+    content = (photos / "photo1.png").read_bytes()
+    (photos / "photo1.png").write_bytes(content[: len(content) // 2])
+    assert "photo1.png: damaged" in refused("caption", photos / "photo1.png", "--model", model)
+    page, found = tmp_path / "page.html", {}
+    for file in (tmp_path / "all.json", tmp_path / "all.jsonl"):
+        command = ["caption", photos / "*.png", "--model", model, "--json", file, "--html", page]
+        result = CliRunner().invoke(main, [*map(str, command)])
+        problem, count = result.stderr.splitlines()
+        assert result.exit_code == 1 and "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
+        text = file.read_text(encoding="utf-8")
+        assert sources(text) == NAMES and "photo1.png: damaged" in re.sub("<.*?>", "", page.read_text(encoding="utf-8"))
+        found[file.suffix] = [json.loads(line.rstrip(",")) for line in text.splitlines() if line not in "[]"]
+    assert found[".json"] == found[".jsonl"]
+    assert ["words" in entry for entry in found[".json"]] == [True, False, True]
+    assert found[".json"][1]["error"].startswith("damaged, it cannot be decoded")
+
+
+@pytest.fixture
+def captions(photos: Path, model: Path) -> list[Caption]:
+    return Captioner.from_pretrained(model)(sorted(photos.glob("*.png")))
+
+
+def results_of(file: Path, page: Path | None = None, **options: Any) -> Results:
+    return Results(str(file), page and str(page), {}, named=False, listed=False, photos=3, **options)
+
+
+def test_json_lines_are_written_before_they_are_printed(captions: list[Caption], tmp_path: Path) -> None:
+    class Interrupted(io.StringIO):
+        def write(self, text: str) -> int:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "captions.jsonl"
+    results = results_of(file)
+    for number, caption in enumerate(captions):
+        with redirect_stdout(Interrupted()), pytest.raises(KeyboardInterrupt):
+            results.add(Path(str(caption.source)), [caption])
+        assert len(file.read_text(encoding="utf-8").splitlines()) == number + 1 == results.captioned
+    results.add(Path("bad.png"), [PhotoError("broken", subject="bad.png")])
+    assert json.loads(file.read_text(encoding="utf-8").splitlines()[-1]) == {"source": "bad.png", "error": "broken"}
+
+
+def test_a_full_disk_leaves_whole_lines_and_costs_no_other_file(captions: list[Caption], tmp_path: Path) -> None:
+    size = 10**9
+
+    class Small(io.FileIO):
+        def write(self, lines: Any) -> int:
+            room = size - self.tell()
+            if room < 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(lines[:room])
+
+    file, page = tmp_path / "captions.jsonl", tmp_path / "captions.html"
+    results = results_of(file, page, open_lines=Small)
+    results.add(Path("a.png"), captions[:1])
+    first = file.read_bytes()
+    size = len(first) + 10
+    with pytest.raises(SatError, match=r"cannot be written \(No space left.*: it holds the captions of 1 photo"):
+        results.add(Path("b.png"), captions[1:2])
+    results.write()
+    assert file.read_bytes() == first and "a.png" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_one_output_that_cannot_be_written_costs_no_other(
+    photos: Path, data: Path, model: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "captions.html"
+    line = refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", "--html", page, code=1)
+    assert line == "sat: /dev/full cannot be written (No space left on device): name another file"
+    assert "photo0.png" in page.read_text(encoding="utf-8")
+    evaluate = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--json", "/dev/full"]
+    result = CliRunner().invoke(main, evaluate)
+    assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["captions.json", "captions.jsonl", "-"])
+def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_path: Path) -> None:
+    """It comes with the ninth photo, which begins the second batch."""
+    for number, scene in enumerate(shape_scenes(8)):
+        shape_photo(*scene).save(photos / f"photo{number}.png")
+    ctrl_c_at(photos / "photo8.png")
+    target = name if name == "-" else str(tmp_path / name)
+    page, pictures = tmp_path / "page.html", tmp_path / "pictures"
+    options = ["--json", target, "--html", str(page), "--save-maps", str(pictures)]
+    result = CliRunner().invoke(main, ["caption", str(photos / "*.png"), "--model", str(model), *options])
+    assert result.exit_code == 130 and "Traceback" not in result.output
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("sat: interrupted: 8 of 9 photos captioned") and (name == "-" or name in last)
+    made = [f"photo{number}.png" for number in range(8)]
+    assert sources(result.stdout if name == "-" else Path(target).read_text(encoding="utf-8")) == made
+    assert sorted(file.name for file in pictures.iterdir()) == made
+    assert "8 photos" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
+def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(
+    name: str, photos: Path, model: Path, tmp_path: Path
+) -> None:
+    ctrl_c_at(photos / "photo3.png")
+    file, page = tmp_path / name, tmp_path / "page.html"
+    for earlier in (file, page):
+        earlier.write_text("earlier", encoding="utf-8")
+    line = refused("caption", photos / "*.png", "--model", model, "--json", file, "--html", page, code=130)
+    assert line == "sat: interrupted: 0 of 4 photos captioned"
+    assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
+
+
+def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint(small_encoder())
+    checkpoint.vocabulary = Vocabulary([f"\x1b[2J\x07\u202e{word}" for word in checkpoint.vocabulary.words[2:]])
+    checkpoint.save(tmp_path / "evil")
+    photo = (photos / "photo0.png").rename(photos / "\x1b]0;evil\x07.png")
+    (photos / "bad\x1b[2J.png").write_text("no photo", encoding="utf-8")
+    result = sat("caption", photo, "--model", tmp_path / "evil", "--num-captions", 2)
+    assert "\\x1b[2J\\x07\\u202eword" in result.stdout and "\\x1b]0;evil\\x07.png" in result.stdout
+    line = refused("caption", photos / "bad\x1b[2J.png", "--model", tmp_path / "evil")
+    assert "bad\\x1b[2J.png" in line
+    assert not any(sign in result.output + line for sign in "\x1b\x07\u202e")
+
+
+def test_a_folder_does_not_hide_a_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("everyday-soft").mkdir()
+    notes = [
+        CliRunner().invoke(main, ["caption", "absent.jpg", "--model", name]).stderr.splitlines()[:-1]
+        for name in ("everyday-soft", "./everyday-soft", "everyday-hard")
+    ]
+    assert notes == [["note: everyday-soft is the shipped model; the folder here is ./everyday-soft"], [], []]
+
+
+# Processes of their own
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Press:  # Ctrl-C at the first import of a module
+    def find_spec(self, name, *rest):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                {then}
+
+sys.meta_path.insert(0, Press())
+from show_attend_tell.cli import main
+main(["caption", sys.argv[2]], prog_name="sat")
+"""
+PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
+
+
+@pytest.mark.parametrize("then", ["raise", "pass"], ids=["heard", "lost"])
+@pytest.mark.parametrize("module", ["click", "show_attend_tell.cli.training.train", "torch", "torch._C"])
+def test_ctrl_c_at_start_up_is_one_line(module: str, then: str) -> None:
+    """Also when the import that it interrupts loses the exception, as PyTorch's own may."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(then=then), module, PHOTO],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(Path(show_attend_tell.__file__).parents[1])},
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sat: interrupted\n")
+
+
+def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
+    """With the shipped VGG-19 and a decoder of random weights."""
+    encoder = load_encoder(resize="squash")
+    small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")
+    done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--json", "-")
+    assert done.returncode == 0 and done.stderr == ""
+    (caption,) = json.loads(done.stdout)
+    assert np.shape(caption["attention"])[1:] == (14, 14) and caption["settings"]["model"] == "random"
+    failed = in_a_process("caption", tmp_path / "absent.jpg")
+    assert failed.returncode == 1 and failed.stdout == ""
+    assert failed.stderr == f"sat: {tmp_path / 'absent.jpg'}: no such photo, and no photo matches it as a pattern\n"

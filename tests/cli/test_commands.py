@@ -1,0 +1,382 @@
+"""`sat train`, `encode`, `evaluate`, `models` and others: what they print and write, and what mistakes cost."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import click
+import pytest
+import torch
+from builders import SIZES, shape_folder
+from click.testing import CliRunner
+from commands import ctrl_c_at, in_a_process, refused, sat
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.cli import main
+from show_attend_tell.cli.command import BaseCommand
+from show_attend_tell.training.loop import Trainer
+
+SETTINGS = {
+    **{f"decoder.{name}": size for name, size in SIZES.items()},
+    "minimum_count": 1,
+    "batch_size": 4,
+    "warmup": 0,
+    "averaging": 0,  # a whole number where a float is wanted
+    "learning_rate": 0.01,
+    "decoder.gate": "true",  # as the configuration's JSON has it, for True
+}
+SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the locations of the small encoder are no square
+
+
+# sat train, sat encode
+
+
+def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: Path) -> None:
+    output = tmp_path / "model"
+    train = ("train", data, "--attention", "soft", "--output", output, "--resize", "squash", "--epochs", 2, *SMALL)
+    printed = sat(*train).stdout
+    assert printed.startswith("train: 10 photos, 10 captions") and "epoch 2: val BLEU-4" in printed
+    assert f"sat evaluate --model {output} --data {data} --split test" in printed.splitlines()[-1]
+    trained = Checkpoint.load(output)
+    assert trained.training["preset"] == "flickr8k" and trained.training["settings"]["batch_size"] == 4
+    assert trained.encoder.preprocessing.resize == "squash"
+    assert "holds a model already" in refused(*train)
+    resumed = sat(*train, "--resume").stdout  # finished, so there is nothing left to do
+    assert "resumed after 2 epochs" in resumed and "epoch 3" not in resumed
+    assert "had other settings or data (seed was 1, is 2)" in refused(*train, "--resume", "--seed", 2)
+
+    assert len(sat("caption", photos, "--model", output).stdout.splitlines()) == 3
+
+    pytest.importorskip("pycocoevalcap")
+    evaluate, file = ("evaluate", "--model", output, "--data", data, "--beam-size", 1), tmp_path / "scores.json"
+    printed = sat(*evaluate, "--json", file, "--attention").stdout
+    assert printed.startswith("model on shapes test: 4 captions, ") and "CIDEr" in printed
+    assert "no Java in this test" in printed  # why METEOR is missing
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert [len(found["attention"]) for found in written["results"]] == [
+        len(one["words"]) for one in written["results"]
+    ]
+    assert len([line for line in file.read_text(encoding="utf-8").splitlines() if '"photo": ' in line]) == 4
+    alone = json.loads(sat(*evaluate, "--rerank-weight", 0, "--json", "-").stdout)
+    assert (alone["beam_size"], alone["split"], alone["rerank_weight"]) == (1, "test", 0)
+    assert alone["cider"] == written["cider"] and len(alone["results"]) == 4
+    assert "give --json FILE too" in refused(*evaluate, "--attention")
+    assert "no split 'dev'" in refused(*evaluate, "--split", "dev")
+    assert "absent is not a folder" in refused(*evaluate, "--json", tmp_path / "absent" / "s.json")
+
+
+def test_an_interrupted_training_is_resumed_by_the_same_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(output: Path, *options: object) -> tuple[object, ...]:
+        common = ("--attention", "hard", "--epochs", 2, "--seed", 3, *SMALL, *NO_WINDOW, "--bits", 32)
+        return ("train", data, "--output", output, *common, *options)
+
+    sat(*train(tmp_path / "whole"))
+    batch, taken = Trainer.one_batch, 0
+
+    def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
+        nonlocal taken
+        taken += 1
+        if taken == 5:
+            signal.raise_signal(signal.SIGINT)
+        return batch(self, indices)
+
+    monkeypatch.setattr(Trainer, "one_batch", interrupted)
+    result = CliRunner().invoke(main, [str(part) for part in train(tmp_path / "model")])
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "sat: interrupted. To go on from here: the same command with --resume"
+    assert "--resume" in refused(*train(tmp_path / "model"))
+    assert "resumed after 1 epoch and" in sat(*train(tmp_path / "model", "--resume")).stdout
+    first, resumed = (tmp_path / name / "model.safetensors" for name in ("whole", "model"))
+    assert first.read_bytes() == resumed.read_bytes()
+
+
+def test_an_interrupted_encoding_is_gone_on_with_by_the_same_command(data: Path, tmp_path: Path) -> None:
+    train = ("train", data, "--attention", "soft", "--output", tmp_path / "model", "--epochs", 1, *SMALL)
+    photo = data / "images" / "photo9.png"
+    content = photo.read_bytes()
+    photo.unlink()
+    ctrl_c_at(photo)
+    assert refused(*train, code=130) == "sat: interrupted. To go on from here: the same command with --resume"
+    photo.unlink()
+    photo.write_bytes(content)
+    assert "epoch 1: val BLEU-4" in sat(*train, "--resume").stdout
+
+
+def test_a_training_without_test_photos_suggests_val(tmp_path: Path) -> None:
+    data, output = shape_folder(tmp_path / "shapes", test=0), tmp_path / "model"
+    printed = sat("train", data, "--attention", "soft", "--output", output, "--epochs", 1, *SMALL).stdout
+    assert printed.splitlines()[-1].endswith("--split val")
+
+
+def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
+    other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
+    train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--resize", "squash", *SMALL)
+    printed = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
+    assert printed.startswith("train: 12 photos, 12 captions") and "others: train: 4 photos, 4 captions" in printed
+    assert "shapes: left out: 2 photos whose exact copy is in another split" in printed  # train here, and val there
+    trained = Checkpoint.load(tmp_path / "both").training
+    assert trained["data"] == "shapes + others" and trained["weights"] == [1.0, 2.5]
+    assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
+
+
+def test_a_training_starts_from_a_model_and_its_tuned_encoder(data: Path, tmp_path: Path) -> None:
+    train = ("train", data, "--epochs", 1, "--resize", "squash", *SMALL)
+    sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--encoder-lr", 0.001)
+    assert (tmp_path / "soft" / "encoder.safetensors").exists()
+    assert len(sat("caption", data / "images" / "photo1.png", "--model", tmp_path / "soft").stdout.splitlines()) == 1
+    hard = (*train, "--attention", "hard", *NO_WINDOW, "--init-from")
+    sat(*hard, tmp_path / "soft", "--output", tmp_path / "tuned")
+    assert Checkpoint.load(tmp_path / "tuned").encoder == Checkpoint.load(tmp_path / "soft").encoder
+    assert (tmp_path / "tuned" / "encoder.safetensors").exists()
+    sat(*train, "--attention", "soft", "--output", tmp_path / "frozen")
+    sat(*hard, tmp_path / "frozen", "--output", tmp_path / "hard")
+    assert Checkpoint.load(tmp_path / "hard").training["init_from"] == str(tmp_path / "frozen")
+    assert not (tmp_path / "hard" / "encoder.safetensors").exists()
+
+
+def test_photos_are_encoded_once(data: Path, tmp_path: Path) -> None:
+    def stored() -> dict[str, int]:
+        return {str(file): file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+
+    lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
+    assert lines[0] == "train: 10 photos, 10 captions" and lines[-1].startswith("17 photos are encoded in ")
+    assert str(tmp_path / "cache") in lines[-1]
+    before = stored()
+    assert before
+    sat("encode", data, "--flipped", "--cache", tmp_path / "cache")
+    twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
+    sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
+    assert stored() == before
+
+
+def test_photos_that_cannot_be_read_are_left_out_of_custom_data_alone(data: Path) -> None:
+    for number in (3, 11, 15):  # one of each split
+        (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
+    for _ in range(2):
+        lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
+        assert lines[-2].startswith("left out: 3 of 17 photos cannot be read. First: ") and "photo3.png: " in lines[-2]
+        assert lines[-1].startswith("14 photos are encoded in ")
+    captions = (data / "captions.csv").read_text(encoding="utf-8").splitlines()[1:]
+    listing = [
+        {"filename": name, "split": split, "sentences": [{"tokens": caption.split(), "raw": caption}]}
+        for name, caption, split in (line.split(",") for line in captions)
+    ]
+    (data / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": listing}))
+    line = refused("encode", data)  # of the paper's data sets, all are needed
+    assert "3 of 17 photos cannot be read" in line and "Replace these photos" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("EMPTY", "holds no captions that can be read"),
+        ("absent", "absent is not a folder"),
+        ("DATA --preset imagenet", "no preset 'imagenet'"),
+        ("DATA --set hidden_size=3", "give NAME=VALUE .*decoder.hidden_size"),
+        ("DATA --set epochs", "give NAME=VALUE"),
+        ("DATA --set epochs=many", "--set epochs=many: epochs is 'many': give a whole number from 1"),
+        ("DATA --set epochs=2.5", "epochs is '2.5': give a whole number from 1"),
+        ("DATA --set epochs=", "epochs is '': give a whole number from 1"),
+        ("DATA --set decoder.gate=maybe", "gate is 'maybe': give true or false"),
+        ("DATA --set decoder.attention_depth=3", "attention_depth is '3': choose one of 1, 2"),
+        ("DATA --set optimizer=sgd", "optimizer is 'sgd': choose one of adam, rmsprop"),
+        ("DATA --set learning_rate=-1", "learning_rate is '-1': give a number above 0"),
+        ("DATA --set scheduled_sampling_end=2", "is '2': give a number from 0 to 1 or none"),
+        ("DATA --set entropy_weight_end=1e999", "entropy_weight_end is '1e999': give a number or none"),
+        ("DATA --set averaging=nan", "is 'nan': give a number from 0 up to but not including 1"),
+        ("DATA --set decoder=soft", "give NAME=VALUE"),
+        ("DATA --set hard.baseline=leave_one_out", "needs 2 samples or more"),
+        ("DATA --set decoder.annotation_window=4", "annotation_window is 4: give an odd number"),
+        ("DATA --attention soft --set minimum_count=999", "minimum_count"),
+        ("DATA --set decoder.attention=hard", "--attention"),
+        ("DATA --set decoder.vocabulary_size=9", "vocabulary_size"),
+        ("DATA --epochs 0", "epochs"),
+        ("DATA --attention harder", "--attention"),
+        ("DATA --bits 5", "--bits"),
+        ("DATA --encoder-lr nan", "encoder-lr"),
+        ("DATA --encoder small", "--encoder small has random weights .*--encoder-lr"),
+        ("DATA --output MINE", r"MINE is not a model, and its README\.md would be overwritten"),
+        ("DATA --init-from beech", "no model 'beech'"),
+        ("DATA --output DATA/captions.csv", "--output"),
+    ],
+    ids=lambda value: value if " " in value else "",
+)
+def test_mistakes_with_train(
+    arguments: str, message: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data.rename("DATA")
+    Path("EMPTY").mkdir()
+    Path("MINE").mkdir()
+    Path("MINE/README.md").write_text("mine", encoding="utf-8")
+    attention = [] if "--attention" in arguments else ["--attention", "hard"]
+    line = refused("train", *arguments.split(), *attention, *([] if "--output" in arguments else ["--output", "model"]))
+    assert re.search(message, line), line
+    assert not Path("model").exists()
+    assert [file.read_text(encoding="utf-8") for file in Path("MINE").iterdir()] == ["mine"]
+
+
+def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
+    torch.manual_seed(0)
+    transformers.ResNetModel(transformers.ResNetConfig(**config)).save_pretrained(tmp_path / "resnet")
+    processor = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 48}, "crop_pct": 1.0}
+    (tmp_path / "resnet" / "preprocessor_config.json").write_text(json.dumps(processor))
+    common = ("--attention", "soft", "--epochs", 1, *SMALL, "--encoder", tmp_path / "resnet")
+    done = in_a_process("train", data, "--output", tmp_path / "model", *common)
+    assert done.returncode == 0, done.stderr
+    found = Checkpoint.load(tmp_path / "model").encoder
+    assert found.grid == (6, 6) and found.preprocessing.size == 48
+    assert len(in_a_process("caption", data / "images", "--model", tmp_path / "model").stdout.splitlines()) == 17
+
+
+# What commands do not write over, and what they cannot write
+
+READING = ("evaluate", "analyze ranking", "analyze ablation", "analyze pointing")
+
+
+def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
+    (data / "captions.csv").rename(data / "Captions.CSV")
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(b"weights")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    photo, captions = data / "images" / "photo1.png", data / "Captions.CSV"
+    for target in (photo, weights, *(model / name for name in ("config.json", "vocabulary.json")), captions):
+        files = ("--encoder-weights", weights, "--json", target)
+        for command in READING:
+            of_data = ("--mosaic" if command.endswith("pointing") else "--data", data)
+            line = refused(*command.split(), "--model", model, *of_data, *files)
+            assert line == f"sat: {target} is read by this command, and would be overwritten: name another file"
+        assert target == captions or "is read by" in refused("caption", photo, "--compare", model, *files)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_what_cannot_be_written_is_named_before_the_work(
+    photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    long = "x" * 300
+    Path("captions.csv").touch()
+    for command in (
+        ("caption", photos, "--json", f"{long}.json"),
+        ("caption", photos, "--html", f"{long}.html"),
+        ("caption", photos, "--save-maps", long),
+        ("caption", photos, "--save-maps", "captions.csv/pictures"),
+        ("evaluate", "--data", data, "--json", f"{long}.json"),
+        ("analyze", "ablation", "--data", data, "--json", f"{long}.json"),
+    ):
+        line = refused(*command, "--model", "absent", code=1)  # which would be named once the work began
+        assert "cannot be" in line and "name another" in line, line
+    assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
+
+
+def test_folders_that_cannot_be_made_are_named_with_a_remedy(model: Path, data: Path, tmp_path: Path) -> None:
+    below = data / "captions.csv" / "below"
+    train = ("train", data, "--output", tmp_path / "trained", "--init-from", "none")
+    for command in (("evaluate", "--model", model, "--data", data), train):
+        line = refused(*command, "--cache", below, code=1)
+        assert "below" in line and "the folder cannot be made (Not a directory)" in line
+        assert "--cache or $SAT_CACHE" in line and "Errno" not in line
+    assert "cannot be made (Not a directory): name another folder" in refused("analyze", "scenes", below, code=1)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (
+            PermissionError(errno.EACCES, os.strerror(errno.EACCES), "somewhere"),
+            1,
+            "sat: somewhere cannot be read or written (Permission denied): mend that, or name another place",
+        ),
+        (ModuleNotFoundError("no torch", name="torch"), 1, "sat: sat work needs PyTorch: pip install "),
+        (KeyboardInterrupt(), 130, "sat: interrupted"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_other_errors_cost_one_line_too(error: BaseException, code: int, line: str) -> None:
+    @click.command(cls=BaseCommand)
+    def work() -> None:
+        raise error
+
+    result = CliRunner().invoke(work)
+    assert result.exit_code == code and result.stderr.startswith(line) and result.stderr.count("\n") == 1
+
+
+# sat evaluate, sat models
+
+
+def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no captions" in refused("encode", tmp_path / "empty")
+    assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
+    assert "--data" in refused("evaluate", "--model", model)
+    line = refused("analyze", "pointing", "--model", model, "--data", data, "--mosaics", 7)
+    assert line == "sat: --mosaics: no mosaics are made of scenes: leave it out"
+    assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
+    (data / "images" / "photo15.png").write_bytes(b"no photo")
+    line = refused("evaluate", "--model", model, "--data", data)
+    assert "photo15.png" in line and "Replace these photos, or delete their captions" in line
+
+
+def test_models_fit_a_screen_and_each_has_its_card() -> None:
+    header, default, *others, last = sat("models").stdout.splitlines()
+    assert header.split()[:2] == ["model", "size"] and default.split()[:3] == ["everyday-soft", "3.7", "MB"]
+    assert [line.split()[0] for line in others] == ["everyday-hard", "flickr8k-hard", "flickr8k-soft"]
+    assert "everyday-soft is the default" in last
+    assert all(len(line) <= 80 for line in (header, default, *others, last))
+    assert sat("models", "flickr8k-hard").stdout.startswith("# flickr8k-hard\n")
+    assert "no model 'beech'" in refused("models", "beech")
+
+
+def test_the_card_shows_the_scores(data: Path, model: Path) -> None:
+    before = (model / "model.safetensors").read_bytes()
+    evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
+    assert sat(*evaluate, data).stderr == ""  # no bars where there is no terminal
+    scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
+    assert scores["tokens"] == "split" and scores["captions"] > 0
+    assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
+    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
+    assert (model / "model.safetensors").read_bytes() == before
+    other = data.rename(data.with_name("others"))
+    sat(*evaluate, other)
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card and "| others, val, with brevity" in card
+    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
+
+
+def test_the_card_keeps_the_scores_of_other_data_of_the_same_name(data: Path, model: Path, tmp_path: Path) -> None:
+    def scores(folder: Path) -> dict[str, object]:
+        sat("evaluate", "--model", model, "--split", "val", "--card", "--data", folder)
+        found: dict[str, object] = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+        return found
+
+    before = scores(data)
+    other = tmp_path / "elsewhere" / data.name
+    shutil.copytree(data, other)
+    captions = (other / "captions.csv").read_text(encoding="utf-8")
+    (other / "captions.csv").write_text(captions.replace("a ", "one "), encoding="utf-8")
+    after = scores(other)
+    assert before.items() <= after.items() and set(after) - set(before) == {f"{other.resolve()}, val"}
+    assert scores(data) == after
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_card_that_cannot_be_written_loses_no_scores(data: Path, model: Path, tmp_path: Path) -> None:
+    arguments = ("evaluate", "--model", model, "--data", data, "--split", "val", "--card", "--json")
+    card = model / "README.md"
+    card.unlink()
+    card.symlink_to("/dev/full")
+    assert "No space left" in refused(*arguments, tmp_path / "scores.json")
+    assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["split"] == "val"
+    card.unlink()
+    card.mkdir()
+    assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()

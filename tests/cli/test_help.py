@@ -1,0 +1,116 @@
+"""The help of every command, and options made from classes of settings."""
+
+import dataclasses
+from importlib import metadata
+from typing import Any, Literal
+
+import click
+import pytest
+from click.testing import CliRunner
+from commands import refused, sat
+
+import show_attend_tell
+from show_attend_tell.cli import main
+from show_attend_tell.cli.command import BaseCommand
+from show_attend_tell.cli.options import options_from
+
+
+def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    """Every command by its words, ("analyze", "scenes") for one, groups left out."""
+    found: dict[tuple[str, ...], click.Command] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found |= commands(command, (*before, name))
+        else:
+            found[*before, name] = command
+    return found
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [each for each in command.get_params(click.Context(command)) if isinstance(each, click.Option)]
+
+
+each_command = pytest.mark.parametrize(("words", "command"), commands().items(), ids=str)
+
+
+@each_command
+def test_help_has_examples_whose_options_exist(words: tuple[str, ...], command: click.Command) -> None:
+    text = sat(*words, "--help").stdout
+    assert text == sat(*words, "-h").stdout
+    known = {option for each in options_of(command) for option in each.opts}
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith(f"sat {' '.join(words)} ")]
+    assert examples
+    for example in examples:
+        assert {word for word in example.split("  ")[0].split() if word.startswith("--")} <= known, example
+
+
+@each_command
+def test_every_option_is_explained(words: tuple[str, ...], command: click.Command) -> None:
+    for option in options_of(command):
+        assert option.help and option.help[0].isupper(), option.opts
+
+
+@pytest.mark.parametrize("group", [(), ("analyze",)], ids=str)
+def test_the_help_of_a_group_shows_each_command_in_one_line(group: tuple[str, ...]) -> None:
+    lines = [line.strip() for line in sat(*group, "--help").stdout.splitlines()]
+    for words in commands():
+        if words[: len(group)] == group:
+            (line,) = (line for line in lines if line.startswith(f"{words[len(group)]} "))
+            assert not line.endswith("...")
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert sat("--version").stdout.split()[-1] == show_attend_tell.__version__
+    try:
+        assert metadata.version("show-attend-tell") == show_attend_tell.__version__
+    except metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed")
+
+
+def test_unknown_commands_are_one_line_too() -> None:
+    assert "captoin" in refused("captoin", "photo.jpg")
+    assert "--wide" in refused("--wide")
+
+
+@dataclasses.dataclass
+class Cake:
+    layers: int = 2  # number of layers; 1 is a flat cake
+    icing: Literal["sugar", "cream"] = "sugar"  # what is on top
+    share: float | None = None  # part that is eaten
+
+
+@click.command(cls=BaseCommand, sections={"Size": "layers"})
+@click.option("--plate", help="Plate.")
+@options_from(lambda: (Cake,), "layers", into="cake", rest="--more", default="the baker's")
+def bake(plate: str | None, cake: dict[str, Any]) -> None:
+    click.echo(repr(cake))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ([], {}),
+        (["--layers", "3"], {"layers": 3}),
+        (["--more", "icing=cream", "--more", "share=0.5", "--more", "layers=1"], None),
+        (["--more", "share=none"], {"share": None}),
+        (["--layers", "many"], "'--layers': layers is 'many': give a whole number"),
+        (["--more", "icing=mud"], "'--more': icing is 'mud': choose one of sugar, cream"),
+        (["--more", "candles=3"], "'candles=3': give KEY=VALUE with one of the keys layers, icing, share"),
+        (["--more", "icing"], "'icing': give KEY=VALUE"),
+        (["--layers", "3", "--more", "layers=4"], "'layers=4': layers is given twice"),
+    ],
+    ids=str,
+)
+def test_options_fill_a_class_of_settings(arguments: list[str], given: dict[str, Any] | str | None) -> None:
+    result = CliRunner().invoke(bake, arguments)
+    if isinstance(given, str):
+        assert result.exit_code == 2 and given in result.output
+    else:
+        assert eval(result.stdout) == ({"icing": "cream", "share": 0.5, "layers": 1} if given is None else given)
+
+
+def test_options_of_settings_are_explained_by_the_comments_of_the_fields() -> None:
+    size, others, keys = CliRunner().invoke(bake, ["--help"]).stdout.split("\n\n")[1:4]
+    assert size.split() == "Size: --layers INTEGER Number of layers; 1 is a flat cake. [default: the baker's]".split()
+    assert others.startswith("Options:\n  --plate") and "--more KEY=VALUE" in others
+    assert keys.split() == "Keys of --more: icing=sugar|cream what is on top share=NUMBER part that is eaten".split()
