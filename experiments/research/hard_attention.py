@@ -399,7 +399,7 @@ def examine(
         raise SatError(f"{captioner.name} is an ensemble: examine each of its models by itself")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
         raise SatError(f"{photos} photos, {samples} samples and {draws} draws: give 2 or more of each, or no draws (0)")
-    examples = list(dataset.cut(captioner.checkpoint.vocabulary.tokenizer).split(split))
+    examples = list(dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer).split(split))
     if len(examples) < 2:
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:

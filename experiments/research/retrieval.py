@@ -27,7 +27,7 @@ from torch import Tensor
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.cli.evaluate import write_scores
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
-from show_attend_tell.data.tokenizers import ENGLISH
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score_split
@@ -154,7 +154,7 @@ def evaluate(dataset: Dataset, encoder: Encoder, split: str, *, cache: Path, sho
         "whitened": whitened,
         "validation_bleu_4": {f"{named(whitened)}, {k}": round(score, 2) for (whitened, k), score in tried.items()},
     }
-    language = {} if tokenizer == ENGLISH else {"tokenizer": tokenizer.name}
+    language = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
     settings = {"model": "retrieval", **language, "retrieval": chosen}
     return score_split(dataset, split, entries, settings=settings)
 

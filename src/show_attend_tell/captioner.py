@@ -24,7 +24,7 @@ from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
 from show_attend_tell.checkpoint.hub import find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.photos import Photo, is_photo, open_photo
-from show_attend_tell.data.tokenizers import ENGLISH, Unigram, joined
+from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.devices import native_bf16, needs_torch, pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
@@ -75,7 +75,7 @@ class Caption:
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
-        return joined(self.words, self.settings.get("tokenizer", ENGLISH.name))
+        return joined(self.words, self.settings.get("tokenizer", KARPATHY.name))
 
     @property
     def unsure(self) -> bool:
@@ -616,7 +616,7 @@ class Captioner:
         rows, columns = self.checkpoint.encoder.grid
         attention, locations = as_array(best.alpha), as_array(best.locations)
         made: dict[str, Any] = {"model": self.name, "attention_mode": generation.attention_mode}
-        if vocabulary.tokenizer != ENGLISH:
+        if vocabulary.tokenizer != KARPATHY:
             made["tokenizer"] = vocabulary.tokenizer.name
         if sampling is None:
             made |= {"beam_size": generation.beam_size, "length_penalty": generation.length_penalty}

@@ -11,7 +11,7 @@ from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.tokenizers import ENGLISH, Tokens, in_form
+from show_attend_tell.data.tokenizers import KARPATHY, Tokens, in_form
 from show_attend_tell.metrics.scores import Evaluation, check_scorers, score_entries
 from show_attend_tell.progress import Progress
 from show_attend_tell.search import search_batch_size
@@ -48,7 +48,7 @@ def evaluate(
     and the photo's name. Raises `SatError` for an unknown split.
     """
     check_scorers()
-    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokenizer)
+    dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
     examples = dataset.split(split)
     generation = captioner.checkpoint.generation.merge(
         beam_size=beam_size, attention_mode=attention_mode, length_penalty=length_penalty, rerank_weight=rerank_weight
@@ -75,7 +75,7 @@ def evaluate(
             bar.update(len(batch))
     settings = {
         "model": captioner.name,
-        **({} if dataset.tokenizer == ENGLISH else {"tokenizer": dataset.tokenizer.name}),
+        **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
         "beam_size": generation.beam_size,
         "attention_mode": generation.attention_mode,
         "length_penalty": generation.length_penalty,

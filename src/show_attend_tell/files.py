@@ -91,8 +91,10 @@ def whole(text: str, where: str) -> str:
 
 
 def number_of(record: dict[str, Any], key: str, where: str) -> int:
-    """``record[key]``, a whole number; raises `SatError`, saying ``where``, if it is anything else."""
+    """``record[key]``, a whole number, also as 74.0; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if not isinstance(value, int):
         raise SatError(f"{where}: {key!r} must be a whole number, and is {shown(value)}")
     return value

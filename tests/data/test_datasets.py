@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.data.datasets.splits import deal
+from show_attend_tell.data.datasets import Dataset, Example, read_dataset
+from show_attend_tell.data.datasets.splits import split_at_random as split_groups
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 
 
@@ -155,7 +156,7 @@ def test_coco_captions(tmp_path: Path, location: str) -> None:
     assert splits(read_dataset(tmp_path)) == {"b.jpg": "val"}
 
 
-def test_own_pictures(folder: Path) -> None:
+def test_a_table_of_custom_data(folder: Path) -> None:
     draw(folder / "images" / "holiday" / "d.jpg")
     rows = [
         "\ufeffPhoto,Caption,Split",
@@ -183,7 +184,7 @@ def split_at_random(folder: Path, names: list[str]) -> Dataset:
     return read_dataset(folder)
 
 
-def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
+def test_photos_without_splits_are_split_at_random_by_name(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(1511)]
     dataset = split_at_random(tmp_path, names)
     photos = dataset.report.photos
@@ -191,7 +192,7 @@ def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
     assert 0.87 < photos["train"] / 1511 < 0.93
     assert min(photos["val"], photos["test"]) > 50
     assert any(
-        "name no splits: photos are dealt to train, val, test by name, 90/5/5" in line
+        "name no splits: photos are split at random, by name, into train, val, test, 90/5/5" in line
         for line in dataset.report.lines()
     )
     fewer = splits(split_at_random(tmp_path, names[::3]))
@@ -201,17 +202,17 @@ def test_own_pictures_are_dealt_to_splits_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("photos", "expected"), [(2, (1, 1, 0)), (3, (2, 1, 0)), (9, (8, 1, 0)), (10, (8, 1, 1)), (40, (32, 4, 4))]
 )
-def test_few_photos_are_dealt_to_every_split(photos: int, expected: tuple[int, int, int]) -> None:
-    """Whatever their names are: at least one to val, and at least a tenth of ten photos or more to val and test."""
+def test_few_photos_are_in_every_split(photos: int, expected: tuple[int, int, int]) -> None:
+    """Whatever their names are: at least one in val, and at least a tenth of ten photos or more in val and test."""
     for first in range(0, 4000, 40):
         names = [f"IMG_{first + number:04}.jpg" for number in range(photos)]
-        found = Counter(deal([[name] for name in names]).values())
-        assert set(deal([[name] for name in names])) == set(names)
+        found = Counter(split_groups([[name] for name in names]).values())
+        assert set(split_groups([[name] for name in names])) == set(names)
         assert found["train"] <= expected[0] and found["train"] >= photos / 2
         assert found["val"] >= expected[1] and found["test"] >= expected[2] and (photos > 9 or not found["test"])
 
 
-def test_copies_of_a_photo_are_dealt_to_one_split(tmp_path: Path) -> None:
+def test_copies_of_a_photo_are_in_one_split(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(60)]
     split_at_random(tmp_path, names)
     for number in range(30):  # the same bytes by another name, or by a link
@@ -239,7 +240,7 @@ def test_a_copy_of_a_photo_of_val_or_test_leaves_train(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [["train"], ["train", "test"]])
-def test_val_is_dealt_where_only_train_is_named(folder: Path, named: list[str]) -> None:
+def test_val_gets_photos_where_only_train_is_named(folder: Path, named: list[str]) -> None:
     draw(*(folder / "images" / f"{number}.jpg" for number in range(20)))
     rows = "".join(f"{number}.jpg,a dog,{named[number % len(named)]}\n" for number in range(20))
     (folder / "captions.csv").write_text(f"photo,caption,split\n{rows}", encoding="utf-8")
@@ -250,13 +251,14 @@ def test_val_is_dealt_where_only_train_is_named(folder: Path, named: list[str]) 
         assert {name for name, split in splits(dataset).items() if split == "test"} == {
             f"{number}.jpg" for number in range(1, 20, 2)
         }
-        assert "no photo has the split val: photos of train are dealt to val by name" in dataset.report.lines()
+        line = "no photo has the split val: photos of train are split at random, by name, into val"
+        assert line in dataset.report.lines()
     else:
-        line = "all photos have the split train: photos are dealt to train, val, test by name, 90/5/5"
+        line = "all photos have the split train: photos are split at random, by name, into train, val, test, 90/5/5"
         assert any(each.startswith(line) for each in dataset.report.lines())
 
 
-# Own data: tables
+# Custom data
 
 
 TABLES = {
@@ -280,6 +282,12 @@ TABLES = {
     "several columns": (
         "captions.csv",
         'id,photo,caption 1,caption_2\n7,a.jpg,"Ein Bär, groß",\n8,b.jpg,Öl,é\n9,c.jpg,x,\n',
+        "utf-8",
+    ),
+    "Kaggle's Flickr8k": ("captions.txt", "image,caption\na.jpg,Ein Bär, groß\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n", "utf-8"),
+    "Kaggle's Flickr30k": (
+        "results.csv",
+        "image_name| comment_number| comment\na.jpg| 0| Ein Bär, groß\nb.jpg| 0| Öl\nb.jpg| 1| é\nc.jpg| 0| x\n",
         "utf-8",
     ),
     "JSON lines": (
@@ -306,11 +314,112 @@ def test_tables(folder: Path, kind: str) -> None:
         "semicolon": "captions.csv is not UTF-8, so it is read as Windows-1252. "
         "Words with other letters: Bär, groß, Öl and 1 more",
         "several columns": "not used: the columns id of captions.csv",
+        "Kaggle's Flickr8k": "captions.txt: 1 row with more cells than the first line names; the rest of the line is "
+        "read as the caption (line 2: 'Ein Bär, groß')",
+        "Kaggle's Flickr30k": "not used: the columns comment_number of results.csv",
     }
     assert dataset.report.notes == ((notes[kind],) if kind in notes else ())
 
 
-def test_all_captions_of_own_data_are_kept(folder: Path) -> None:
+def raw_captions(folder: Path, *captions: object) -> tuple[list[str], list[str]]:
+    """What is read of captions of one photo each, in JSON lines, and the notes about them."""
+    draw(*(folder / f"{number}.jpg" for number in range(len(captions))))
+    rows = [json.dumps({"photo": f"{number}.jpg", "caption": text}) for number, text in enumerate(captions)]
+    (folder / "captions.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    dataset = read_dataset(folder)
+    assert all(" ".join(words) == " ".join(tokenize(raw)) for e in dataset.examples for words, raw in said(e))
+    return [raw for example in dataset.examples for raw in example.raw], list(dataset.report.notes)
+
+
+def said(example: Example) -> list[tuple[tuple[str, ...], str]]:
+    return list(zip(example.captions, example.raw, strict=True))
+
+
+TWO = ["a dog's tail", "two cats"]
+
+
+@pytest.mark.parametrize(
+    ("text", "captions", "note"),
+    [
+        (json.dumps(TWO), TWO, "1 text with a list, of which each part is read as a caption"),
+        (repr(TWO), TWO, "1 text with a list"),
+        ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 text with a list"),  # NumPy's
+        ("('a dog', 'two cats')", ["a dog", "two cats"], "1 text with a list"),
+        ("a dog's tail | two cats|", TWO, "1 text with |, of which each part is read as a caption"),
+        ("a dog's tail\n\ntwo cats\n", TWO, "1 text with line breaks"),
+        ("[a dog, two cats]", ["[a dog, two cats]"], "to look at: 1 caption in [ ] that cannot be read as a list"),
+        ("a &quot;dog&amp;#39;s&quot; tail &amp; R&D;", ['a "dog\'s" tail & R&D;'], "1 caption with HTML entities"),
+        ("a <b>dog</b> runs<br/><end> x<3", ["a  dog  runs <end> x<3"], "1 caption with HTML tags, left out"),
+        ("a\u200b do\u00adg\ufeff می\u200cرود", ["a dog می\u200cرود"], "1 caption with invisible signs, left out"),
+        ("cafe\u0301", ["caf\u00e9"], "1 caption with decomposed letters, composed"),
+    ],
+)  # fmt: skip
+def test_captions_of_custom_data_are_cleaned_and_counted(
+    tmp_path: Path, text: str, captions: list[str], note: str
+) -> None:
+    found, notes = raw_captions(tmp_path, text)
+    assert found == captions and len(notes) == 1 and notes[0].startswith(note)
+
+
+def test_texts_with_a_separator_here_and_there_are_one_caption_and_are_reported(tmp_path: Path) -> None:
+    odd = ["a red | blue dog", "a long caption\nthat was wrapped"]
+    found, notes = raw_captions(tmp_path, *odd, *(f"a dog {number}" for number in range(20)))
+    assert found[:2] == odd
+    assert notes[0].startswith(
+        "to look at: 1 caption with | inside, read as one caption each (0.jpg): if they are several"
+    )
+    assert notes[1].startswith("to look at: 1 caption with line breaks inside, read as one caption each (1.jpg)")
+
+
+def test_what_stands_for_no_caption_is_empty(tmp_path: Path) -> None:
+    nothing = ("nan", "NULL", "None", "N/A", "NA", "<NA>", None, float("nan"), [None, ""])
+    found, notes = raw_captions(tmp_path, *nothing, "none of two dogs", "a nan bread")
+    assert found == ["none of two dogs", "a nan bread"]
+    assert notes == ["6 captions with nothing but nan, null, NA or none, read as empty"]
+    report = read_dataset(tmp_path).report
+    assert report.empty_captions == 10 and len(report.captionless_photos) == 9
+
+
+def test_the_paper_s_captions_are_not_cleaned(folder: Path) -> None:
+    (example,) = read_dataset(karpathy(folder, image("a.jpg", "train", "A &amp; B", "nan"), *THREE[1:])).split("train")
+    assert example.captions == (("a", "&amp;", "b"), ("nan",))
+
+
+def test_an_entry_for_each_caption_is_one_photo(folder: Path) -> None:
+    """In COCO's form and in Karpathy's, and with the backslashes and decimal points that other programs write."""
+    content = {
+        "images": [{"id": n, "file_name": f"images\\{'abc'[n % 3]}.jpg"} for n in range(6)],
+        "annotations": [{"image_id": float(n), "caption": f"A dog {n}"} for n in range(6)],
+    }
+    (folder / "captions_mine.json").write_text(json.dumps(content), encoding="utf-8")
+    expected = {f"images/{name}.jpg": (f"A dog {n}", f"A dog {n + 3}") for n, name in enumerate("abc")}
+    assert {example.name: example.raw for example in read_dataset(folder).examples} == expected
+    (folder / "captions_mine.json").unlink()
+    entries = [image(f"images\\{'abc'[n % 3]}.jpg", "train", f"A dog {n}") for n in range(6)]
+    dataset = read_dataset(karpathy(folder, *entries, name="mine"))
+    assert {example.name: len(example.raw) for example in dataset.examples} == dict.fromkeys(expected, 2)
+    assert not dataset.report.duplicate_photos
+
+
+@pytest.mark.parametrize("name", ["Images", "flickr30k_images", "IMAGES"])
+def test_photos_are_found_in_folders_as_data_sets_come(folder: Path, name: str) -> None:
+    (folder / "images").rename(folder / name)
+    (folder / "captions.csv").write_text("photo,caption\na.jpg,x\nb.jpg,y\n", encoding="utf-8")
+    assert [example.photo.parent.name for example in read_dataset(folder).examples] == [name, name]
+
+
+@pytest.mark.parametrize("root", [".", "train"])
+def test_a_split_that_contradicts_the_folder_is_refused(tmp_path: Path, root: str) -> None:
+    draw(*(tmp_path / "train" / f"{name}.jpg" for name in "abc"))
+    at = "train/" if root == "." else ""
+    rows = [json.dumps({"file_name": f"{at}{name}.jpg", "text": "x", "split": split}) for name, split in
+            (("a", "training"), ("b", "test"), ("c", "train"))]  # fmt: skip
+    (tmp_path / root / "metadata.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(SatError, match=r"of 1 photo: .*metadata\.jsonl: line 2 has test, and .*b\.jpg is in train"):
+        read_dataset(tmp_path)
+
+
+def test_all_captions_of_custom_data_are_kept(folder: Path) -> None:
     rows = [f"{photo}.jpg,a dog {number}" for photo, most in (("a", 37), ("b", 1), ("c", 6)) for number in range(most)]
     (folder / "captions.csv").write_text("\n".join(["photo,caption", *rows]), encoding="utf-8")
     dataset = read_dataset(folder)
@@ -337,8 +446,8 @@ def test_photos_of_other_splits_are_named(folder: Path) -> None:
     assert report.other_splits == {"restval": 1} and report.unused_photos == ("d.jpg",)
 
 
-def test_coco_captions_of_own_data(folder: Path) -> None:
-    """Any file of that form; without a split in its name its photos are dealt, and all captions count."""
+def test_coco_captions_of_custom_data(folder: Path) -> None:
+    """Any file of that form; without a split in its name its photos are split at random, and all captions count."""
     content = {
         "images": [{"id": number, "file_name": f"{name}.jpg"} for number, name in enumerate("abc")],
         "annotations": [{"image_id": n % 3, "caption": f"A dog {n}"} for n in range(24)],
@@ -634,8 +743,8 @@ def test_damaged_coco_captions_are_refused(folder: Path, images: Any, annotation
         ("name;caption\n", "the first line must be photo,caption"),
         ("photo,caption,Image\n", "the first line names a column twice"),
         (
-            "photo,caption\na.jpg,A dog, running\n",
-            r"line 2 must have the cells photo, caption \(a caption with a",
+            "photo,caption,split\na.jpg,A dog, running,train\n",
+            r"line 2 must have the cells photo, caption, split \(a caption with a",
         ),
         ("photo,caption\na.jpg,A dog\n,A cat\n", "line 3 must have the cells"),
         ("photo,caption,split\na.jpg,A dog,spare\n", "line 2 has the split 'spare'; use train, val, test"),
@@ -645,14 +754,18 @@ def test_damaged_coco_captions_are_refused(folder: Path, images: Any, annotation
             'sep=,\nphoto,caption\na.jpg,"A\ndog"\nb.jpg,"A cat\na.jpg,A dog\na.jpg,A "big" dog\n',
             r"captions\.csv: line 5 is damaged: .*; close the quotes of the row that begins there",
         ),
-        ('photo,caption\na.jpg,"A\ndog"\nb.jpg,"A\ncat",7\n', r"captions\.csv: line 4 must have the cells"),
+        ('caption,photo\n"A\ndog",a.jpg\n"A\ncat",b.jpg,7\n', r"captions\.csv: line 4 must have the cells"),
+        (
+            'photo,caption\na.jpg,"a dog\nb.jpg,a cat\nc.jpg,a bird"\n',
+            r"captions\.csv: line 2: a pair of quotes begins in this row and holds other rows, the first of them 1",
+        ),
         (
             "photo,caption,split\na.jpg,A dog,val\na.jpg,A cat,test\n",
             "'a.jpg' is in two splits, val and test",
         ),
     ],
 )
-def test_damaged_own_captions_are_refused(folder: Path, text: str, message: str) -> None:
+def test_damaged_captions_are_refused(folder: Path, text: str, message: str) -> None:
     (folder / "captions.csv").write_text(text, encoding="utf-8")
     with pytest.raises(SatError, match=message):
         read_dataset(folder)

@@ -123,7 +123,7 @@ def profile(red: tuple[float, ...], green: tuple[float, ...], blue: tuple[float,
     described = b"desc\0\0\0\0" + struct.pack(">I", 5) + b"test\0" + bytes(78 + 1)
     tags = {b"desc": described, b"cprt": text, b"wtpt": xyz((0.9642, 1.0, 0.8249))}
     tags |= {b"rXYZ": xyz(red), b"gXYZ": xyz(green), b"bXYZ": xyz(blue)}
-    tags |= {name: curve for name in (b"rTRC", b"gTRC", b"bTRC")}
+    tags |= dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), curve)
     at, table, body = 132 + 12 * len(tags), struct.pack(">I", len(tags)), b""
     for name, data in tags.items():
         data += bytes(-len(data) % 4)

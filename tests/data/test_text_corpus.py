@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.data.text_corpus import LONGEST, read_text_corpus
-from show_attend_tell.data.tokenizers import ENGLISH
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
@@ -19,7 +19,7 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
     plain, packed = tmp_path / "texts.txt", tmp_path / "texts.txt.gz"
     plain.write_text(mark + CAPTIONS, encoding="utf-8")
     packed.write_bytes(gzip.compress((mark + CAPTIONS).encode()))
-    assert read_text_corpus(plain, ENGLISH) == read_text_corpus(packed, ENGLISH) == WORDS
+    assert read_text_corpus(plain, KARPATHY) == read_text_corpus(packed, KARPATHY) == WORDS
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
 def test_what_is_no_file_of_captions_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SatError, match=words):
-        read_text_corpus(tmp_path / name, ENGLISH)
+        read_text_corpus(tmp_path / name, KARPATHY)
 
 
 def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it() -> None:

@@ -2,21 +2,24 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from languages import CAPTIONS, caption_folder
 
-from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.data.inspection import choose_tokenizer
+from show_attend_tell.data.datasets import join, read_dataset
+from show_attend_tell.data.inspection import choose_tokenizer, start_tokenizer
 from show_attend_tell.data.tokenizers import (
     ENGLISH,
+    KARPATHY,
     UNICODE,
     Unigram,
     characters,
     compared,
     in_form,
     tokenize,
+    tokenize_english,
     unicode_words,
 )
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -44,9 +47,38 @@ def test_words_by_the_rules_of_unicode(text: str, words: str) -> None:
     assert UNICODE.words(UNICODE.text(UNICODE.words(text))) == UNICODE.words(text)
 
 
-def test_english_is_the_split_files_words() -> None:
-    text = "A man's t-shirt ( # 2 ) , l'herbe"
-    assert ENGLISH.words(text) == tokenize(text) == "a mans t shirt ( # 2 ) lherbe".split()
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A cable of 3.5 mm for $1.09, or 1,000.", "a cable of 3.5 mm for $1.09 or 1,000"),
+        ("a .5-mm pen (-5 °C) 10-20 rooms, $.99", "a .5 mm pen (-5 °c) 10 20 rooms $.99"),
+        ("wait...5 dogs,3 cats", "wait5 dogs3 cats"),  # as the split files' tokens
+    ],
+)
+def test_numbers_of_english_captions_stay(text: str, words: str) -> None:
+    assert ENGLISH.words(text) == tokenize_english(text) == in_form(text, "english").split() == words.split()
+
+
+def test_english_words_without_numbers_are_the_split_files() -> None:
+    for text in ("A man's t-shirt ( # 2 ) , l'herbe", "«It’s—fine»… - really ; ! ?", 'a "b" –c- .d,e. f -g'):
+        assert KARPATHY.words(text) == ENGLISH.words(text) == tokenize(text)
+
+
+def test_a_training_from_a_model_of_karpathy_s_words_keeps_the_numbers_of_custom_data(tmp_path: Path) -> None:
+    custom = read_dataset(caption_folder(tmp_path / "custom", "english"))
+    papers = replace(custom, custom=False, folder=tmp_path)
+    for start, dataset, expected in (
+        (KARPATHY, custom, ENGLISH),
+        (KARPATHY, papers, KARPATHY),
+        (KARPATHY, join([papers, custom]), KARPATHY),  # so that scores compare with others'
+        (UNICODE, custom, UNICODE),
+    ):
+        assert start_tokenizer(start, dataset) == expected
+    for dataset, expected in ((custom, ENGLISH), (papers, KARPATHY), (join([papers, custom]), KARPATHY)):
+        assert choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)[0] == expected
+    words = Vocabulary(["plug", "a"]).extended([["a", "3.5"]], tokenizer=ENGLISH)
+    assert words.words[2:] == ("plug", "a", "3.5") and words.tokenizer == ENGLISH
+    assert Vocabulary.from_json(words.to_json()) == words != Vocabulary(["plug", "a", "3.5"])
 
 
 def test_pieces_are_the_text_and_the_same_each_time() -> None:
@@ -96,7 +128,7 @@ def test_the_tokenizer_is_stored_with_the_words(language: str, tmp_path: Path) -
     tokenizer, why = choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)
     expected = {"english": "English", "chinese": "pieces", "japanese": "pieces", "thai": "pieces"}
     assert expected.get(language, "rules of Unicode") in why
-    cut = dataset.cut(tokenizer)
+    cut = dataset.retokenize(tokenizer)
     train = [words for example in cut.split("train") for words in example.captions]
     vocabulary = Vocabulary.build(train, size=500, tokenizer=tokenizer)
     vocabulary.save(tmp_path / "vocabulary.json")
@@ -129,7 +161,7 @@ def test_karpathys_tokens_of_a_text_without_spaces_do_not_make_it_one_word(tmp_p
     dataset = read_dataset(folder)
     tokenizer, _ = choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)
     assert isinstance(tokenizer, Unigram) and all(
-        len(words) > 2 for e in dataset.cut(tokenizer).examples for words in e.captions
+        len(words) > 2 for e in dataset.retokenize(tokenizer).examples for words in e.captions
     )
 
 
@@ -138,12 +170,12 @@ def test_captions_that_are_empty_in_other_words_are_counted(tmp_path: Path) -> N
     with open(folder / "captions.csv", "a", encoding="utf-8") as file:
         file.write("photo0.png,。,train\n")
     dataset = read_dataset(folder)
-    cut = dataset.cut(UNICODE)
+    cut = dataset.retokenize(UNICODE)
     assert (
         cut.report.empty_captions == 1
         and sum(cut.report.captions.values()) == sum(dataset.report.captions.values()) - 1
     )
-    assert cut.cut(UNICODE) is cut and cut.tokenizer == UNICODE
+    assert cut.retokenize(UNICODE) is cut and cut.tokenizer == UNICODE
 
 
 HOSTILE = {

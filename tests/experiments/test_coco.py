@@ -9,7 +9,7 @@ from PIL import Image
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.text_corpus import read_text_corpus
-from show_attend_tell.data.tokenizers import ENGLISH
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.errors import SatError
 
 KNOWN = {9: "train", 25: "test"}
@@ -42,7 +42,7 @@ def test_the_folder_is_read_by_a_training(downloaded: Path) -> None:
     data = read_dataset(output)
     assert {example.name: example.split for example in data.examples} == {"9.jpg": "train", "25.jpg": "test"}
     assert all(len(example.captions) == 5 and example.photo.exists() for example in data.examples)
-    texts = read_text_corpus(output / "captions_without_photos.txt.gz", ENGLISH)
+    texts = read_text_corpus(output / "captions_without_photos.txt.gz", KARPATHY)
     assert texts == [("photo", "30", "caption", str(i)) for i in range(6)]
 
 

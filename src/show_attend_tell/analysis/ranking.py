@@ -290,7 +290,7 @@ def rank(
 
     Raises `SatError` for fewer than two photos and as `read_experts`.
     """
-    examples = dataset.cut(captioner.checkpoint.vocabulary.tokenizer).split(split)
+    examples = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer).split(split)
     among = examples[:photos]
     if len(among) < 2:
         raise SatError(f"{len(among)} of the photos of the split {split!r} to rank among: give 2 or more")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -22,6 +22,7 @@ from show_attend_tell.cli.command import (
     write_output,
 )
 from show_attend_tell.cli.options import F, generation_options
+from show_attend_tell.data.tokenizers import Tokens
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
 
@@ -51,10 +52,10 @@ def tokens_option(default: str) -> Callable[[F], F]:
     """``--tokens``; ``default`` says which they are where it is not given."""
     return click.option(
         "--tokens",
-        type=click.Choice(["split", "raw", "ptb", "unicode", "characters"]),
-        help="Tokens that are compared: split (those of the split file), raw (raw references, cut at spaces), ptb "
-        "(PTB tokens of the raw captions), unicode (words by the rules of Unicode) or characters (for scripts without "
-        f"spaces). [default: {default}]",
+        type=click.Choice(get_args(Tokens)),
+        help="Tokens that are compared: split (those of the split file), english (the same, and numbers keep their "
+        "points), raw (raw references, cut at spaces), ptb (PTB tokens of the raw captions), unicode (words by the rules "
+        f"of Unicode) or characters (for scripts without spaces). [default: {default}]",
     )
 
 
@@ -63,7 +64,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @data_option
 @split_option("test")
 @generation_options
-@tokens_option("those of the model's language, split for English")
+@tokens_option("those of the model's tokenizer")
 @seed_option("sampled locations")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")

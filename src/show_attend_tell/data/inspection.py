@@ -11,7 +11,7 @@ from pathlib import Path
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
-from show_attend_tell.data.tokenizers import UNICODE, Tokenizer, Unigram
+from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
@@ -98,11 +98,15 @@ def choose_tokenizer(
     ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
     from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
     """
-    if not dataset.custom:
-        return ENGLISH_TOKENIZER, f"English, since {dataset.name} is one of the paper's data sets"
     main, share = main_script(dataset), english_share(dataset, english)
-    if share >= ENGLISH:
-        return ENGLISH_TOKENIZER, "English, as in the paper's data sets"
+    if share >= ENGLISH or not dataset.custom:
+        tokenizer = start_tokenizer(KARPATHY, dataset)
+        if tokenizer == KARPATHY:
+            return (
+                tokenizer,
+                f"as in Karpathy's split files, since {dataset.name} is or has one of the paper's data sets",
+            )
+        return tokenizer, "English, and numbers keep their points"
     if main not in SPACELESS:
         return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main or 'no'} script)"
     if not lacks_spaces(dataset):
@@ -113,6 +117,16 @@ def choose_tokenizer(
         f"{len(learnt.scores):,} pieces of words learnt from the training captions, since {main} script has no spaces "
         "between words; scores count characters"
     )
+
+
+def start_tokenizer(start: Tokenizer, dataset: Dataset) -> Tokenizer:
+    """The tokenizer of a training on a data set from a model that has the tokenizer ``start``.
+
+    It is the model's. But custom data keep their numbers: instead of Karpathy's tokenizer they have the English one,
+    whose other words are the same. Data sets with one of the paper's keep Karpathy's, for their scores to be compared.
+    """
+    papers = not dataset.custom or any(not part.dataset.custom for part in dataset.parts)
+    return ENGLISH_TOKENIZER if start == KARPATHY and not papers else start
 
 
 def lacks_spaces(dataset: Dataset) -> bool:

@@ -33,8 +33,8 @@ Resize = Literal["squash", "crop"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-# The version of the pixels that `open_photo` and `Preprocessing` make. Add one if you change them: it is part of the key
-# of feature caches, so older ones are not read any more.
+# The version of the pixels that `open_photo` and `Preprocessing` make. Add one if you change them: it is in the key of
+# feature caches, so older ones are not read any more.
 PREPROCESSING_VERSION = 2
 
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …

@@ -2,7 +2,8 @@
 
 | tokenizer | of which captions | words | scores compare |
 | --- | --- | --- | --- |
-| `ENGLISH` | English, and the paper's data sets | as in Karpathy's split files | words |
+| `KARPATHY` | the paper's data sets | as in Karpathy's split files | words |
+| `ENGLISH` | English custom data | the same, and numbers keep their points | words |
 | `UNICODE` | others in scripts with spaces | by the categories of Unicode | words |
 | `Unigram` | Chinese, Japanese, Thai and the like | pieces that are learnt from the training captions | characters |
 
@@ -22,7 +23,7 @@ from typing import ClassVar, Literal, Protocol
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.messages import install_command
 
-Tokens = Literal["split", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `scoring.metrics`
+Tokens = Literal["split", "english", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `metrics.scores`
 
 
 class Tokenizer(Protocol):
@@ -102,7 +103,23 @@ def tokenize(text: str) -> list[str]:
     return text.lower().translate(_PUNCTUATION).split()
 
 
-ENGLISH = Spaced("english", "split", tokenize)
+KARPATHY = Spaced("karpathy", "split", tokenize)
+
+# What vanishes as above. But a point or comma between digits stays, and so does one that begins a number, or a minus.
+_MARK = re.compile(r"""[;!?'"‘’“”…]|[.,](?!\d)|(?<!\d),|(?<=[^\W\d_])\.|(?<=\.)\.""")
+_DASH = re.compile(r"[–—]|(?<=[^\s(])-|-(?!\.?\d)")
+
+
+def tokenize_english(text: str) -> list[str]:
+    """Cut an English text as `tokenize` does, but keep numbers as they are written.
+
+    >>> tokenize_english("A 3.5-mm plug for $1.09, at -5 °C.")
+    ['a', '3.5', 'mm', 'plug', 'for', '$1.09', 'at', '-5', '°c']
+    """
+    return _MARK.sub("", _DASH.sub(" ", text.lower())).split()
+
+
+ENGLISH = Spaced("english", "english", tokenize_english)
 
 
 # Other scripts with spaces
@@ -314,10 +331,11 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
         if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
             raise SatError(f"it has a piece of {len(longest):,} signs, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
-    for tokenizer in (ENGLISH, UNICODE):
+    for tokenizer in (KARPATHY, ENGLISH, UNICODE):
         if name == tokenizer.name:
             return tokenizer
-    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows english, unicode and unigram")
+    known = ", ".join(tokenizer.name for tokenizer in (KARPATHY, ENGLISH, UNICODE))
+    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {known} and unigram")
 
 
 def joined(words: Iterable[str], name: str) -> str:
@@ -334,7 +352,8 @@ def in_form(text: str, tokens: Tokens) -> str:
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()
-    return " ".join(tokenize(text) if tokens == "split" else unicode_words(text))
+    cut = {"split": tokenize, "english": tokenize_english, "unicode": unicode_words}[tokens]
+    return " ".join(cut(text))
 
 
 def compared(text: str, tokens: Tokens) -> list[str]:

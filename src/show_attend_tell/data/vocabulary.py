@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.tokenizers import ENGLISH, Tokenizer, Unigram, named
+from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer, Unigram, named
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 
@@ -30,11 +30,11 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
 
-    def __init__(self, words: Iterable[str], tokenizer: Tokenizer = ENGLISH) -> None:
+    def __init__(self, words: Iterable[str], tokenizer: Tokenizer = KARPATHY) -> None:
         """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2."""
         self.tokenizer = tokenizer
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
-        # The two special text_corpus are left out: a caption that spells "<end>" must not end there.
+        # The two special words are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
         if len(self._ids) != len(self._words) - 2:
             twice = next(word for word, count in Counter(self._words).items() if count > 1)
@@ -47,18 +47,16 @@ class Vocabulary:
         *,
         minimum_count: int = 1,
         size: int = 10_000,
-        tokenizer: Tokenizer = ENGLISH,
+        tokenizer: Tokenizer = KARPATHY,
         text_corpus: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
-        A word's occurrences in `text_corpus`, captions without photos, count too; a word that no training caption has is
-        left out.
-
-        `captions` are lists of words, of the training split only (the caller sees to that); words met fewer
-        than `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special
-        ones counted). The vocabulary of a `Unigram` has all of its pieces instead.
-        Raises SatError for a `size` below 3, a `minimum_count` below 1, or when no word is left.
+        `captions` are lists of words, of the training split only (the caller sees to that). Words that occur fewer than
+        `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special ones counted).
+        What they occur in `text_corpus`, captions without photos, counts too, but each must be in a training caption.
+        The vocabulary of a `Unigram` has all of its pieces instead. Raises SatError for a `size` below 3, a
+        `minimum_count` below 1, or when no word is left.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
@@ -79,17 +77,19 @@ class Vocabulary:
         *,
         minimum_count: int = 1,
         size: int = 10_000,
+        tokenizer: Tokenizer | None = None,
         text_corpus: Iterable[Sequence[str]] = (),
     ) -> "Vocabulary":
         """This vocabulary, and behind its words the frequent words of training captions that it lacks.
 
-        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. A `Unigram`
-        learns no more pieces. Raises SatError for a `minimum_count` below 1.
+        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. `tokenizer` has
+        cut the captions, None for this vocabulary's own. A `Unigram` learns no more pieces. Raises SatError for a
+        `minimum_count` below 1.
         """
         if isinstance(self.tokenizer, Unigram):
             return self
         new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]
-        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), self.tokenizer)
+        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), tokenizer or self.tokenizer)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -134,12 +134,12 @@ class Vocabulary:
         return self._words
 
     def to_json(self) -> Any:
-        """What `from_json` takes: all K words in the order of their ids, and any tokenizer but the English one.
+        """What `from_json` takes: all K words in the order of their ids, and any tokenizer but Karpathy's.
 
         It is a list of words, or an object with ``tokenizer``, ``words`` and, for a `Unigram`, the words' ``scores``.
         """
         words = list(self._words)
-        if self.tokenizer == ENGLISH:
+        if self.tokenizer == KARPATHY:
             return words
         scores = {}
         if isinstance(self.tokenizer, Unigram):
@@ -149,7 +149,7 @@ class Vocabulary:
     @classmethod
     def from_json(cls, content: object) -> "Vocabulary":
         """Make the vocabulary that `to_json` described; raises SatError when it does not describe one."""
-        tokenizer: object = ENGLISH.name
+        tokenizer: object = KARPATHY.name
         words, scores = content, None
         if isinstance(content, dict):
             tokenizer, words, scores = map(content.get, ("tokenizer", "words", "scores"))
@@ -186,9 +186,9 @@ class Vocabulary:
 def _frequent(
     captions: Iterable[Sequence[str]], minimum_count: int, text_corpus: Iterable[Sequence[str]] = ()
 ) -> list[str]:
-    """The words that occur so often in captions, the most frequent first, ties in alphabetical order.
+    """The words that occur ``minimum_count`` times in captions, the most frequent first, ties in alphabetical order.
 
-    What they occur in text_corpus counts too, if a caption has them.
+    What they occur in ``text_corpus`` counts too, if a caption has them.
     """
     if minimum_count < 1:
         raise SatError(f"minimum_count is {minimum_count}; give 1 or more")

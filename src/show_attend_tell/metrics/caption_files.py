@@ -145,7 +145,7 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
     words = tuple(tuple(tokenize(text)) for text in texts)
     together = Dataset("", Path(), (Example("", Path(), "test", words, tuple(texts)),), DataReport({}, {}))
     if english_share(together, english) >= ENGLISH:
-        return "split", ""
+        return "english", ""
     script = main_script(together) or "no"
     if lacks_spaces(together):
         return "characters", f"the references are in {script} script, without spaces between words"

@@ -1,9 +1,10 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-To score is to compute metrics of captions against references. There are five conventions for what is compared:
+To score is to compute metrics of captions against references. There are six conventions for what is compared:
 
 - `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
   joined by spaces, and are given to the scorers as they are;
+- `"english"`: the same, but numbers keep their points (`tokenizers.tokenize_english`), for English custom data;
 - `"raw"`: the references are raw text, with capitals and punctuation, and both are cut at spaces alone. The paper's own
   figures may be of this kind;
 - `"ptb"`: both are raw text, which the Penn Treebank tokenizer cuts, as in coco-caption;
@@ -213,7 +214,7 @@ def score(
     }
     missing: dict[str, str] = {}
     meteor_statistics = each_spice = None
-    english = tokens in ("split", "raw", "ptb")
+    english = tokens in ("split", "english", "raw", "ptb")
     try:
         if not english:
             raise JavaError("it knows English only")

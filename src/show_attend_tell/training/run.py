@@ -16,7 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacan
 from show_attend_tell.checkpoint.packing import pack, unpack
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.tokenizers import ENGLISH
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, check_writable, file_lock
@@ -144,7 +144,7 @@ def train(
             },
             notes={
                 "data": dataset.name,
-                **({} if dataset.tokenizer == ENGLISH else {"tokenizer": dataset.tokenizer.name}),
+                **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
                 **(notes or {}),
                 "seed": config.seed,
             },
@@ -199,7 +199,7 @@ def prepared(
 ) -> Prepared:
     """Vocabulary, captions and annotations for a training, as `train` documents its arguments."""
     if init_from is not None:
-        dataset = dataset.cut(init_from.vocabulary.tokenizer)
+        dataset = dataset.retokenize(init_from.vocabulary.tokenizer)
     told = [*dataset.report.lines(), *plan]
     for line in told:
         log(line)

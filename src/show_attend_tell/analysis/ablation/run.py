@@ -102,7 +102,7 @@ def ablation(
     for fewer than two photos, and where fewer than two captions have two words.
     """
     captioner.check_attention()
-    dataset = dataset.cut(captioner.checkpoint.vocabulary.tokenizer)
+    dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
     check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     examples = sorted(dataset.split(split), key=lambda example: example.name)
     drawn = random.Random(seed).sample(examples, min(photos, len(examples)))

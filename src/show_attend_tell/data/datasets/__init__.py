@@ -5,23 +5,25 @@
 1. Karpathy's split file: ``dataset_flickr8k.json`` or any other ``dataset*.json`` of that form (`karpathy`).
 2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
 3. COCO's captions: any ``captions_*.json``, in the folder or in ``annotations/`` (`coco`).
-4. A table: ``captions.csv``, ``captions.tsv`` or ``captions.jsonl`` (`tables`).
+4. A table: ``captions.csv``, ``captions.tsv``, ``captions.jsonl`` or ``captions.txt`` (`tables`).
 5. A Hugging Face imagefolder: ``metadata.csv``, ``metadata.tsv`` or ``metadata.jsonl``, in the folder or in its
    sub-folders ``train``, ``val`` and ``test`` (`tables`).
+6. Kaggle's ``results.csv`` of Flickr30k (`tables`).
 
-Photos are looked for in ``images/`` below the folder, then in the folder itself. COCO's are also looked for in
-``train2014/`` and ``val2014/`` of both. The files cannot name a photo outside of these folders, but a link in them may
-lead elsewhere.
+Photos are looked for in ``images/`` (or another of `PHOTO_FOLDERS`) below the folder, then in the folder itself. COCO's
+are also looked for in ``train2014/`` and ``val2014/`` of both. The files cannot name a photo outside of these folders,
+but a link in them may lead elsewhere.
 
 The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
-captions a photo. All other data are *own data*: every caption counts, splits that are not named are dealt
-(`splits.deal`), and no photo is in two splits, nor an exact copy of it. Where data sets are joined, this also holds
-from one to another (`join`).
+captions a photo. All other data are *custom data*: every caption counts and is cleaned (`cleaning`), photos without a
+split get one at random (`splits`), and no photo is in two splits, nor an exact copy of it. Where data sets are joined,
+this also holds from one to another (`join`).
 """
 
 import os
 from pathlib import Path
 
+from show_attend_tell.data.datasets.cleaning import clean
 from show_attend_tell.data.datasets.coco import coco_photos, papers_coco, read_coco
 from show_attend_tell.data.datasets.dataset import (
     PAPERS,
@@ -36,9 +38,11 @@ from show_attend_tell.data.datasets.dataset import (
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.joined import join
 from show_attend_tell.data.datasets.karpathy import karpathy_photos, read_karpathy
-from show_attend_tell.data.datasets.listing import assemble
-from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
+from show_attend_tell.data.datasets.listing import assemble, merged
+from show_attend_tell.data.datasets.tables import read_imagefolder, read_results, read_table
 from show_attend_tell.errors import SatError
+
+PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
 
 __all__ = [
     "PAPERS",
@@ -66,20 +70,24 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     What is left out is counted in `Dataset.report`: a photo that is missing in train or has no split yet, a photo that
     is listed twice or without captions, a copy of a photo of another split, an empty caption, and captions beyond five
     of the paper's data sets. Raises SatError for what would make a score wrong (a missing val or test photo, a photo in
-    two splits), for a photo outside of the folder, for a damaged file (naming file and place), and for a folder with
+    two splits), for a photo outside of the folder, for a damaged file (naming file and line), and for a folder with
     nothing recognized in it.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
     listing = None
-    for read in (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder):
+    for read in (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder, read_results):
         listing = listing or read(folder)
     if listing is None:
         raise NoCaptions(
             f"{folder} holds no captions that can be read; looked for dataset*.json (Karpathy's split file), "
             "Flickr8k.token.txt or results_20130124.token (there and in text/), captions_*.json (COCO's form, there "
-            "and in annotations/), captions.csv, captions.tsv or captions.jsonl, and metadata.csv or metadata.jsonl "
-            "(there and in train/, val/ and test/)"
+            "and in annotations/), captions.csv, captions.tsv, captions.jsonl or captions.txt, metadata.csv or "
+            "metadata.jsonl (there and in train/, val/ and test/), and results.csv"
         )
-    return assemble(listing, folder, [folder / "images", folder], restval=restval)
+    if listing.custom:
+        listing.photos = merged(listing.photos)
+        listing.notes += clean(listing.photos)
+    roots = [path for path in sorted(folder.iterdir()) if path.name.lower() in PHOTO_FOLDERS and path.is_dir()]
+    return assemble(listing, folder, [*(roots or [folder / "images"]), folder], restval=restval)

@@ -30,8 +30,8 @@ def read_coco(folder: Path) -> Listing | None:
     with_split, without = ([file.name for file in files if bool(splits[file]) is named] for named in (True, False))
     if with_split and without:
         raise SatError(
-            f"{location} holds {first_three(with_split)}, whose names say train, val or test, and {first_three(without)}, whose names "
-            "do not: keep those that are meant, or rename"
+            f"{location} holds {first_three(with_split)}, whose names have train, val or test, and "
+            f"{first_three(without)}, whose names do not: keep those that are meant, or rename"
         )
     if len(set(splits.values())) < len(files) and with_split:
         raise SatError(
@@ -68,13 +68,13 @@ def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Count
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
         name, number = text_of(image, "file_name", where), number_of(image, "id", where)
-        listed = by_id.setdefault(number, Listed(name, split, subfolder, [], number))
-        if listed.name != name:
+        listed = Listed(name, split, subfolder, [], number)
+        if (first := by_id.setdefault(number, listed)).name != listed.name:
             raise SatError(
-                f"{where}: {listed.name!r} and {name!r} have the same id, {number}, by which captions name their "
+                f"{where}: {first.name!r} and {name!r} have the same id, {number}, by which captions name their "
                 "photo: give each photo its own"
             )
-        photos.append(listed)
+        photos.append(first)
     for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
         where = f"{file}: annotations[{index}]"
         raw, image_id = text_of(annotation, "caption", where), number_of(annotation, "image_id", where)

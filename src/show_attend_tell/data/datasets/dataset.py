@@ -1,12 +1,13 @@
 """What reading a data folder gives: photos with captions in splits, and a report of what was counted and left out."""
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from show_attend_tell.data.tokenizers import ENGLISH, Tokenizer
+from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural
 
@@ -23,7 +24,7 @@ class NoCaptions(SatError):
 class Example:
     """One photo with its captions, as words and as they were written."""
 
-    name: str  # the photo's file name (for own data with its subfolder), unique in the data set
+    name: str  # the photo's file name (in custom data with its subfolder), unique in the data set
     photo: Path
     split: str
     captions: tuple[tuple[str, ...], ...]
@@ -36,8 +37,8 @@ class DataReport:
 
     photos: dict[str, int]  # per split
     captions: dict[str, int]  # per split
-    missing_photos: tuple[str, ...] = ()  # in train or to be dealt, left out; elsewhere a missing photo is refused
-    duplicate_photos: tuple[str, ...] = ()  # listed again in the same split; the first listing counts
+    missing_photos: tuple[str, ...] = ()  # in train or in no split yet, left out; elsewhere a missing photo is refused
+    duplicate_photos: tuple[str, ...] = ()  # of the paper's data sets, listed again in the same split; the first counts
     copied_photos: tuple[str, ...] = ()  # exact copies of photos of another split; left out
     captionless_photos: tuple[str, ...] = ()  # left out
     stray_photos: tuple[str, ...] = ()  # captions name them, no split does; left out
@@ -47,8 +48,8 @@ class DataReport:
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
     unused_photos: tuple[str, ...] = ()  # of these splits
-    split_at_random: tuple[str, ...] = ()  # splits whose photos were dealt by hash
-    why_split_at_random: str = ""  # what the files say of splits, where photos were dealt
+    split_at_random: tuple[str, ...] = ()  # splits whose photos were chosen at random, by the hash of their names
+    why_split_at_random: str = ""  # what the files say of splits, where photos were split at random
     sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
     notes: tuple[str, ...] = ()  # how the files were read, where a person should know
 
@@ -59,34 +60,32 @@ class DataReport:
             for split in self.photos
         ]
         lines += self.notes
-        if "train" in self.split_at_random:
+        if self.split_at_random:
+            every = "train" in self.split_at_random
+            shares = ", 90/5/5 (val and test get at least a tenth, up to ten photos)" if every else ""
             lines.append(
-                f"{self.why_split_at_random}: photos are dealt to {', '.join(self.split_at_random)} by name, 90/5/5 (to val and "
-                "test at least a tenth, up to ten photos)"
+                f"{self.why_split_at_random}: photos {'' if every else 'of train '}are split at random, by name, into "
+                f"{', '.join(self.split_at_random)}{shares}"
             )
-        elif self.split_at_random:
-            lines.append(
-                f"{self.why_split_at_random}: photos of train are dealt to {' and '.join(self.split_at_random)} by name"
+        left_out = [f"{plural(count, 'photo')} of the split {split!r}" for split, count in self.other_splits.items()]
+        left_out += [
+            f"{plural(len(names), 'photo')} {what}: {first_three(names)}"
+            for names, what in (
+                (self.missing_photos, "not found" if "train" in self.split_at_random else "not found, in train"),
+                (self.captionless_photos, "without a caption"),
+                (self.duplicate_photos, "listed twice (the first listing is kept)"),
+                (self.copied_photos, "whose exact copy is in another split"),
             )
-        for split, photos in self.other_splits.items():
-            lines.append(f"left out: {plural(photos, 'photo')} of the split {split!r}")
-        for names, what in (
-            (self.missing_photos, "not found" if "train" in self.split_at_random else "not found, in train"),
-            (self.captionless_photos, "without a caption"),
-            (self.duplicate_photos, "listed twice (the first listing is kept)"),
-            (self.copied_photos, "whose exact copy is in another split"),
-        ):
-            if names:
-                lines.append(f"left out: {plural(len(names), 'photo')} {what}: {first_three(names)}")
+            if names
+        ]
         if self.stray_captions:
-            lines.append(
-                f"left out: {plural(self.stray_captions, 'caption')} of "
-                f"{plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
-            )
+            photos = f"{plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
+            left_out.append(f"{plural(self.stray_captions, 'caption')} of {photos}")
         if self.empty_captions:
-            lines.append(f"left out: {plural(self.empty_captions, 'caption')} without a word")
+            left_out.append(f"{plural(self.empty_captions, 'caption')} without a word")
         if self.extra_references:
-            lines.append(f"left out: {plural(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+            left_out.append(f"{plural(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+        lines += [f"left out: {what}" for what in left_out]
         if self.duplicate_captions:
             lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")
         return lines
@@ -96,7 +95,7 @@ class DataReport:
 class Dataset:
     """Photos with captions, in splits; `report` says what was counted and left out while reading.
 
-    Captions are read in the words of the English tokenizer; `cut` gives those of another.
+    Captions are read in the words of Karpathy's split files; `retokenize` gives those of another tokenizer.
     """
 
     name: str
@@ -105,7 +104,7 @@ class Dataset:
     report: DataReport
     custom: bool = True  # not one of the paper's data sets
     parts: tuple["Part", ...] = ()  # the data sets that this one joins, see `joined.join`
-    tokenizer: Tokenizer = ENGLISH  # which has cut the captions into words
+    tokenizer: Tokenizer = KARPATHY  # which has cut the captions into words
 
     def split(self, name: str) -> tuple[Example, ...]:
         """Give the examples of one split in the file's order; raises SatError where there are none."""
@@ -114,11 +113,11 @@ class Dataset:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
             hint = " (a table chooses in a column named split)" if self.custom else ""
             if name in self.report.split_at_random:
-                hint = " (it is dealt where there are enough different photos)"
+                hint = " (it gets photos where there are enough different ones)"
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
 
-    def cut(self, tokenizer: Tokenizer) -> "Dataset":
+    def retokenize(self, tokenizer: Tokenizer) -> "Dataset":
         """The same photos and captions in the words of another tokenizer.
 
         Captions without a word are left out and counted, and so are photos of which no caption remains.
@@ -129,41 +128,38 @@ class Dataset:
         empty = 0
         captionless = list(self.report.captionless_photos)
         for example in self.examples:
-            spoken = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
-            kept = [caption for caption in spoken if caption[0]]
-            empty += len(spoken) - len(kept)
+            captions = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
+            kept = [caption for caption in captions if caption[0]]
+            empty += len(captions) - len(kept)
             if kept:
-                words, raws = zip(*kept, strict=True)
-                examples.append(replace(example, captions=words, raw=raws))
+                words, raw = zip(*kept, strict=True)
+                examples.append(replace(example, captions=words, raw=raw))
             else:
                 captionless.append(example.name)
-        photos, captions = per_split(examples, self.report.photos)
-        report = replace(
+        report = counted(
             self.report,
-            photos=photos,
-            captions=captions,
+            examples,
             empty_captions=self.report.empty_captions + empty,
             captionless_photos=tuple(captionless),
         )
-        parts = tuple(replace(part, dataset=part.dataset.cut(tokenizer)) for part in self.parts)
+        parts = tuple(replace(part, dataset=part.dataset.retokenize(tokenizer)) for part in self.parts)
         return replace(self, examples=tuple(examples), report=report, parts=parts, tokenizer=tokenizer)
 
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""
         examples = tuple(example for example in self.examples if example.name not in names)
-        photos, captions = per_split(examples, self.report.photos)
-        report = replace(self.report, photos=photos, captions=captions)
+        report = counted(self.report, examples)
         parts = tuple(replace(part, dataset=part.dataset.without(part.own_names(names))) for part in self.parts)
         return replace(self, examples=examples, report=report, parts=parts)
 
 
-def per_split(examples: Iterable[Example], splits: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """The number of photos, and that of their captions, in each of the splits."""
-    photos, captions = Counter[str](), Counter[str]()
+def counted(report: DataReport, examples: Iterable[Example], **changes: Any) -> DataReport:
+    """A report with the number of photos, and that of their captions, in each of its splits, and other changes."""
+    photos, captions = dict.fromkeys(report.photos, 0), dict.fromkeys(report.photos, 0)
     for example in examples:
         photos[example.split] += 1
         captions[example.split] += len(example.captions)
-    return {split: photos[split] for split in splits}, {split: captions[split] for split in splits}
+    return replace(report, photos=photos, captions=captions, **changes)
 
 
 @dataclass(frozen=True)
@@ -185,11 +181,11 @@ def shown(weights: Sequence[float], chance: random.Random) -> list[int]:
     A fraction is a share of those with this weight, drawn at random: of a hundred captions of weight 1.5, fifty are
     shown twice.
     """
-    alike: dict[float, list[int]] = defaultdict(list)
+    of_weight: dict[float, list[int]] = defaultdict(list)
     for index, weight in enumerate(weights):
-        alike[weight].append(index)
+        of_weight[weight].append(index)
     found: list[int] = []
-    for weight, indices in alike.items():
+    for weight, indices in of_weight.items():
         found += indices * int(weight)
         found += chance.sample(indices, round((weight - int(weight)) * len(indices)))
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, per_split
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
@@ -34,17 +34,13 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     examples = tuple(
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
     )
-    splits = dict.fromkeys(split for part in parts for split in part.dataset.report.photos)
-    photos, captions = per_split(examples, splits)
+    splits = dict.fromkeys((split for part in parts for split in part.dataset.report.photos), 0)
+    notes = tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines())
     return Dataset(
         name=" + ".join(part.name for part in parts),
         folder=datasets[0].folder,
         examples=examples,
-        report=DataReport(
-            photos=photos,
-            captions=captions,
-            notes=tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()),
-        ),
+        report=counted(DataReport(photos=splits, captions=splits, notes=notes), examples),
         custom=any(dataset.custom for dataset in datasets),
         parts=tuple(parts),
     )

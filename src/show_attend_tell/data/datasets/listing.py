@@ -1,4 +1,4 @@
-"""From what a data file lists to a data set: photos are found, splits dealt, and everything left out is counted."""
+"""From what a data file lists to a data set: photos are found and split, and everything left out is counted."""
 
 import os
 import unicodedata
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from show_attend_tell.data.datasets import splits
-from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, per_split
+from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, counted
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -20,13 +20,16 @@ SPLIT_NAMES = {
 
 @dataclass
 class Listed:
-    """A photo as a file lists it: nothing checked yet but the form."""
+    """A photo as a file lists it: nothing checked yet but the form. Backslashes in its path become slashes."""
 
     name: str
-    split: str | None  # None: it is to be dealt
+    split: str | None  # None: the file names none
     subfolder: str  # of the folders of photos, where it is looked for first
     captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
     number: int | None = None  # by which results files name it, where the file gives one
+
+    def __post_init__(self) -> None:
+        self.name, self.subfolder = self.name.replace("\\", "/"), self.subfolder.replace("\\", "/")
 
 
 @dataclass
@@ -41,8 +44,18 @@ class Listing:
     custom: bool = True  # not one of the paper's data sets
 
 
+def merged(photos: Iterable[Listed]) -> list[Listed]:
+    """Photos of custom data, each once with the captions of all its entries in the same split."""
+    found: dict[tuple[str, str | None], Listed] = {}
+    for listed in photos:
+        first = found.setdefault((listed.name, listed.split), listed)
+        if first is not listed:
+            first.captions += listed.captions
+    return list(found.values())
+
+
 def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
-    """Check what a file lists, find its photos, deal splits that are missing, and count what is left out."""
+    """Check what a file lists, find its photos, choose splits that are missing, and count what is left out."""
     source = listing.sources[0]
     found = _Photos(roots)
     kept: dict[str, tuple[Listed, Path, list[tuple[tuple[str, ...], str]]]] = {}
@@ -71,10 +84,10 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
             continue
         split_of[listed.name] = split
 
-        spoken = [caption for caption in listed.captions if caption[0]]
-        captions = spoken if listing.custom else spoken[:REFERENCES]
-        counts["empty"] += len(listed.captions) - len(spoken)
-        counts["extra"] += len(spoken) - len(captions)
+        with_words = [caption for caption in listed.captions if caption[0]]
+        captions = with_words if listing.custom else with_words[:REFERENCES]
+        counts["empty"] += len(listed.captions) - len(with_words)
+        counts["extra"] += len(with_words) - len(captions)
         counts["duplicate"] += len(captions) - len({words for words, _ in captions})
         photo = found.find(listed)
         if not captions:
@@ -89,7 +102,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
                 )
             kept[listed.name] = listed, photo, captions
 
-    locations = ", ".join(str(root) for root in roots)
+    folders = ", ".join(str(root) for root in roots)
     if not kept:
         named = ", ".join(sorted({listed.split or "none" for listed in listing.photos}))
         lost = [name for names in missing.values() for name in names]
@@ -99,12 +112,12 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
             remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)"
         raise SatError(
             f"{source} lists {plural(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
-            f"without a caption, {len(lost)} not found in {locations}{which}; their splits: {named or 'none'}{remedy}"
+            f"without a caption, {len(lost)} not found in {folders}{which}; their splits: {named or 'none'}{remedy}"
         )
     for name in ("val", "test"):
         if missing[name]:
             raise SatError(
-                f"{plural(len(missing[name]), 'photo')} of the split {name} not found in {locations}: "
+                f"{plural(len(missing[name]), 'photo')} of the split {name} not found in {folders}: "
                 f"{first_three(missing[name])}; a score without them is not the split's: put them there"
             )
     if restval and not any(listed.split == "restval" for listed in listing.photos):
@@ -115,10 +128,10 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         for name, (_, photo, captions) in kept.items()
         if name not in copied
     ]
-    photos_per_split, captions_per_split = per_split(examples, SPLITS)
+    none = dict.fromkeys(SPLITS, 0)
     report = DataReport(
-        photos=photos_per_split,
-        captions=captions_per_split,
+        photos=none,
+        captions=none,
         missing_photos=tuple(missing["train"] + missing[None]),
         duplicate_photos=tuple(duplicates),
         copied_photos=tuple(name for name in kept if name in copied),
@@ -135,13 +148,13 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
         notes=tuple(listing.notes),
     )
-    return Dataset(listing.name, folder, tuple(examples), report, custom=listing.custom)
+    return Dataset(listing.name, folder, tuple(examples), counted(report, examples), custom=listing.custom)
 
 
 def _final_splits(
     listing: Listing, named: dict[str, str | None], name_of: dict[Path, str]
 ) -> tuple[tuple[str, ...], str, dict[str, str], set[str]]:
-    """The splits that are dealt and why, the split of each photo by its name, and copies of photos of other splits.
+    """The splits that get photos at random and why, the split of each photo by its name, and copies in other splits.
 
     Those of the paper's data sets stay as they are.
     """
@@ -151,14 +164,14 @@ def _final_splits(
     groups = splits.with_copies({name: photo for photo, name in name_of.items()})
     have = set(named.values())
     if have == {"train"}:
-        return SPLITS, "all photos have the split train", splits.deal(groups), set()
+        return SPLITS, "all photos have the split train", splits.split_at_random(groups), set()
     if None in have:
         why = "the files name no splits" if have == {None} else "some files name no split"
-        return SPLITS, why, splits.deal(groups), set()
+        return SPLITS, why, splits.split_at_random(groups), set()
     copied = splits.copies_elsewhere(groups, final)
     if have == {"train", "test"}:
         among = [[name for name in group if final[name] == "train" and name not in copied] for group in groups]
-        final |= splits.deal([group for group in among if group], splits=("train", "val"))
+        final |= splits.split_at_random([group for group in among if group], splits=("train", "val"))
         return ("val",), "no photo has the split val", final, copied
     return (), "", final, copied
 
@@ -166,11 +179,11 @@ def _final_splits(
 def check_inside(source: Path, listed: Listed) -> None:
     """Raise `SatError` for a photo whose path is not one below the data folder."""
     for part in (listed.subfolder, listed.name):
-        path = PurePosixPath(part.replace("\\", "/"))
+        path = PurePosixPath(part)
         if path.is_absolute() or PureWindowsPath(part).drive or ".." in path.parts or "\0" in part:
             raise SatError(
-                f"{source}: the photo {shorten(part)} is not below the data folder; give its path from there (a link in "
-                "the folder may lead elsewhere)"
+                f"{source}: the photo {shorten(part)} is not below the data folder; give its path from there (a link "
+                "in the folder may lead elsewhere)"
             )
 
 

@@ -1,4 +1,4 @@
-"""Splits of own data: photos are dealt to train, val and test by name, and exact copies are kept together."""
+"""Splits of custom data: photos get train, val or test at random, by name, and exact copies stay together."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -8,39 +8,39 @@ from pathlib import Path
 from show_attend_tell.data.datasets.dataset import SPLITS
 
 TRAIN_SHARE, VAL_SHARE = 0.90, 0.05  # the rest is test
-FEWEST_WITH_TEST = 10  # photos; with fewer, none is dealt to test
+FEWEST_WITH_TEST = 10  # photos; with fewer, test gets none
 AT_LEAST = 10  # photos of val and of test, where this is not more than a tenth of all
 MIDDLE = 4096  # bytes in the middle of a file, which tell most files of one size apart
 
 
-def deal(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
+def split_at_random(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
     """The split of each photo, by its name. Each group has the names of one photo and its copies.
 
-    Photos are dealt 90/5/5 to train, val and test by a hash of their names, so that most photos stay in their split
-    when others are added. Val and test then get further photos of train until they have a tenth of all photos or ten,
-    and at least one. Test gets none where there are fewer than ten photos. ``splits`` are those that are dealt; train
-    is always one of them. A single group goes to train.
+    90, 5 and 5 % of the photos are in train, val and test. A hash of a photo's name decides, so most photos stay in
+    their split when others are added. Val and test then get further photos of train until they have a tenth of all
+    photos or ten, and at least one. Test gets none where there are fewer than ten photos. ``splits`` are those that get
+    photos; train is always one of them. A single group goes to train.
     """
     order = sorted(groups, key=lambda group: position(min(group)))
     photos = sum(map(len, groups))
     wanted = [split for split in ("val", "test") if split in splits and (split == "val" or photos >= FEWEST_WITH_TEST)]
-    location = []
+    chosen = []  # the split of each group
     for group in order:
-        where = position(min(group))
-        split = "train" if where < TRAIN_SHARE else "val" if where < TRAIN_SHARE + VAL_SHARE else "test"
-        location.append(split if split in wanted else "train")
+        at = position(min(group))
+        split = "train" if at < TRAIN_SHARE else "val" if at < TRAIN_SHARE + VAL_SHARE else "test"
+        chosen.append(split if split in wanted else "train")
     quota = max(1, min(AT_LEAST, photos // 10))
-    if "train" not in location and location:
-        location[0] = "train"
+    if "train" not in chosen and chosen:
+        chosen[0] = "train"
     for split in wanted:
-        have = sum(len(group) for group, its in zip(order, location, strict=True) if its == split)
-        while have < quota and location.count("train") > 1:
-            last = len(location) - 1 - location[::-1].index("train")
-            location[last] = split
+        have = sum(len(group) for group, its in zip(order, chosen, strict=True) if its == split)
+        while have < quota and chosen.count("train") > 1:
+            last = len(chosen) - 1 - chosen[::-1].index("train")
+            chosen[last] = split
             have += len(order[last])
-    if "val" in wanted and "val" not in location and "test" in location:
-        location[location.index("test")] = "val"
-    return {name: split for group, split in zip(order, location, strict=True) for name in group}
+    if "val" in wanted and "val" not in chosen and "test" in chosen:
+        chosen[chosen.index("test")] = "val"
+    return {name: split for group, split in zip(order, chosen, strict=True) for name in group}
 
 
 def position(name: str) -> float:
@@ -63,12 +63,12 @@ def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
         except OSError:
             groups.append([name])
     for size, names in by_size.items():
-        for alike in _apart(names, photos, size // 2, MIDDLE):
-            groups += _apart(alike, photos, 0, size)
+        for candidates in _with_equal_bytes(names, photos, size // 2, MIDDLE):
+            groups += _with_equal_bytes(candidates, photos, 0, size)
     return groups
 
 
-def _apart(names: list[str], photos: Mapping[str, Path], start: int, length: int) -> list[list[str]]:
+def _with_equal_bytes(names: list[str], photos: Mapping[str, Path], start: int, length: int) -> list[list[str]]:
     """Names in groups whose files hold the same bytes in one place."""
     if len(names) == 1:
         return [names]

@@ -1,35 +1,38 @@
-"""Tables of captions: ``captions.csv``, ``.tsv`` or ``.jsonl``, and ``metadata`` files of a Hugging Face imagefolder.
+"""Tables of captions: ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt``, and ``metadata`` files of an imagefolder.
 
 - A table has a column for the photo, one or several for captions, and may have one for the split (`PHOTO`, `CAPTION`
   and `SPLIT` are their names). Other columns are not used. One row is one caption, or as many as it has caption
   columns; a photo may have several rows.
-- Cells are parted by commas, semicolons or tabs: whichever gives the first line these columns. A first line
-  ``sep=;`` is skipped.
+- Cells are separated by commas, semicolons, tabs or ``|``: whichever gives the first line these columns. A first line
+  ``sep=;`` is skipped. Where a table's only caption column is the last one, a caption need not have quotes.
 - In ``.jsonl`` files each line is a JSON object, and a caption may be a list of captions.
 - The text is UTF-8, UTF-16, or Windows-1252 as spreadsheets write it (`decoded`).
-- In an imagefolder, photos are named from the folder of the ``metadata`` file. This file is in the data folder, or one
-  is in each of the sub-folders ``train``, ``val`` (or ``validation``) and ``test``, which are the splits. A file in the
-  data folder may name photos in these sub-folders instead.
+- In a Hugging Face imagefolder, photos are named from the folder of the ``metadata`` file. This file is in the data
+  folder, or one is in each of the sub-folders ``train``, ``val`` (or ``validation``) and ``test``, which are the
+  splits. A file in the data folder may name photos in these sub-folders instead.
+- Flickr8k and Flickr30k of Kaggle are tables too: ``captions.txt``, and ``results.csv`` with ``|``.
 """
 
 import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
+from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import whole
-from show_attend_tell.messages import first_three, shorten, shown
+from show_attend_tell.messages import first_three, plural, shorten, shown
 
-PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path")
+PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path", "image_name")
 CAPTION = re.compile(r"(caption|text|description)s?[ _-]?\d*")
+COMMENT = re.compile(r"comments?")  # a caption where no other column is
 SPLIT = ("split",)
-DELIMITERS = ("\t", ";", ",")
+DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "|"}
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
@@ -43,77 +46,48 @@ class Row(NamedTuple):
 
 
 def read_table(folder: Path) -> Listing | None:
-    """What ``captions.csv``, ``.tsv`` or ``.jsonl`` in a folder lists; None where there is none."""
-    file = the_one(folder, "captions")
-    if file is None:
-        return None
-    notes: list[str] = []
-    photos: dict[tuple[str, str | None], Listed] = {}
-    for row in rows(file, notes):
-        add(photos, row, file_split(row))
-    return Listing(folder.resolve().name, [file], list(photos.values()), notes=notes)
+    """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists; None where there is none."""
+    file = the_one(folder, "captions") or the_one(folder, "captions", (".txt",))
+    return None if file is None else _listing(folder, folder, [file])
+
+
+def read_results(folder: Path) -> Listing | None:
+    """What ``results.csv`` in a folder lists, as Kaggle has Flickr30k; None where there is none."""
+    file = the_one(folder, "results", (".csv",))
+    return None if file is None else _listing(folder, folder, [file])
 
 
 def read_imagefolder(folder: Path) -> Listing | None:
     """What the ``metadata`` files of an imagefolder list; None where there are none."""
     for root in (folder, folder / "data"):
-        if (file := the_one(root, "metadata")) is not None:
-            return _one_file(folder, root, file)
-        if files := _file_of_each_split(root):
-            return _files_of_splits(folder, root, files)
+        file = the_one(root, "metadata")
+        if files := _file_of_each_split(root) if file is None else [file]:
+            return _listing(folder, root, files, imagefolder=True)
     return None
 
 
-def _one_file(folder: Path, root: Path, file: Path) -> Listing:
-    notes: list[str] = []
-    every = list(rows(file, notes))
-    # the sub-folder that a photo is in is its split, if the table itself has none
-    inside = [SPLIT_NAMES.get(next(iter(PurePosixPath(row.photo).parts), "").lower()) for row in every]
-    outside = [row.photo for row, split in zip(every, inside, strict=True) if split is None]
-    if every and every[0].split is None and outside and len(outside) < len(every):
-        raise SatError(
-            f"{file}: some photos are in a sub-folder that is named like a split, and others are not "
-            f"({first_three(outside)}): move them, or add a column split"
-        )
-    photos: dict[tuple[str, str | None], Listed] = {}
-    subfolder = root.relative_to(folder).as_posix()
-    for row, split in zip(every, inside, strict=True):
-        add(photos, row, split if row.split is None else file_split(row), subfolder)
-    return Listing(folder.resolve().name, [file], list(photos.values()), notes=notes)
-
-
-def _file_of_each_split(root: Path) -> dict[Path, str]:
-    """The ``metadata`` file of each sub-folder that is named like a split, with the split."""
+def _file_of_each_split(root: Path) -> list[Path]:
+    """The ``metadata`` file of each sub-folder that is named like a split."""
     try:
         subfolders = sorted(path for path in root.iterdir() if path.name.lower() in SPLIT_NAMES and path.is_dir())
     except OSError:
-        return {}
+        return []
     found = {subfolder: the_one(subfolder, "metadata") for subfolder in subfolders}
-    files = {file: SPLIT_NAMES[subfolder.name.lower()] for subfolder, file in found.items() if file is not None}
+    files = [file for file in found.values() if file is not None]
     if files and (bare := [subfolder.name for subfolder, file in found.items() if file is None]):
         raise SatError(f"{root / bare[0]} has no metadata file, and other sub-folders have: add one, or move it away")
-    if len(set(files.values())) < len(files):
-        raise SatError(
-            f"{root} has several sub-folders of one split: keep one of {first_three([f.parent.name for f in files])}"
-        )
+    if len({SPLIT_NAMES[file.parent.name.lower()] for file in files}) < len(files):
+        names = first_three([file.parent.name for file in files])
+        raise SatError(f"{root} has several sub-folders of one split: keep one of {names}")
     return files
 
 
-def _files_of_splits(folder: Path, root: Path, files: Mapping[Path, str]) -> Listing:
-    notes: list[str] = []
-    photos: dict[tuple[str, str | None], Listed] = {}
-    for file, split in files.items():
-        for row in rows(file, notes):
-            add(photos, row, split, file.parent.relative_to(folder).as_posix())
-    return Listing(folder.resolve().name, list(files), list(photos.values()), notes=notes)
-
-
-def the_one(folder: Path, stem: str) -> Path | None:
+def the_one(folder: Path, stem: str, suffixes: tuple[str, ...] = SUFFIXES) -> Path | None:
     """The table of that name in a folder, in large or small letters, None where there is none.
 
     Raises `SatError` for several.
     """
-    names = [f"{stem}{suffix}" for suffix in SUFFIXES]
+    names = [f"{stem}{suffix}" for suffix in suffixes]
     try:
         files = sorted(file for file in folder.iterdir() if file.name.lower() in names and file.is_file())
     except OSError:
@@ -123,12 +97,36 @@ def the_one(folder: Path, stem: str) -> Path | None:
     return files[0] if files else None
 
 
-def add(photos: dict[tuple[str, str | None], Listed], row: Row, split: str | None, subfolder: str = "") -> None:
-    """Add the captions of a row to those of its photo."""
-    # One spelling per photo: "a.jpg" and "./a.jpg" are the same picture, maybe in two splits.
-    name = (PurePosixPath(subfolder) / row.photo).as_posix() if not row.photo.startswith("/") else row.photo
-    listed = photos.setdefault((name, split), Listed(name, split, "", []))
-    listed.captions += [(tuple(tokenize(caption)), caption) for caption in row.captions]
+def _listing(folder: Path, root: Path, files: list[Path], *, imagefolder: bool = False) -> Listing:
+    """What tables list. In an imagefolder, a sub-folder of ``root`` that is named like a split is the split."""
+    notes: list[str] = []
+    photos: list[Listed] = []
+    conflicts: list[str] = []
+    inside: list[str] = []
+    outside: list[str] = []
+    for file in files:
+        for row in rows(file, notes):
+            # One spelling per photo: "a.jpg" and "./a.jpg" are the same picture, maybe in two splits.
+            path = PurePosixPath(file.parent.relative_to(root).as_posix(), row.photo.replace("\\", "/"))
+            split = SPLIT_NAMES.get(path.parts[0].lower()) if imagefolder and path.parts else None
+            if split is None or row.split is None:
+                (outside if split is None and row.split is None else inside).append(row.photo)
+                split = file_split(row) if split is None else split
+            elif SPLIT_NAMES.get(row.split.lower()) != split:
+                conflicts.append(f"{row.where} has {row.split}, and {row.photo} is in {path.parts[0]}")
+            name = PurePosixPath(root.relative_to(folder).as_posix(), path).as_posix()
+            photos.append(Listed(name, split, "", [(tuple(tokenize(caption)), caption) for caption in row.captions]))
+    if conflicts:
+        raise SatError(
+            f"the column split contradicts the folder of {plural(len(conflicts), 'photo')}: {first_three(conflicts)}; "
+            "a score would be wrong: delete the column, or move the photos"
+        )
+    if imagefolder and inside and outside:
+        raise SatError(
+            f"{files[0]}: some photos are in a sub-folder that is named like a split, and others are not "
+            f"({first_three(outside)}): move them, or add a column split"
+        )
+    return Listing(folder.resolve().name, files, photos, notes=notes)
 
 
 def file_split(row: Row) -> str | None:
@@ -197,24 +195,31 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
     columns = _columns(file, header, notes)
     names = ", ".join(name for name in header if name)
     fewest = 1 + max(columns.photo, columns.captions[0], columns.split or 0)
+    unquoted: list[str] = []  # rows whose caption has delimiters without quotes
     began = 1  # the line in which a row begins
     try:
         next(reader)
         began = reader.line_num + 1
         for cells in reader:
-            where, began = f"{file}: line {began + skipped}", reader.line_num + 1
+            line, began = began + skipped, reader.line_num + 1
+            where = f"{file}: line {line}"
+            if any(cell.strip() for cell in cells[len(header) :]) and columns.captions == [len(header) - 1]:
+                cells[len(header) - 1 :] = [delimiter.join(cells[len(header) - 1 :]).rstrip(f"{delimiter} ")]
+                unquoted.append(f"line {line}: {shorten(cells[-1].strip(), 60)}")
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
             if any(cells[len(header) :]) or len(cells) < fewest or not cells[columns.photo]:
                 raise SatError(
                     f"{where} must have the cells {names} (a caption with a "
-                    f"{NAMES[delimiter]} in quotes), and is {shorten(cells)}"
+                    f"{DELIMITERS[delimiter]} in quotes), and is {shorten(cells)}"
                 )
             captions = [cells[location] for location in columns.captions if location < len(cells)]
+            for caption in captions:
+                _check_quotes(where, caption, delimiter, columns.photo)
             yield Row(
                 where,
-                cells[columns.photo].replace("\\", "/"),
+                cells[columns.photo],
                 [caption for caption in captions if caption] or [""],
                 None if columns.split is None else cells[columns.split],
             )
@@ -223,9 +228,22 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
             f"{file}: line {began + skipped} is damaged: {error}; close the quotes of the row that begins there, and "
             "write a quote inside of them twice"
         ) from error
+    if unquoted:
+        notes.append(
+            f"{file.name}: {plural(len(unquoted), 'row')} with more cells than the first line names; the rest of the "
+            f"line is read as the caption ({first_three(unquoted)})"
+        )
 
 
-NAMES = {"\t": "tab", ";": "semicolon", ",": "comma"}
+def _check_quotes(where: str, caption: str, delimiter: str, photo: int) -> None:
+    """Raise `SatError` for a caption that holds other rows, because a pair of quotes begins too early."""
+    for further, line in enumerate(caption.split("\n")[1:], start=1):
+        cells = line.split(delimiter)
+        if len(cells) > photo + 1 and cells[photo].strip(' "').lower().endswith(PHOTO_SUFFIXES):
+            raise SatError(
+                f"{where}: a pair of quotes begins in this row and holds other rows, the first of them "
+                f"{plural(further, 'line')} further down, {shorten(line.strip(), 60)}: close the quotes in this row"
+            )
 
 
 class _Columns(NamedTuple):
@@ -235,7 +253,7 @@ class _Columns(NamedTuple):
 
 
 def _header(file: Path, text: str) -> tuple[list[str], str]:
-    """The names of the columns, and what parts the cells."""
+    """The names of the columns, and what separates the cells."""
     for delimiter in DELIMITERS:
         try:
             header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
@@ -244,24 +262,31 @@ def _header(file: Path, text: str) -> tuple[list[str], str]:
         header = [cell.strip().lower() for cell in header]
         while header and not header[-1]:
             header.pop()
-        if any(name in PHOTO for name in header) and any(map(CAPTION.fullmatch, header)):
+        if any(name in PHOTO for name in header) and _caption_columns(header):
             return header, delimiter
     raise SatError(
         f"{file}: the first line must be photo,caption or photo,caption,split, and is "
         f"{shorten(text.partition(chr(10))[0].strip())}; the photo's column may also be called {', '.join(PHOTO[1:])}, "
-        "the caption's text or description, and cells may be parted by commas, semicolons or tabs"
+        "the caption's text, description or comment, and cells may be separated by commas, semicolons, tabs or |"
     )
+
+
+def _caption_columns(header: list[str]) -> list[int]:
+    """Which columns have captions."""
+    for pattern in (CAPTION, COMMENT):
+        if found := [location for location, name in enumerate(header) if pattern.fullmatch(name)]:
+            return found
+    return []
 
 
 def _columns(file: Path, header: list[str], notes: list[str]) -> _Columns:
     photos = [location for location, name in enumerate(header) if name in PHOTO]
-    captions = [location for location, name in enumerate(header) if CAPTION.fullmatch(name)]
+    captions = _caption_columns(header)
     splits = [location for location, name in enumerate(header) if name in SPLIT]
     if len(photos) > 1 or len(splits) > 1 or len({header[location] for location in captions}) < len(captions):
         raise SatError(f"{file}: the first line names a column twice, and is {shorten(header)}: keep one of each")
-    if unused := [
-        name for location, name in enumerate(header) if name and location not in {*photos, *captions, *splits}
-    ]:
+    used = {*photos, *captions, *splits}
+    if unused := [name for location, name in enumerate(header) if name and location not in used]:
         notes.append(f"not used: the columns {first_three(unused)} of {file.name}")
     return _Columns(photos[0], captions, splits[0] if splits else None)
 
@@ -286,10 +311,11 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
         named = [name for name in record if CAPTION.fullmatch(name.lower())]
         for name in named:
             value = record[name]
-            num_captions = value if isinstance(value, list) else [value]
-            if not all(isinstance(caption, str) for caption in num_captions):
+            given = value if isinstance(value, list) else [value]
+            texts = ["" if text is None or text != text else text for text in given]  # NaN is not equal to itself
+            if not all(isinstance(text, str) for text in texts):
                 raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {shown(value)}")
-            captions += [whole(caption.strip(), where) for caption in num_captions]
+            captions += [whole(text.strip(), where) for text in texts]
         if not named:
             raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
         splits = [name for name in record if name.lower() in SPLIT]
@@ -297,7 +323,7 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
             raise SatError(f"{where}: some lines have a split and others have not: name all or none")
         with_split = bool(splits)
         split = _only(record, splits, where, "split") if splits else None
-        yield Row(where, photo.replace("\\", "/"), captions or [""], split)
+        yield Row(where, photo, captions or [""], split)
 
 
 def _only(record: dict[str, Any], names: list[str], where: str, what: str) -> str:

@@ -60,7 +60,7 @@ def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> t
     else:
         size = {"minimum_count": least_count(dataset, config), "size": config.vocabulary_size}
         tokenizer, why = choose_tokenizer(dataset, english=english_words(), **size)
-    return dataset.cut(tokenizer), f"tokenizer {tokenizer.name}: {why}"
+    return dataset.retokenize(tokenizer), f"tokenizer {tokenizer.name}: {why}"
 
 
 def least_count(dataset: Dataset, config: TrainingConfig) -> int:

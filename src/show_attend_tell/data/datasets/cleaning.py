@@ -1,0 +1,117 @@
+"""What captions of custom data hold besides words: several captions in one text, HTML, invisible signs, or nothing.
+
+The paper's data sets are read as they are.
+"""
+
+import html
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from show_attend_tell.data.datasets.listing import Listed
+from show_attend_tell.data.tokenizers import tokenize
+from show_attend_tell.messages import first_three, plural
+
+_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_LIST = re.compile(rf"[\[(]\s*{_STRING}(?:\s*,?\s*{_STRING})*\s*,?\s*[\])]", re.DOTALL)
+# What separates captions in one text, and the least share of all texts that must have it: a line break may also be one
+# that a long caption was wrapped at.
+SEPARATORS = {"|": (re.compile(r"\s*\|+\s*"), 0.1), "line breaks": (re.compile(r"\s*\n\s*"), 0.5)}
+
+_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);", re.IGNORECASE)
+_TAG = re.compile(
+    r"</?(?:a|b|big|blockquote|br|center|code|div|em|font|h[1-6]|hr|i|img|li|mark|ol|p|q|s|small|span|strike|strong"
+    r"|sub|sup|table|td|tr|tt|u|ul)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+# Joiners, which say how the letters of some scripts are joined, stay between such letters.
+_INVISIBLE = re.compile(
+    r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+    r"|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+)
+_NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
+
+
+def _decoded(text: str) -> str:
+    """A text without HTML entities, also those that were encoded twice, as ``&amp;#39;``."""
+    for _ in range(2):
+        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    return text
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "HTML entities, decoded": _decoded,
+    "HTML tags, left out": lambda text: _TAG.sub(" ", text),
+    "invisible signs, left out": lambda text: _INVISIBLE.sub("", text),
+    "decomposed letters, composed": lambda text: unicodedata.normalize("NFC", text),
+    "nothing but nan, null, NA or none, read as empty": lambda text: "" if _NOTHING.fullmatch(text.strip()) else text,
+}
+
+
+def clean(photos: Sequence[Listed]) -> list[str]:
+    """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
+    notes: list[str] = []
+    if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
+        notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
+    for what, (pattern, least) in SEPARATORS.items():
+        texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
+        having = [photo.name for photo in photos for _, raw in photo.captions if pattern.search(raw.strip())]
+        if having and len(having) >= least * texts:
+            _replace(photos, lambda raw, pattern=pattern: list(filter(None, pattern.split(raw.strip()))))  # type: ignore[misc]
+            notes.append(f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption")
+        elif having:
+            notes.append(
+                f"to look at: {plural(len(having), 'caption')} with {what} inside, read as one caption each "
+                f"({first_three(having)}): if they are several, give each a row"
+            )
+    counts: Counter[str] = Counter()
+
+    def changed(raw: str) -> list[str]:
+        for what, change in CHANGES.items():
+            before, raw = raw, change(raw)
+            counts[what] += raw != before
+        return [raw]
+
+    _replace(photos, changed)
+    notes += [f"{plural(counts[what], 'caption')} with {what}" for what in CHANGES if counts[what]]
+    brackets = [photo.name for photo in photos for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
+    if brackets:
+        notes.append(
+            f"to look at: {plural(len(brackets), 'caption')} in [ ] that cannot be read as a list, of "
+            f"{first_three(brackets)}"
+        )
+    return notes
+
+
+def _replace(photos: Sequence[Listed], parts: Callable[[str], list[str]]) -> list[str]:
+    """Put other captions in the place of each; returns the texts that were changed."""
+    changed = []
+    for photo in photos:
+        captions = []
+        for words, raw in photo.captions:
+            found = parts(raw)
+            if found == [raw]:
+                captions.append((words, raw))
+            else:
+                changed.append(raw)
+                captions += [(tuple(tokenize(text)), text.strip()) for text in found]
+        photo.captions = captions
+    return changed
+
+
+def text_list(text: str) -> list[str] | None:
+    """The texts of a list in JSON, or as Python or NumPy print it; None for any other text.
+
+    >>> text_list("['a dog', \\"a dog's tail\\"]")
+    ['a dog', "a dog's tail"]
+    """
+    text = text.strip()
+    if text[:1] not in ("[", "(") or not _LIST.fullmatch(text):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = [re.sub(r"\\(.)", r"\1", part[1:-1]) for part in re.findall(_STRING, text, re.DOTALL)]
+    return [part for part in found if isinstance(part, str)]
