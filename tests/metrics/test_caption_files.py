@@ -116,7 +116,7 @@ def test_entries_of_one_photo_are_merged(tmp_path: Path) -> None:
     [
         (["一只狗 在草地上奔跑。"], "characters", "一只狗 在草地上奔跑", "East Asian script, without spaces"),
         (["Ein Hund, auf der Wiese"], "unicode", "ein hund auf der wiese", "not English (Latin script)"),
-        (["A dog's ball"], "split", "a dogs ball", ""),
+        (["A dog's 3.5 balls"], "english", "a dogs 3.5 balls", ""),
     ],
 )
 def test_the_language_of_references_chooses_the_tokens(
@@ -197,7 +197,7 @@ def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"results": [entry]}, "'tokens' must be a text, and is missing"),
         (
             {"tokens": "both", "results": [entry]},
-            "'tokens' must be one of split, raw, ptb, unicode, characters, and is 'both'",
+            "'tokens' must be one of split, english, raw, ptb, unicode, characters, and is 'both'",
         ),
         ({"tokens": "split", "results": []}, "holds no captions"),
         ({"tokens": "split", "results": [entry, entry]}, r"results\[1\]: the photo 'a.jpg' is there twice"),
@@ -221,7 +221,7 @@ def test_sat_score(tmp_path: Path) -> None:
         return result.stdout
 
     told = sat(captions, references, "--json", tmp_path / "scores.json").splitlines()
-    assert told[0] == "other on animals test: 3 captions, split tokens"
+    assert told[0] == "other on animals test: 3 captions, english tokens"
     assert "METEOR – (Java is not installed" in told[3] and told[4].startswith("  SPICE – (")
     assert "13 different words" in told[-1] and "67 % not in training, – truncated" in told[-1]
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
@@ -229,7 +229,7 @@ def test_sat_score(tmp_path: Path) -> None:
     assert written["meteor"] is None and written["bleu_1"] > 50
     assert {entry["photo"]: entry["references"] for entry in written["results"]} == WORDS
     evaluation = read_evaluation(tmp_path / "scores.json")
-    assert (evaluation.captions, evaluation.references, evaluation.tokens) == (CAPTIONS, WORDS, "split")
+    assert (evaluation.captions, evaluation.references, evaluation.tokens) == (CAPTIONS, WORDS, "english")
     # its own output, scored again, and the same captions and references as lines, come to the same
     assert json.loads(sat(tmp_path / "scores.json", references, "--json", "-"))["cider"] == written["cider"]
     by_line = write(tmp_path / "told.txt", "\n".join(CAPTIONS.values()) + "\n")
