@@ -1,14 +1,14 @@
 """`sat check`: what it says before a training, and that it stops when it is told to."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import shape_folder
 from commands import refused, sat
 
-from show_attend_tell.vision import reading
+from show_attend_tell.cli.check import open_all
 
 
 def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
@@ -22,6 +22,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert "photo3.png: " in said and "train: 11 photos, 78 captions\n" in said
     assert "1 photo of the folder without a caption: alone.png" in said
     assert "captions: 6 to 8 words, half of them 6 to 8" in said
+    assert "134 captions with a side or readable text (right, left, linken): a training shows" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -36,26 +37,25 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path
     for number in (10, 11, 12):  # all of val
         photo = folder / "images" / f"photo{number}.png"
         photo.write_bytes(photo.read_bytes()[:100])
-    for command in (("data", folder), ("train", folder, "--output", tmp_path / "model", "--init-from", "none")):
+    for command in (("check", folder), ("train", folder, "--output", tmp_path / "model", "--init-from", "none")):
         line = refused(*command)
         assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
         assert line.endswith("Replace these photos, or put others in val")
 
 
-def test_ctrl_c_stops_the_opening_of_photos_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(photos: Any) -> Any:
+def test_ctrl_c_stops_the_opening_of_photos_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> Iterator[str | None]:
         yield None
         yield "damaged"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reading, "unreadable", interrupted)
-    said = sat("check", shape_folder(tmp_path / "shapes")).output
-    assert "stopped opening photos" in said and "2 photos of 17 opened, 1 of them cannot be read" in said
-    assert "Next: sat train" in said
+    photos = [Path(f"{number}.jpg") for number in range(5)]
+    assert open_all(photos, interrupted()) == (2, {"1.jpg": "damaged"})
+    assert "stopped opening photos" in capsys.readouterr().err
 
 
 def test_it_does_not_write_over_the_data(tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "shapes")
     for file in ("captions.csv", "images/photo1.png"):
-        assert "is read by this command" in refused("data", folder, "--json", folder / file)
-    assert "holds no captions" in refused("data", folder / "images")
+        assert "is read by this command" in refused("check", folder, "--json", folder / file)
+    assert "holds no captions" in refused("check", folder / "images")

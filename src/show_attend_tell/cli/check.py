@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.messages import first_three, plural, shorten
 
-DATA_EXAMPLES = """
+CHECK_EXAMPLES = """
 \b
 Examples:
   sat check products/
@@ -29,7 +30,7 @@ Examples:
 SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has all
 
 
-@click.command(cls=BaseCommand, examples=DATA_EXAMPLES)
+@click.command(cls=BaseCommand, examples=CHECK_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @with_encoder_of_start
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
@@ -60,13 +61,15 @@ def check(
     from show_attend_tell.training.presets.custom import english_words, fitted
     from show_attend_tell.training.run import duration, without
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
+    from show_attend_tell.vision.reading import unreadable
 
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
     log = (lambda text: None) if json_file == "-" else click.echo
     log(f"{data}: {', '.join(dataset.report.sources)}")
-    opened, problems = open_all([example.photo for example in dataset.examples])
+    photos = [example.photo for example in dataset.examples]
+    opened, problems = open_all(photos, unreadable(photos))
     unread = f"{len(problems):,} of them cannot be read"
     left_out = ", which a training leaves out" if problems and dataset.custom else ""
     log(f"{plural(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
@@ -98,9 +101,8 @@ def check(
     for line in (*dataset.report.lines(), *in_words(found, tokens)):
         log(line)
     if alone:
-        log(
-            f"{plural(len(alone), 'photo')} of the folder without a caption: {first_three([photo.name for photo in alone])}"
-        )
+        names_alone = first_three([photo.name for photo in alone])
+        log(f"{plural(len(alone), 'photo')} of the folder without a caption: {names_alone}")
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("resize", resize)):
@@ -111,8 +113,8 @@ def check(
         log(f"  {line}")
     log(
         f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
-        f"{duration(takes.training)} for {plural(takes.updates, 'update')}, {duration(takes.generation)} to choose how to "
-        f"decode; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
+        f"{duration(takes.training)} for {plural(takes.updates, 'update')}, {duration(takes.generation)} to choose "
+        f"the generation settings; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
     )
     write_output(
         json_file,
@@ -163,23 +165,32 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
             found.other_language,
             "of another script than most; or, by their share of English words, not of the language of the rest",
         ),
+        (found.repetitive, "with the same words twice"),
     )
     for odd, what in rules:
         if odd:
             lines.append(f"to look at: {plural(len(odd), 'caption')} {what}")
             lines += [f"  {each.photo} ({each.why}): {shorten(each.caption)}" for each in odd[:SHOWN]]
+    if found.sides:
+        often = [word for word, _ in Counter(each.why for each in found.sides).most_common()]
+        lines.append(
+            f"{plural(len(found.sides), 'caption')} with a side or readable text ({first_three(often)}): a training shows "
+            "their photos unmirrored only (--set mirror_sides=true mirrors them too)"
+        )
     return lines
 
 
-def open_all(photos: Sequence[Path]) -> tuple[int, dict[str, str]]:
-    """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it."""
+def open_all(photos: Sequence[Path], opening: Iterable[str | None]) -> tuple[int, dict[str, str]]:
+    """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it.
+
+    ``opening`` opens one photo after the other, and gives what is wrong with it, or None.
+    """
     from show_attend_tell.progress import Progress
-    from show_attend_tell.vision.reading import unreadable
 
     opened, problems = 0, {}
     try:
         with Progress(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
-            for photo, problem in zip(photos, unreadable(photos), strict=False):
+            for photo, problem in zip(photos, opening, strict=False):
                 opened += 1
                 bar.update()
                 if problem is not None:

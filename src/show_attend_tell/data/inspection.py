@@ -6,10 +6,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -46,6 +48,8 @@ class Inspection:
     english: float  # share of known English words in all captions, 0 for another script
     very_long: tuple[Odd, ...]
     other_language: tuple[Odd, ...]
+    repetitive: tuple[Odd, ...]
+    sides: tuple[Odd, ...]  # which a training does not show with the mirrored photo, see `sides`
 
     @property
     def is_english(self) -> bool:
@@ -66,10 +70,16 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
     main, share = main_script(dataset), english_share(dataset, english)
     very_long: list[Odd] = []
     other: list[Odd] = []
+    repetitive: list[Odd] = []
+    sides: list[Odd] = []
     for example in dataset.examples:
         for words, raw in zip(example.captions, example.raw, strict=True):
             if len(words) > longest:
                 very_long.append(Odd(example.name, raw, f"{len(words)} words"))
+            if twice := repeated(words):
+                repetitive.append(Odd(example.name, raw, f"{' '.join(twice)} twice"))
+            if found := side_words(raw):
+                sides.append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
             if (its := script(raw)) and its != main:
                 other.append(Odd(example.name, raw, f"{its} script"))
             elif main == "Latin" and len(words) >= FEWEST_WORDS:
@@ -87,7 +97,22 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
         english=share,
         very_long=tuple(very_long),
         other_language=tuple(other),
+        repetitive=tuple(repetitive),
+        sides=tuple(sides),
     )
+
+
+def repeated(words: Sequence[str]) -> tuple[str, ...]:
+    """What a caption says twice: two words in a row, or the word on both sides of "and"; empty if nothing.
+
+    >>> repeated("a cat sits on top of a cat".split()), repeated("a white and white bird".split())
+    (('a', 'cat'), ('white',))
+    """
+    for before, word, after in zip(words, words[1:], words[2:], strict=False):
+        if word == "and" and before == after:
+            return (before,)
+    counts = Counter(pairwise(words))
+    return next((pair for pair, times in counts.items() if times > 1), ())
 
 
 def choose_tokenizer(

@@ -2,8 +2,8 @@
 
 The file is ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json`` or any other ``dataset*.json``
 of that form: ``{"dataset": NAME, "images": [{"filename", "split", "filepath" (COCO's subfolder, optional),
-"sentences": [{"tokens", "raw"}]}]}``. Its tokens are used as they are, until another tokenizer cuts the raw text, as for
-custom data (`Dataset.retokenize`). COCO's split ``restval`` joins train only when asked for.
+"sentences": [{"tokens", "raw"}]}]}``. Its tokens are used as they are, until another tokenizer cuts the raw text
+(`Dataset.retokenize`), as for custom data. COCO's split ``restval`` joins train only when asked for.
 """
 
 from pathlib import Path
