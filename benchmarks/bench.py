@@ -180,7 +180,7 @@ def search_floor(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis
 
 def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: float) -> list[Row]:
     """The search of several photos, time per photo; each path searches as many at once as suits it."""
-    decoder, reranker = captioner.decoder, captioner.reranker
+    decoder, reranker = captioner.torch_backend().decoder, captioner.reranker
     assert isinstance(decoder, AttentionDecoder)
     tutorial = TutorialDecoder.of(decoder)
     with torch.no_grad():
@@ -205,7 +205,7 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
             actions[f"{named}, plain path"] = partial(
                 by_package, beam_search, max(1, PLAIN_PATHS // beam_size), beam_size, ranked
             )
-            at_once = search_batch_size(beam_size, captioner.device)
+            at_once = search_batch_size(beam_size, captioner.torch_backend().torch_device)
             actions[f"{named}, fast path"] = partial(by_package, captioner.beam_search, at_once, beam_size, ranked)
         times = interleaved(actions, 7, seconds * share)
         floor = sum(
@@ -229,7 +229,7 @@ def per(timing: Timing, photos: int) -> Timing:
 
 def encoding(captioner: Captioner, rates: Rates, seconds: float) -> list[Row]:
     """Eight photos: the network alone, and with decoding and resizing them."""
-    encoder, files = captioner.encoder, [EXAMPLES[number % len(EXAMPLES)] for number in range(8)]
+    encoder, files = captioner.backend.encoder, [EXAMPLES[number % len(EXAMPLES)] for number in range(8)]
     pixels = torch.stack([encoder.preprocessing(open_photo(file)) for file in files])
     network, whole = "encoder, network alone", "encoder, photo files to annotations"
     times = interleaved(
@@ -293,13 +293,13 @@ def main() -> None:
     captioner, with_vgg19 = (
         Captioner.from_pretrained(name, device="cpu") for name in ("everyday-soft", "flickr8k-soft")
     )
-    pixels = torch.stack([captioner.encoder.preprocessing(open_photo(file)) for file in EXAMPLES[:4]])
+    pixels = torch.stack([captioner.backend.encoder.preprocessing(open_photo(file)) for file in EXAMPLES[:4]])
     conditions = f"PyTorch {torch.__version__}, {options.threads} threads; {rates}"
     print(conditions, "\n", flush=True)
     print("| figure | ms, median | lowest to highest (repeats) | times as fast as the baseline | floor, ms | of it |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     rows: list[Row] = []
-    annotations = captioner.encode(pixels)
+    annotations = captioner.backend.encode(pixels)
     sections: Mapping[str, Callable[[], list[Row]]] = {
         "search": lambda: searches(captioner, annotations, rates, 0.4 * seconds),
         "encoder": lambda: encoding(with_vgg19, rates, 0.1 * seconds),

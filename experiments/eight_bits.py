@@ -3,7 +3,7 @@
     python experiments/eight_bits.py flickr8k/
 
 It takes 48 photos of train, evenly spread, squashed, in float32, and prints the mean of their largest values after each
-convolution's ReLU. `backends.py --compare int8` says what an encoder in int8 costs and gains.
+convolution's ReLU.
 """
 
 import argparse

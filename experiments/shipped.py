@@ -34,16 +34,16 @@ from typing import Any
 
 import results
 import tables
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, run, trained, training
 
-from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, read_weights
+from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, read_arrays
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, read_object
-from show_attend_tell.rerank.visual_ngrams import VisualNgrams
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
@@ -280,8 +280,8 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     for file in ("model.safetensors", "vocabulary.json", DOUBT):
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
-    if checkpoint.reranker is not None:
-        store(checkpoint.reranker, target)
+    if checkpoint.ngrams is not None:
+        store(checkpoint.ngrams, target)
     described(checkpoint, name, evaluated).describe(target)
 
 
@@ -290,18 +290,18 @@ def shared_ngrams(name: str) -> str:
     return f"{name.rpartition('-')[0]}-ngrams"
 
 
-def store(ngrams: VisualNgrams, model: Path) -> None:
+def store(ngrams: Arrays, model: Path) -> None:
     """Write a model's visual n-grams into the folder that the models share, or into its own if these are others."""
     shared = model.parent / shared_ngrams(model.name) / NGRAMS
     if not shared.exists():
         shared.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(shared, lambda file: save_file(ngrams.packed, file))
+        atomic_write(shared, lambda file: save_file(dict(ngrams), file))
         describe_ngrams(ngrams, shared.parent)
-    elif VisualNgrams(read_weights(shared)).digest != ngrams.digest:
-        atomic_write(model / NGRAMS, lambda file: save_file(ngrams.packed, file))
+    elif arrays_digest(read_arrays(shared)) != arrays_digest(ngrams):
+        atomic_write(model / NGRAMS, lambda file: save_file(dict(ngrams), file))
 
 
-def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
+def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
     """Write the card of the visual n-grams that models share."""
     models = [name for name in SHIPS if shared_ngrams(name) == folder.name]
     splits = [TITLES[data] for data in SHIPS[models[0]].data]
@@ -309,10 +309,10 @@ def describe_ngrams(ngrams: VisualNgrams, folder: Path) -> None:
         data=" and ".join(name for name, _ in splits),
         models=" and ".join(f"`{name}`" for name in models),
         fitted=" and ".join(split for _, split in splits),
-        count=len(ngrams.numbers),
-        channels=len(ngrams.channels),
-        directions=len(ngrams.offset),
-        digest=ngrams.digest,
+        count=len(ngrams["prior"]),
+        channels=len(ngrams["channels"]),
+        directions=len(ngrams["offset"]),
+        digest=arrays_digest(ngrams),
     )
     atomic_write(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
 
@@ -379,7 +379,7 @@ def describe() -> None:
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
         described(Checkpoint.load(SHIPPED / name), name, evaluated).describe(SHIPPED / name)
     for folder in {SHIPPED / shared_ngrams(name) for name, model in SHIPS.items() if model.reranked}:
-        describe_ngrams(VisualNgrams(read_weights(folder / NGRAMS)), folder)
+        describe_ngrams(read_arrays(folder / NGRAMS), folder)
 
 
 def main(given: Sequence[str] | None = None) -> None:

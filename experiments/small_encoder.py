@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
-from show_attend_tell.checkpoint.packing import as_array, pack, unpack
+from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
@@ -85,7 +85,11 @@ def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     large = {name: weight for name, weight in weights.items() if weight.numel() >= LARGE}
     small = {name: weight for name, weight in weights.items() if name not in large}
     rounded = {name: weight.half() if weight.ndim > 1 else weight for name, weight in small.items()}
-    return {name: weight.contiguous() for name, weight in (pack(large) | rounded).items()}
+    packed = {
+        name: torch.from_numpy(array)
+        for name, array in pack({name: as_array(each) for name, each in large.items()}).items()
+    }
+    return {name: weight.contiguous() for name, weight in (packed | rounded).items()}
 
 
 def installed(package: str = PACKAGE, sha256: str = FILE_SHA256) -> dict[str, NDArray[Any]]:
@@ -144,7 +148,12 @@ def main(given: Sequence[str] | None = None) -> None:
     try:
         stored = packed(folded(installed()))
         photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
-        stored |= packed(projection(head_maps(unpack(stored), photos), efficientnet.SIZES[efficientnet.PROJECTED]))
+        stored |= packed(
+            projection(
+                head_maps(as_tensors(unpack({name: as_array(each) for name, each in stored.items()})), photos),
+                efficientnet.SIZES[efficientnet.PROJECTED],
+            )
+        )
         atomic_write(options.output, lambda file: save_file(stored, file))
     except SatError as error:
         sys.exit(f"small_encoder: {error}")

@@ -21,7 +21,8 @@ import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 import show_attend_tell.search.beam as search_module
 import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell import progress
-from show_attend_tell.captioner import Caption, Captioner, Sampling
+from show_attend_tell.caption import Caption
+from show_attend_tell.captioner import Captioner, Sampling
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
@@ -258,9 +259,9 @@ WRONG: list[Callable[[Captioner, Caption, Any], Any]] = [
     lambda captioner, caption, photo: captioner(photo, seed="one"),
     lambda captioner, caption, photo: captioner(photo, batch_size="8"),
     lambda captioner, caption, photo: captioner(photo, errors="ignore"),
-    lambda captioner, caption, photo: captioner.log_probability(photo, 3),
-    lambda captioner, caption, photo: captioner.log_probability(3, "word3"),
-    lambda captioner, caption, photo: captioner.log_probability(photo, "word3", seed="one"),
+    lambda captioner, caption, photo: captioner.score(photo, 3),
+    lambda captioner, caption, photo: captioner.score(3, "word3"),
+    lambda captioner, caption, photo: captioner.score(photo, "word3", seed="one"),
     lambda captioner, caption, photo: captioner.save_pretrained(3),
     lambda captioner, caption, photo: Captioner.from_pretrained(3),  # type: ignore[arg-type]
     lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3),  # type: ignore[arg-type]
@@ -367,12 +368,12 @@ def test_the_log_probability_is_that_of_the_caption(
     for photo in photos:
         caption = captioner(photo, attention_mode=attention_mode, beam_size=beam_size, seed=2)
         if caption.complete:
-            expected = captioner.log_probability(photo, str(caption), attention_mode=attention_mode, seed=2)
+            expected = captioner.score(photo, str(caption), attention_mode=attention_mode, seed=2)
             assert caption.log_probability == pytest.approx(expected, abs=1e-5)
             checked += 1
         for text, log_probability in caption.alternatives:
             if len(text.split()) < 10:  # shorter than the longest, so ended
-                expected = captioner.log_probability(photo, text, attention_mode=attention_mode)
+                expected = captioner.score(photo, text, attention_mode=attention_mode)
                 assert log_probability == pytest.approx(expected, abs=1e-5)
     assert checked >= 3
 
@@ -384,7 +385,7 @@ def test_a_sampled_caption_has_the_model_s_own_log_probability(captioner: Captio
     assert len(checked) >= 3
     for caption in checked:
         photo = photos[captions.index(caption)]
-        expected = captioner.log_probability(photo, str(caption))
+        expected = captioner.score(photo, str(caption))
         assert caption.log_probability == pytest.approx(expected, abs=1e-5)
 
 
@@ -414,13 +415,13 @@ def test_a_caption_told_again_has_the_maps_of_the_search(
 
 
 def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: list[Image.Image]) -> None:
-    plain = captioner.log_probability(photos[0], "word3 word4")
-    assert plain < 0 and captioner.log_probability(photos[0], " Word3, WORD4. ") == plain
-    assert captioner.log_probability(photos[0], "word3 zebra") == captioner.log_probability(photos[0], "word3 lion")
+    plain = captioner.score(photos[0], "word3 word4")
+    assert plain < 0 and captioner.score(photos[0], " Word3, WORD4. ") == plain
+    assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
     with pytest.raises(SatError, match="no word"):
-        captioner.log_probability(photos[0], " . ")
+        captioner.score(photos[0], " . ")
     with pytest.raises(SatError, match="look is 'away'"):
-        captioner.log_probability(photos[0], "word3", attention_mode="away")  # type: ignore[arg-type]
+        captioner.score(photos[0], "word3", attention_mode="away")  # type: ignore[arg-type]
 
 
 # Evidence
@@ -565,13 +566,13 @@ def test_a_model_with_a_scale_of_doubt_says_how_sure_it_is(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
     assert captioner(photos[0]).doubt is None and not captioner(photos[0]).unsure
-    annotations = captioner.encoder.annotate(torch.stack([captioner.encoder.preprocessing(each) for each in photos]))
+    annotations = captioner.backend.encode(torch.stack([captioner.backend.encoder.preprocessing(each) for each in photos]))
     likelihoods = torch.linspace(-9, -1, 120)
     scale = Doubt.fit(summary(annotations), summary(annotations).repeat(60, 1)[:120], likelihoods)
     captioner.checkpoint.doubt = scale
     captioner.save_pretrained(tmp_path / "model")
     model = Checkpoint.load(tmp_path / "model")
-    again = Captioner(model, captioner.encoder, name="small")
+    again = Captioner(model, captioner.backend.encoder, name="small")
     noise = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
     strange = again([*photos, noise])[-1]
     assert strange.doubt == captioner(noise).doubt == strange.to_dict()["doubt"]
@@ -663,7 +664,7 @@ def test_what_has_a_wrong_type_is_named(captioner: Captioner, photos: list[Image
     for message, call in {
         "5 is not a path": lambda: Captioner.from_pretrained("beach", encoder_weights=wrong or 5),
         "None is not a path": lambda: captioner(photos[0]).save(wrong),
-        "caption None has no word": lambda: captioner.log_probability(photos[0], wrong),
+        "caption None has no word": lambda: captioner.score(photos[0], wrong),
         "None is not a photo": lambda: captioner(wrong),
     }.items():
         with pytest.raises(SatError, match=message):

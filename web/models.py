@@ -14,7 +14,6 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from show_attend_tell.backends.onnx.checkpoint import OnnxCheckpoint
+from show_attend_tell.backends import pick_backend
+from show_attend_tell.backends.onnx.backend import OnnxBackend
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
-from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, own_and_shared
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
-from show_attend_tell.checkpoint.packing import read_arrays, unpacked
+from show_attend_tell.checkpoint.packing import unpack
 from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.ngrams import ArrayNgrams
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
 
@@ -78,32 +77,28 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     """Write a model's files; gives what `models.json` says of the model. Raises `SatError` for a model without them."""
     folder = find_model(name)
     name = model_name(folder)
-    checkpoint = OnnxCheckpoint.load(folder)
-    encoder = checkpoint.load_encoder(name)
-    checkpoint.encoder.check(encoder, name)
-    config, generation, vocabulary = checkpoint.configuration.decoder, checkpoint.generation, checkpoint.vocabulary
+    checkpoint = Checkpoint.load(folder)
+    pick_backend("onnx", checkpoint)
+    backend = OnnxBackend.load(checkpoint, name)
+    encoder, generation, vocabulary = backend.encoder, checkpoint.generation, checkpoint.vocabulary
     if generation.attention_mode == "sample":
         raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")
-    arrays = stored(checkpoint.decoder.graphs(generation.attention_mode))
+    arrays = stored(backend.decoder.graphs(generation.attention_mode))
     if checkpoint.doubt is not None:
-        arrays |= {f"doubt.{part}": array for part, array in unpacked(read_arrays(folder / DOUBT)).items()}
-    ngrams = None
-    if checkpoint.reranker is not None:
-        candidates = (read_arrays(file) for file in own_and_shared(folder, NGRAMS, "ngrams"))
-        ngrams = next(found for found in candidates if ArrayNgrams(found).digest == checkpoint.reranker.digest)
+        arrays |= {f"doubt.{part}": array for part, array in unpack(checkpoint.doubt).items()}
     return {
         "name": name,
-        "attention": config.attention,
+        "attention": checkpoint.config.attention,
         "grid": checkpoint.encoder.grid,
         "preprocessing": encoder.preprocessing.to_dict(),
-        "generation": asdict(generation),
+        "generation": generation.to_dict(),
         "words": vocabulary.words,
         "between": joined(["", ""], vocabulary.tokenizer.name),
         "card": checkpoint.card(name),
         "files": {
             "encoder": files.add(encoder.name, encoder_arrays(encoder)),
             "decoder": files.add(name, arrays),
-            "reranker": None if ngrams is None else files.add("ngrams", ngrams),
+            "reranker": None if checkpoint.ngrams is None else files.add("ngrams", checkpoint.ngrams),
         },
     }
 

@@ -29,10 +29,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
+from show_attend_tell.generation import photo_seed
 from show_attend_tell.model.attention import Attended, SampleAttention, attend_at
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import (
@@ -337,8 +338,8 @@ def gradient_batches(
     chosen = sorted(batches(captions, BATCH_SIZE, seed), key=len, reverse=True)[:BATCHES]
     return [
         (
-            annotations[[captions[index][0] for index in batch]].to(captioner.device),
-            torch.tensor([captions[index][1] for index in batch], device=captioner.device),
+            annotations[[captions[index][0] for index in batch]].to(captioner.torch_backend().torch_device),
+            torch.tensor([captions[index][1] for index in batch], device=captioner.torch_backend().torch_device),
         )
         for batch in chosen
     ]
@@ -394,7 +395,7 @@ def examine(
     two photos, samples or draws.
     """
     captioner.check_attention()
-    decoder = captioner.decoder
+    decoder = captioner.torch_backend().decoder
     if not isinstance(decoder, AttentionDecoder):
         raise SatError(f"{captioner.name} is an ensemble: examine each of its models by itself")
     if min(photos, samples) < 2 or draws < 0 or draws == 1:
@@ -404,13 +405,17 @@ def examine(
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:
         examples = [examples[index] for index in sorted(random.Random(seed).sample(range(len(examples)), photos))]
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
+    annotations = cached(
+        dataset, captioner.backend.encoder, cache, splits=(split,), encode=captioner.backend.encode, show=show
+    )
 
     captions: list[dict[str, Any]] = []
     variances: dict[str, float] = defaultdict(float)
     for example in Progress(examples, desc=captioner.name, unit="caption", disable=not show):
-        photo = annotations[[example.name]].to(captioner.device)
-        ids = torch.tensor([captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.device)
+        photo = annotations[[example.name]].to(captioner.torch_backend().torch_device)
+        ids = torch.tensor(
+            [captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.torch_backend().torch_device
+        )
         generator = torch.Generator().manual_seed(photo_seed(seed, example.name.encode()))
         found, uncertainty = likelihoods(decoder, photo, ids, samples=samples, generator=generator)
         gap = {name: float(values.sum()) for name, values in nwgm_gap(decoder, photo, ids).items()}

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Tokens, in_form
+from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.metrics.scores import Evaluation, check_scorers, score_entries
 from show_attend_tell.progress import Progress
-from show_attend_tell.search import search_batch_size
-from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.sources import cached
 
+BATCH_SIZE = 64  # photos whose annotations are in memory at once
 # of a caption in an evaluation without attention
 CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "doubt")
 
@@ -26,16 +26,13 @@ def evaluate(
     captioner: Captioner,
     dataset: Dataset,
     split: str,
+    config: GenerationConfig | None = None,
     *,
     cache: Path,
-    beam_size: int | None = None,
-    attention_mode: AttentionModeName | None = None,
-    length_penalty: float | None = None,
-    rerank_weight: float | None = None,
     tokens: Tokens | None = None,
     attention: bool = False,
-    seed: int = 0,
     show: bool = True,
+    **overrides: Any,
 ) -> Evaluation:
     """Caption a whole split, each photo once, and score it.
 
@@ -43,45 +40,40 @@ def evaluate(
     ``photo``'s name, its ``file``, the sentence, its words, log p, whether it is complete, its references and its own
     scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
 
-    ``tokens`` names the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB
-    tokenization of the raw captions; None for the one of the model's tokenizer. Sampled places are drawn by ``seed``
-    and the photo's name. Raises `SatError` for an unknown split.
+    ``config`` and the overrides are those of `Captioner`. ``cache`` is the folder of encoded photos. ``tokens`` names
+    the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenization of
+    the raw captions; None for the one of the model's tokenizer. Sampled locations are drawn by the seed and the photo's
+    name. Raises `SatError` for an unknown split and a wrong value.
     """
     check_scorers()
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
     examples = dataset.split(split)
-    generation = captioner.checkpoint.generation.merge(
-        beam_size=beam_size, attention_mode=attention_mode, length_penalty=length_penalty, rerank_weight=rerank_weight
-    )
-    captioner.check_generation(generation)
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
+    config = captioner.generation(config, **overrides)
+    backend = captioner.backend
+    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     entries = []
     with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
-        together = search_batch_size(generation.beam_size, captioner.device)
-        for start in range(0, len(examples), together):
-            batch = examples[start : start + together]
+        for start in range(0, len(examples), BATCH_SIZE):
+            batch = examples[start : start + BATCH_SIZE]
             names = [example.name for example in batch]
-            found = captioner.search(
-                annotations[names].to(captioner.device),
-                generation,
-                seeds=[photo_seed(seed, name.encode()) for name in names],
-            )
+            seeds = [photo_seed(config.seed, name.encode()) for name in names]
+            found = captioner.generate(backend.features(annotations[names]), config, seeds=seeds)
             for example, hypotheses in zip(batch, found, strict=True):
                 size = open_photo(example.photo).size if attention else None
                 file = str(example.photo.resolve())
-                caption = captioner.caption_of(hypotheses, generation, None, seed, size=size, source=file).to_dict()
+                caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
                 kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
                 entries.append({"photo": example.name, "file": file, **kept})
             bar.update(len(batch))
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
-        "beam_size": generation.beam_size,
-        "attention_mode": generation.attention_mode,
-        "length_penalty": generation.length_penalty,
-        "rerank_weight": generation.rerank_weight,
-        "rare_word_exponent": generation.rare_word_exponent,
-        "seed": seed,
+        "beam_size": config.beam_size,
+        "attention_mode": config.attention_mode,
+        "length_penalty": config.length_penalty,
+        "rerank_weight": config.rerank_weight,
+        "rare_word_exponent": config.rare_word_exponent,
+        "seed": config.seed,
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)
 

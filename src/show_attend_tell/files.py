@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.errors import InvalidValue, MissingFile, SatError
 from show_attend_tell.messages import shorten, shown
 
 try:
@@ -260,6 +260,13 @@ def _runs(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def as_path(path: object) -> Path:
+    """A path. Raises `InvalidValue` for what is not one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidValue(f"{shorten(path)} is not a path: give a text or a pathlib.Path")
+    return Path(os.fsdecode(path))
 
 
 def hub_id(folder: Path) -> str | None:

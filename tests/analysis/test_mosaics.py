@@ -125,13 +125,13 @@ def test_a_model_is_told_each_caption_with_one_encoding_of_its_mosaic(
     examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoded: list[int] = []
-    annotate = captioner.encoder.annotate
+    annotate = captioner.backend.encoder.annotate
 
     def counted(pixels: Tensor) -> Tensor:
         encoded.append(len(pixels))
         return annotate(pixels)
 
-    monkeypatch.setattr(captioner.encoder, "annotate", counted)
+    monkeypatch.setattr(captioner.backend.encoder, "annotate", counted)
     found = point_in_mosaics(captioner, examples, mosaics=11, seed=2, show=False)
     assert sum(encoded) == 11 and found == point_in_mosaics(captioner, examples, mosaics=11, seed=2, show=False)
     assert found != point_in_mosaics(captioner, examples, mosaics=11, seed=3, show=False)
@@ -160,7 +160,7 @@ def without_attention(captioner: Captioner) -> Captioner:
     """A model of the same words and encoder that reads the mean annotation."""
     checkpoint = captioner.checkpoint
     config = NicConfig(vocabulary_size=len(checkpoint.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
-    return Captioner(replace(checkpoint, decoder=build(config)), captioner.encoder, name="blind")
+    return Captioner(replace(checkpoint, decoder=build(config)), captioner.backend.encoder, name="blind")
 
 
 def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: Captioner) -> None:
@@ -171,8 +171,8 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
     alike = [replace(example, captions=(("a", "man"),)) for example in examples]
     with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
         point_in_mosaics(captioner, alike, mosaics=3, show=False)
-    uniform = small_checkpoint(captioner.encoder, attention="uniform")
-    for blind in (without_attention(captioner), Captioner(uniform, captioner.encoder, name="blind")):
+    uniform = small_checkpoint(captioner.backend.encoder, attention="uniform")
+    for blind in (without_attention(captioner), Captioner(uniform, captioner.backend.encoder, name="blind")):
         with pytest.raises(SatError, match="blind has no attention"):
             point_in_mosaics(blind, examples, mosaics=3, show=False)
         with pytest.raises(SatError, match="blind has no attention"):
@@ -215,9 +215,9 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
     """The same shares as the measurement's, of the same picture, encoded once."""
     drawn = draw_mosaics(examples, 6, 0)
     encoded: list[int] = []
-    annotate = captioner.encoder.annotate
+    annotate = captioner.backend.encoder.annotate
     monkeypatch.setattr(
-        captioner.encoder, "annotate", lambda pixels: (encoded.append(len(pixels)), annotate(pixels))[1]
+        captioner.backend.encoder, "annotate", lambda pixels: (encoded.append(len(pixels)), annotate(pixels))[1]
     )
     (tmp_path / "page.html").write_text(mosaic_page(captioner, [one.photos for one in drawn], title="mosaics"))
     assert encoded == [1] * 6

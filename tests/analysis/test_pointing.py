@@ -121,7 +121,7 @@ def test_a_model_is_measured_as_it_reads_attention(folder: Path, captioner: Capt
     hard = AttentionDecoder(replace(checkpoint.decoder.config, attention="hard"))
     hard.load_state_dict(checkpoint.decoder.state_dict())
     generation = checkpoint.generation.merge(mode="argmax")
-    other = Captioner(replace(checkpoint, decoder=hard, generation=generation), captioner.encoder)
+    other = Captioner(replace(checkpoint, decoder=hard, generation=generation), captioner.backend.encoder)
     found = point_in_scenes(other, folder, show=False)
     assert found["attention_mode"] == "argmax"
     assert found["all"] == point_in_scenes(captioner, folder, mode="argmax", show=False)["all"]
@@ -146,7 +146,7 @@ def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, 
     (tmp_path / "boxes.json").write_text(json.dumps(smaller))
     with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
         point_in_scenes(captioner, tmp_path, show=False)
-    uniform = Captioner(small_checkpoint(captioner.encoder, attention="uniform"), captioner.encoder, name="uniform")
+    uniform = Captioner(small_checkpoint(captioner.backend.encoder, attention="uniform"), captioner.backend.encoder, name="uniform")
     with pytest.raises(SatError, match="uniform has no attention"):
         point_in_scenes(uniform, tmp_path / "nowhere", show=False)
 

@@ -228,7 +228,7 @@ def test_a_model_ranks_and_is_compared_with_the_experts(dataset: Dataset, captio
 
     log_p = np.array(
         [
-            [captioner.log_probability(photo.photo, " ".join(example.captions[number])) for example in examples]
+            [captioner.score(photo.photo, " ".join(example.captions[number])) for example in examples]
             for photo in examples
             for number in (0, 1)
         ]

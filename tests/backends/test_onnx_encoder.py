@@ -99,7 +99,7 @@ def test_the_command_and_python_caption_in_int8(
     model = str(tmp_path / "model")
     small_checkpoint(encoder_module.load_encoder("vgg19", resize="squash"), annotation_size=512).save(model)
     captioner = Captioner.from_pretrained(model, backend="onnx", precision="int8")
-    np.testing.assert_array_equal(captioner.encoder.annotate(pixels), short.annotate(pixels))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(captioner.backend.encode(pixels), short.annotate(pixels))  # type: ignore[arg-type]
     caption = captioner(PHOTO, beam_size=3)
     printed = sat("caption", PHOTO, "--model", model, "--backend", "onnx", "--precision", "int8", "--beam-size", 3)
     assert str(caption) in printed.stdout

@@ -52,7 +52,7 @@ def test_captions_of_the_examples_alone_and_together(name: str) -> None:
         # a wide beam is searched in bfloat16 where the processor has it: docs/performance.md has the differences
         # there, a hard model reads another place where two have nearly the same α
         close = 0.5 if captioner.checkpoint.decoder.config.attention == "hard" else 0.03
-        assert captioner.log_probability(photo, str(caption)) == pytest.approx(caption.log_probability, abs=close)
+        assert captioner.score(photo, str(caption)) == pytest.approx(caption.log_probability, abs=close)
 
 
 @pytest.mark.proof
@@ -80,8 +80,8 @@ def test_the_everyday_models_share_their_visual_n_grams() -> None:
     assert soft.vocabulary == hard.vocabulary
     otter = next(photo for photo in EXAMPLES if photo.stem == "fails-otter")
     captioner = Captioner.from_pretrained("everyday-soft")
-    pixels = captioner.encoder.preprocessing(open_photo(otter))
-    expected = soft.reranker.expected(captioner.encoder.annotate(pixels[None]))[0]
+    pixels = captioner.backend.encoder.preprocessing(open_photo(otter))
+    expected = soft.reranker.expected(captioner.backend.encode(pixels[None]))[0]
     share = {
         word: float(expected[soft.reranker.numbers[0, *soft.vocabulary.encode([word])[:-1]]])
         for word in ("dog", "snow", "basketball")  # the otter is a dog to it

@@ -53,8 +53,8 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     photo = photos / "photo0.png"
     told_caption = captioner.explain(photo, "word9 word5 unheard")
     assert told_caption.attention is not None
-    pixels = captioner.encoder.preprocessing(captioner(photo).photo)
-    annotations = captioner.encoder.annotate(pixels[None])[0].numpy()
+    pixels = captioner.backend.encoder.preprocessing(captioner(photo).photo)
+    annotations = captioner.backend.encode(pixels[None])[0].numpy()
     options = {**OPTIONS, **DEEP}
     expected = arctic.teacher_forcing(options, random_parameters(options), annotations, [9, 5, 1, 0])
     assert told_caption.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)

@@ -51,7 +51,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     true = in_form(CAPTIONS[language][0], tokens)
     captioner = Captioner.from_pretrained(model)
     assert str(captioner.explain(photo, CAPTIONS[language][0])) == true
-    assert captioner.log_probability(photo, true) > captioner.log_probability(photo, true[::-1])
+    assert captioner.score(photo, true) > captioner.score(photo, true[::-1])
 
     scores = tmp_path / "scores.json"
     evaluate = ("evaluate", "--model", model, "--data", data, "--split", "train", "--attention", "--json", scores)

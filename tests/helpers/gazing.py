@@ -88,5 +88,5 @@ def captioner_of(decoder: Decoder, mode: AttentionModeName = "mean") -> Captione
     generation = GenerationConfig(beam_size=1, mode=mode, max_length=9, repetitions=True)
     checkpoint = replace(small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), generation=generation)
     captioner = Captioner(checkpoint, encoder, name="pointer")
-    captioner.decoder = decoder  # type: ignore[assignment]
+    captioner.torch_backend().decoder = decoder  # type: ignore[assignment]
     return captioner

@@ -6,7 +6,7 @@ from decoders import small_decoder
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.search import Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis
 
 
 def talkative(spread: float = 0.6, **options: object) -> AttentionDecoder:

@@ -145,7 +145,7 @@ class Gate:
         self.reached, self.open = threading.Event(), threading.Event()
         self.encoded = 0
         self.batches: list[int] = []
-        annotate, search = captioner.encoder.annotate, captioner.search
+        annotate, search = captioner.backend.encoder.annotate, captioner.search
 
         def held(pixels: Any) -> Any:
             self.reached.set()
@@ -157,5 +157,5 @@ class Gate:
             self.batches.append(len(annotations))
             return search(annotations, *arguments, **options)
 
-        monkeypatch.setattr(captioner.encoder, "annotate", held)
+        monkeypatch.setattr(captioner.backend.encoder, "annotate", held)
         monkeypatch.setattr(captioner, "search", noted)

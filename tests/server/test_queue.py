@@ -60,7 +60,7 @@ def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any 
     found = []
     for number, source in enumerate(sources):
         image = shape_photo(*SCENES[number % len(SCENES)])
-        pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(image)}
+        pixels = {id(captioner.backend.encoder): captioner.backend.encoder.preprocessing.pixels(image)}
         photo = Photo(source=source, size=image.size, pixels=pixels)
         generation = captioner.checkpoint.generation.merge(beam_size=beam_size)
         found.append(Job(captioner=captioner, photo=photo, generation=generation, captions=captions))
@@ -259,7 +259,7 @@ def test_a_request_that_is_late_anyway_keeps_nobody_out(captioner: Captioner, qu
 
 def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Queue, gate: Gate) -> None:
     good, (bad,), scored = jobs(captioner, *"abc"), jobs(captioner, "bad"), jobs(captioner, "d", captions=("word3",))
-    bad.photo.pixels[id(captioner.encoder)].fill(float("nan"))
+    bad.photo.pixels[id(captioner.backend.encoder)].fill(float("nan"))
     for request in (good[:1], [bad], good[1:], scored):
         queue.submit(request)
     gate.open.set()

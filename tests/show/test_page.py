@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from show_attend_tell.analysis.report import report
-from show_attend_tell.captioner import Caption
+from show_attend_tell.caption import Caption
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.show import page as pages

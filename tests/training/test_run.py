@@ -110,7 +110,7 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
         "training",
     }
     captioner = Captioner.from_pretrained(tmp_path / "model", device="cpu")
-    assert same(captioner.decoder.state_dict(), best.decoder.state_dict())
+    assert same(captioner.torch_backend().decoder.state_dict(), best.decoder.state_dict())
     for example in dataset.split("test"):
         caption = captioner(example.photo)
         assert caption.attention is not None and caption.attention.shape[1] == ROWS

@@ -26,10 +26,11 @@ from torch import Tensor
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.analysis.pointing import Cover, alpha_along
 from show_attend_tell.analysis.scenes import Box
-from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.generation import photo_seed
 from show_attend_tell.messages import plural, shorten
 from show_attend_tell.metrics.bootstrap import Bootstrap
 from show_attend_tell.progress import Progress
@@ -120,7 +121,7 @@ def point_in_mosaics(
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, grid = captioner.encoder.preprocessing, captioner.encoder.grid
+    square, grid = captioner.backend.encoder.preprocessing, captioner.backend.encoder.grid
     cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
     centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
@@ -132,7 +133,7 @@ def point_in_mosaics(
         for start in range(0, mosaics, AT_ONCE):
             batch = drawn[start : start + AT_ONCE]
             pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
-            annotations = captioner.encoder.annotate(pixels.to(captioner.device))
+            annotations = captioner.backend.encode(pixels.to(captioner.torch_backend().torch_device))
             for number, mosaic in enumerate(batch, start=start):
                 own = photo_seed(seed, b"%d" % number)
                 alpha, _ = alpha_along(captioner, annotations[[number - start]], mosaic.words, attention_mode, own)
@@ -215,7 +216,7 @@ def mosaic_page(
     """
     captioner.check_attention()
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, known = captioner.encoder.preprocessing, captioner.checkpoint.vocabulary
+    square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
     told = []
     for number, photos in enumerate(Progress(mosaics, desc="page", unit="mosaic"), start=1):
@@ -227,20 +228,12 @@ def mosaic_page(
                 photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=square.seen(*photo.size)), (left, top)
             )
         pixels = draw_picture(photos, square)
-        annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
+        annotations = captioner.backend.encode(pixels[None].to(captioner.torch_backend().torch_device))
         own_seed = photo_seed(seed, pixels.numpy().tobytes())
         for quarter, example in enumerate(photos):
-            hypothesis = captioner.explain_annotations(
-                annotations, example.raw[0], attention_mode=attention_mode, seed=own_seed
-            )
-            caption = captioner.caption_of(
-                [hypothesis],
-                captioner.checkpoint.generation.merge(attention_mode=attention_mode),
-                None,
-                seed,
-                size=picture.size,
-                source=None,
-            )
+            config = captioner.generation(attention_mode=attention_mode, seed=seed)
+            hypothesis = captioner.explain_features(annotations, example.raw[0], config, own_seed)
+            caption = captioner.assemble([hypothesis], config, size=picture.size)
             assert caption.attention is not None
             alpha = caption.attention.reshape(len(caption.words), -1).astype(np.float64)  # (T, L)
             nouns = Mosaic(tuple(photos), quarter, tuple(caption.words)).nouns(known)
@@ -262,6 +255,6 @@ def mosaic_page(
 
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
     """The part of each place that is inside each quarter of a mosaic: four arrays (L,)."""
-    size = captioner.encoder.preprocessing.size
-    cover = Cover((0, 0, size, size), captioner.encoder.grid)
+    size = captioner.backend.encoder.preprocessing.size
+    cover = Cover((0, 0, size, size), captioner.backend.encoder.grid)
     return [cover.share(quarter_box(number, size // 2)) for number in range(4)]

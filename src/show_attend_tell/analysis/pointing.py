@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
-from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
+from show_attend_tell.generation import photo_seed
 from show_attend_tell.metrics.bootstrap import Bootstrap
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
@@ -71,9 +72,9 @@ def point_in_scenes(
                 f"boxes.json has boxes in {scene.size[0]} × {scene.size[1]} pixels for the photo {example.name}, which "
                 f"has {width} × {height}: make the folder again"
             )
-        pixels = captioner.encoder.preprocessing(image)
-        annotations = captioner.encoder.annotate(pixels[None].to(captioner.device))
-        cover = Cover(captioner.encoder.preprocessing.seen(*scene.size), captioner.encoder.grid)
+        pixels = captioner.backend.encoder.preprocessing(image)
+        annotations = captioner.backend.encode(pixels[None].to(captioner.torch_backend().torch_device))
+        cover = Cover(captioner.backend.encoder.preprocessing.seen(*scene.size), captioner.backend.encoder.grid)
         for sentence in scene.sentences:
             own = photo_seed(seed, example.name.encode())
             alpha, right = alpha_along(captioner, annotations, sentence.words, attention_mode, own)
@@ -104,9 +105,11 @@ def alpha_along(
     captioner: Captioner, annotations: Tensor, words: Sequence[str], attention_mode: AttentionModeName, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """α (C, L) at each word of a caption that is told for annotations (1, L, D), and whether it was likeliest (C,)."""
-    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=captioner.device)
-    chosen = attention_mode_by_name(attention_mode, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.device)
-    told = teacher_forcing(captioner.decoder, annotations, ids, mode=chosen)
+    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=captioner.torch_backend().torch_device)
+    chosen = attention_mode_by_name(
+        attention_mode, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.torch_backend().torch_device
+    )
+    told = teacher_forcing(captioner.torch_backend().decoder, annotations, ids, mode=chosen)
     assert told.alpha is not None  # a model with attention's
     return told.alpha[0, 0].double().cpu().numpy(), (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()
 

@@ -310,19 +310,24 @@ def rank(
     words = [captioner.checkpoint.vocabulary.encode(examples[row[name]].captions[number]) for name, number in chosen]
     lengths = np.array([len(ids) for ids in words])
 
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
-    fast = native_bf16(captioner.device)
+    annotations = cached(
+        dataset, captioner.backend.encoder, cache, splits=(split,), encode=captioner.backend.encode, show=show
+    )
+    fast = native_bf16(captioner.torch_backend().torch_device)
     # photos that are not ranked have a value for the experts' pairs alone
     log_p = np.full((len(examples), len(chosen)), np.nan)
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
     trees = grow(words)
 
     def log_p_of(example: Example, trees: list[list[Level]], captions: int) -> Array:
-        photo = annotations[[example.name]].to(captioner.device)
-        found: Array = climb(captioner.decoder, photo, trees, captions)[0].cpu().numpy()
+        photo = annotations[[example.name]].to(captioner.torch_backend().torch_device)
+        found: Array = climb(captioner.torch_backend().decoder, photo, trees, captions)[0].cpu().numpy()
         return found
 
-    with torch.inference_mode(), torch.autocast(captioner.device.type, torch.bfloat16, enabled=fast):
+    with (
+        torch.inference_mode(),
+        torch.autocast(captioner.torch_backend().torch_device.type, torch.bfloat16, enabled=fast),
+    ):
         for number, example in enumerate(
             Progress(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)
         ):

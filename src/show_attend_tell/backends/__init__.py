@@ -1,38 +1,83 @@
-"""What turns a checkpoint into something that encodes photos and decodes captions.
+"""What turns a checkpoint into something that encodes photos and opens decoder sessions.
 
 `base` has the protocol, `torch` PyTorch (an extra), and `onnx` ONNX Runtime, which makes captions only. Everything
-above asks the protocol. A back end is imported when it is first needed.
+above asks the protocol. `load` chooses a back end, and imports it when it is first needed.
 """
 
-from collections.abc import Sequence
+import shutil
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
-from show_attend_tell.errors import MissingPackage, SatError
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.devices import needs_torch
+from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command
+from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.vision import efficientnet
+
+if TYPE_CHECKING:
+    import torch
 
 BackendName = Literal["torch", "onnx"]
+ONNX_ENCODERS = ("vgg19", *efficientnet.NAMES)
+GPU_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA's driver, of WSL's, of AMD's
 
 
-def pick_backend(name: str = "auto") -> BackendName:
-    """Return the back end called `name`: `torch`, `onnx`, or `auto`, which is PyTorch where it is installed.
+def load(
+    checkpoint: Checkpoint,
+    name: str,
+    *,
+    backend: str = "auto",
+    device: "str | torch.device" = "auto",
+    precision: str = "auto",
+    encoder_weights: str | Path | None = None,
+) -> Backend:
+    """The back end of one model called ``name``, as `Captioner.from_pretrained` documents its arguments.
 
-    Raises `SatError` for another name, and for PyTorch where it is not installed.
+    Raises `SatError` for a back end, device or precision that is not there, and when the encoder does not fit.
+    """
+    chosen = pick_backend(backend, checkpoint, device)
+    if precision not in ("auto", "int8"):
+        raise InvalidValue(f"precision {precision!r}: choose auto or int8")
+    if precision == "int8" and chosen != "onnx":
+        raise InvalidValue("precision 'int8' is for ONNX Runtime: choose backend onnx too")
+    if chosen == "onnx":
+        if str(device) not in ("auto", "cpu"):
+            raise InvalidValue(f"device {str(device)!r}: ONNX Runtime computes on the cpu here; choose backend torch")
+        from show_attend_tell.backends.onnx.backend import OnnxBackend
+
+        return OnnxBackend.load(checkpoint, name, encoder_weights=encoder_weights, int8=precision == "int8")
+    from show_attend_tell.backends.torch import TorchBackend
+    from show_attend_tell.devices import pick_device
+
+    return TorchBackend.load([checkpoint], [name], device=pick_device(device), encoder_weights=encoder_weights)
+
+
+def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> BackendName:
+    """The back end called ``name``: "torch", "onnx", or "auto", which is the faster one for captions of that model.
+
+    On a processor that is ONNX Runtime, where it has the decoder and the encoder; on a GPU it is PyTorch. Raises
+    `SatError` for another name, for PyTorch where it is not installed, and for a model that ONNX Runtime lacks.
     """
     if name not in ("auto", *get_args(BackendName)):
-        raise SatError(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")
+        raise InvalidValue(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")
     there = find_spec("torch") is not None
     if name == "torch" and not there:
         raise MissingPackage("backend 'torch': PyTorch is not installed", remedy=install_command("torch"))
-    return "torch" if there and name != "onnx" else "onnx"
+    attention, encoder = isinstance(checkpoint.config, DecoderConfig), checkpoint.encoder.name in ONNX_ENCODERS
+    if name == "torch" or (name == "auto" and there and not (attention and encoder and on_processor(device))):
+        return "torch"
+    if not attention:
+        raise needs_torch(f"a decoder of kind {checkpoint.config.kind!r}")
+    if not encoder:
+        raise needs_torch(f"the encoder {checkpoint.encoder.name}")
+    return "onnx"
 
 
-def joined(parts: Sequence[Any]) -> Any:
-    """Tensors or arrays of some photos each, as one of all photos."""
-    if hasattr(parts[0], "numpy"):
-        import torch
-
-        return torch.cat(list(parts))
-    import numpy as np
-
-    return np.concatenate(parts)
+def on_processor(device: object) -> bool:
+    """Whether a device is the processor; "auto" is where the system has no driver of a GPU that PyTorch may use."""
+    if str(device) != "auto":
+        return str(device) == "cpu"
+    return not shutil.which("nvidia-smi") and not any(Path(file).exists() for file in GPU_FILES)

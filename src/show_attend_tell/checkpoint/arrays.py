@@ -1,67 +1,79 @@
-"""A model's weights on disk: safetensors files, read and checked. Nothing is ever unpickled.
+"""A model's arrays on disk: safetensors files, read and checked. Nothing is ever unpickled."""
 
-What is read for a back end is made by its own classes: `VisualNgrams` and `Doubt` of tensors, `ArrayNgrams` and
-`ArrayDoubt` of arrays.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
-from show_attend_tell.checkpoint import hub as find
-from show_attend_tell.checkpoint.packing import check_readable, read_arrays, unpacked, weights_digest
+from show_attend_tell.checkpoint import hub
+from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, unpack, weights_digest
 from show_attend_tell.errors import SatError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Made = TypeVar("Made")
+from show_attend_tell.model.config import misfit
 
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
 DOUBT = "doubt.safetensors"
 
 
-def read_weights(file: Path) -> "dict[str, Tensor]":
-    """The tensors of a safetensors file; raises `SatError` when the file is missing or damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file, with ``unpacked`` the float32 weights that it packs.
 
+    Raises `SatError`, which ends with the remedy, when the file is missing or damaged, may not be read, or has
+    bfloat16, which NumPy does not have; with ``unpacked`` also for values that are not numbers.
+    """
     check_readable(file)
     try:
-        return load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise SatError(f"{file} is missing or damaged ({error}): copy the model again") from error
+        arrays = load_file(file)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
+    if not unpacked:
+        return arrays
+    try:
+        arrays = unpack(arrays)
+    except SatError as error:
+        raise SatError(f"{file} is damaged: {error}") from error
+    if name := not_finite(arrays):
+        raise SatError(f"{file} is damaged: {name} holds values that are not numbers")
+    return arrays
 
 
-def not_finite(weights: "Mapping[str, Tensor] | Mapping[str, NDArray[Any]]") -> str | None:
-    """The name of the first tensor that has a value that is infinite or not a number; None when there is none."""
-    for name, value in weights.items():
-        finite = np.isfinite(value) if isinstance(value, np.ndarray) else value.isfinite()
-        if not finite.all():
-            return name
-    return None
+def check_readable(file: Path) -> None:
+    """Raise `SatError` for a file that may not be read; safetensors would call it missing."""
+    try:
+        open(file, "rb").close()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
 
 
-def read_ngrams(folder: Path, digest: str | None, make: Callable[[Path], Made]) -> Made | None:
-    """The visual n-grams that a model names by their SHA-256; None when it names none.
+def not_finite(weights: Arrays) -> str | None:
+    """The name of the first array that has a value that is infinite or not a number; None when there is none."""
+    return next((name for name, value in weights.items() if not np.isfinite(value).all()), None)
 
-    ``make`` makes them of a file. They are in the model's folder, in a folder NAME-ngrams beside it, which several
-    models may share, or among those shipped. Raises `SatError` when none of these files has that SHA-256, and for a
-    damaged file.
+
+def check_fit(file: Path, weights: Arrays, shapes: Mapping[str, tuple[int, ...]] | None) -> None:
+    """Raise `SatError` unless the weights of a file have the shapes of the configuration, where these are known."""
+    if shapes is not None and (difference := misfit(weights, shapes)):
+        raise SatError(f"{file} does not fit its config.json: {difference}")
+
+
+def read_ngrams(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | None:
+    """The visual n-grams that a model names by their SHA-256 (`arrays_digest`), packed; None when it names none.
+
+    They are in the model's folder, in a folder NAME-ngrams beside it, which several models may share, or among those
+    shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
     """
     if digest is None:
         return None
     for file in own_and_shared(folder, NGRAMS, "ngrams"):
-        try:
-            ngrams: Any = make(file)
-        except SatError as error:
-            raise SatError(f"{file} is damaged: {error}") from error
-        if ngrams.digest == digest:
-            return ngrams  # type: ignore[no-any-return]
+        arrays = read_arrays(file)
+        if arrays_digest(arrays) == digest:
+            return arrays
     raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
 
 
@@ -74,7 +86,7 @@ def read_tuned(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | No
     if digest is None:
         return None
     for file in own_and_shared(folder, TUNED, "encoder"):
-        tuned = unpacked(read_arrays(file))
+        tuned = read_arrays(file, unpacked=True)
         if weights_digest(tuned) == digest:
             return tuned
     raise SatError(f"{folder / TUNED} is missing or is another model's: copy the model again")
@@ -83,22 +95,5 @@ def read_tuned(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | No
 def own_and_shared(folder: Path, name: str, kind: str) -> list[Path]:
     """The files of that name in a model's folder, in folders NAME-KIND beside it, and in those shipped."""
     shared = f"*-{kind}/{name}"
-    files = (folder / name, *sorted(folder.parent.glob(shared)), *sorted(find.SHIPPED.glob(shared)))
+    files = (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared)))
     return [file for file in files if file.exists()]
-
-
-def read_doubt(folder: Path, annotation_size: int, make: Callable[[Path], Made]) -> Made | None:
-    """The scale of doubt of a model's folder, which ``make`` makes of the file; None when there is none.
-
-    Raises `SatError` for a damaged file and for one of annotations of another size.
-    """
-    file = folder / DOUBT
-    if not file.exists():
-        return None
-    try:
-        doubt: Any = make(file)
-    except SatError as error:
-        raise SatError(f"{file} is damaged: {error}") from error
-    if len(doubt.mean) != annotation_size:
-        raise SatError(f"{file} is of annotations of size {len(doubt.mean)}, and the model reads {annotation_size}")
-    return doubt  # type: ignore[no-any-return]

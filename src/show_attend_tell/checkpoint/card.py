@@ -2,12 +2,11 @@
 
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from show_attend_tell.checkpoint.packing import Arrays
+from show_attend_tell.checkpoint.records import Configuration
 from show_attend_tell.search.config import GenerationConfig
-
-if TYPE_CHECKING:
-    from show_attend_tell.checkpoint.config import Configuration
 
 WIDTH = 100  # columns of a line of Markdown
 SHOWN = {
@@ -20,10 +19,10 @@ SHOWN = {
     "cider": "CIDEr",
 }
 NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")  # of an evaluation
-ATTENTION_MODES = {"mean": "expectation (weighted mean)", "argmax": "its likeliest place", "sample": "a sampled place"}
+READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
-def card(model: "Configuration", name: str, *, tuned: bool, reranker: str | None) -> str:
+def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) -> str:
     """The card of a model, in Markdown.
 
     ``tuned`` says whether weights of its encoder are stored with it, ``reranker`` what its reranker is; None without a
@@ -41,6 +40,11 @@ def card(model: "Configuration", name: str, *, tuned: bool, reranker: str | None
     return "\n".join(map(wrapped, lines)) + "\n"
 
 
+def reranker(ngrams: Arrays) -> str:
+    """What a reranker's visual n-grams are, in words."""
+    return f"{len(ngrams['prior']):,} of 1 to 3 words, by {len(ngrams['offset'])} directions"
+
+
 def wrapped(line: str) -> str:
     """A line of prose, or an item of a list, as lines of at most `WIDTH` columns; a table's row stays whole."""
     if line.startswith("|") or not line:
@@ -49,7 +53,7 @@ def wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) -> list[str]:
+def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
     decoder, encoder, generation = model.decoder, model.encoder, model.generation
     frozen = "fine-tuned" if tuned else "frozen"
@@ -59,7 +63,7 @@ def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) ->
     lines = [
         f"- Encoder: {encoder.name}, {frozen}; {of}. Photos are {photos} of {encoder.preprocessing.size} pixels.",
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
-        f"- Decoding by default: {generation.summary()}; attention is read by {ATTENTION_MODES[generation.attention_mode]}.",
+        f"- Generation by default: {generation.summary()}; the decoder reads {READS[generation.attention_mode]}.",
     ]
     if not generation.allow_repetitions:
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
@@ -67,28 +71,28 @@ def model_lines(model: "Configuration", *, tuned: bool, reranker: str | None) ->
         lines.append(
             f"- Reranker: visual n-grams ({reranker}). For a photo they predict the words, pairs and "
             "triples of words that people would use. The model returns the caption of the beam with the best "
-            "log p / C^γ + ω A. C is the caption's length with its end token, γ the length normalization, A the "
-            "caption's agreement with the prediction and ω the reranker weight."
-            + (" Rare words count more in the agreement." if generation.rare_word_exponent else "")
+            "log p / C^γ + ω r. C is the caption's length with its end token, γ the length penalty, r the caption's "
+            "rerank score, its agreement with the prediction, and ω the rerank weight."
+            + (" Rare words count more in the rerank score." if generation.rare_word_exponent else "")
         )
     return lines
 
 
 def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
     """How a model of that kind of attention was trained; the settings are in config.json alone."""
-    by = ", by the likeliest places" if attention == "hard" else ""
+    by = ", by argmax" if attention == "hard" else ""
     metrics = {"validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"), "validation_cider": ("CIDEr", by[2:])}
     lines = []
     for name, value in training.items():
         if name in metrics:
             metric, how = metrics[name]
             title = f"Best {metric} on val of each beam" + (f" ({how})" if how else "")
-            value = "; ".join(f"{generation}: {score}" for generation, score in value.items())
+            value = "; ".join(f"{how}: {score}" for how, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
             key = "validation_bleu_4" if "validation_bleu_4" in value else "validation_cider"
             metric, score = metrics[key][0], value[key]
-            value = f"beam {value['beam_size']}, length normalization {value['length_penalty']:g} ({metric} {score})"
+            value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
         else:
             title = name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
@@ -99,12 +103,10 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
 
 def use(attention: str) -> str:
     """What to keep in mind when using a model with that kind of attention."""
-    attention_mode = (
-        "" if attention in ("none", "uniform") else " AttentionMode at the attention before you trust a word."
-    )
+    look = "" if attention in ("none", "uniform") else " Look at the attention before you trust a word."
     return (
         "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
-        f"what is said about people.{attention_mode} Do not use the model to identify or judge people."
+        f"what is said about people.{look} Do not use the model to identify or judge people."
     )
 
 
@@ -127,7 +129,8 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
-        how = f"{generation.summary()}; attention is read by {ATTENTION_MODES[found.get('attention_mode', generation.attention_mode)]}; {tokens}"
+        reads = READS[found.get("attention_mode", generation.attention_mode)]
+        how = f"{generation.summary()}; the decoder reads {reads}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

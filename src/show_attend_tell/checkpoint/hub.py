@@ -11,14 +11,14 @@ SHIPPED = Path(__file__).parent / "models"
 DEFAULT_MODEL = "everyday-soft"  # of every command that is given none
 
 
-def named(folder: str | os.PathLike[str]) -> Path:
+def absolute(folder: str | os.PathLike[str]) -> Path:
     """The folder's absolute path, which ends in the folder's name. The path "." does not."""
     return Path(os.path.abspath(folder))
 
 
 def model_name(folder: Path) -> str:
     """What a model is called: its hub id if it was fetched from the hub, otherwise the name of its folder."""
-    return hub_id(folder) or named(folder).name
+    return hub_id(folder) or absolute(folder).name
 
 
 def find_model(name: str) -> Path:
@@ -30,7 +30,7 @@ def find_model(name: str) -> Path:
     if name in shipped_models():
         return SHIPPED / name
     if name and Path(name).is_dir():
-        return named(name)
+        return absolute(name)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         try:
             from huggingface_hub import snapshot_download

@@ -11,7 +11,6 @@ these the errors average out.
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,47 +28,40 @@ CUTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)  # of a row's largest weight, where 
 LARGE = 65_536  # weights from which on a matrix may have 4 bits
 
 
-def pack(state: "Mapping[str, Tensor]", bits: Literal[8, 4] = 8) -> "dict[str, Tensor]":
-    """Round every floating tensor of two or more dimensions to int8, its scales stored as `NAME.scale`.
+def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
+    """Round every floating array of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
     With 4 ``bits``, matrices of `LARGE` weights or more, in rows of an even number, are rounded to these instead
-    (`pack_4bit`). Floating tensors of fewer than two dimensions (biases) become float32; integers and booleans stay as
+    (`pack_4bit`). Floating arrays of fewer than two dimensions (biases) become float32; integers and booleans stay as
     they are. Packing what `unpack` returned gives the same bytes again. Raises `SatError` for a weight that is not
-    finite, and for a tensor that has the name of another tensor's scales.
+    finite, and for an array that has the name of another array's scales.
     """
-    import torch
-
-    packed = {}
-    for name, tensor in state.items():
-        if not tensor.is_floating_point():
-            packed[name] = tensor
+    packed: dict[str, NDArray[Any]] = {}
+    for name, array in state.items():
+        if not np.issubdtype(array.dtype, np.floating):
+            packed[name] = array
             continue
-        tensor = tensor.detach().float()
-        if not tensor.isfinite().all():
+        array = np.asarray(array, dtype=np.float32)
+        if not np.isfinite(array).all():
             raise SatError(f"{name}: holds values that are not finite, so it cannot be stored")
-        if tensor.ndim < 2 or tensor.numel() == 0:
-            packed[name] = tensor
+        if array.ndim < 2 or array.size == 0:
+            packed[name] = array
             continue
         if name + SCALE in state:
-            raise SatError(f"{name}{SCALE}: this name is needed for the scales of {name}; rename the tensor")
-        if bits == 4 and tensor.ndim == 2 and tensor.shape[1] % 2 == 0 and tensor.numel() >= LARGE:
-            packed[name], packed[name + SCALE] = pack_4bit(tensor)
+            raise SatError(f"{name}{SCALE}: this name is needed for the scales of {name}; rename the array")
+        if bits == 4 and array.ndim == 2 and array.shape[1] % 2 == 0 and array.size >= LARGE:
+            packed[name], packed[name + SCALE] = pack_4bit(array)
             continue
         # Idempotent because (s · 127) / 127 == s for every s = m / 127 in float32, which was checked for all
         # 2²³ mantissas m. That fails among subnormal numbers, so a row as small as that counts as zero.
-        scale = tensor.flatten(1).abs().amax(1) / 127  # (rows,)
-        scale = torch.where(scale < torch.finfo(torch.float32).tiny, torch.ones_like(scale), scale)
-        packed[name] = (tensor / _per_row(scale, tensor)).round().to(torch.int8)
+        scale = np.abs(array.reshape(len(array), -1)).max(1) / np.float32(127)  # (rows,)
+        scale[scale < np.finfo(np.float32).tiny] = 1
+        packed[name] = (array / _per_row(scale, array)).round().astype(np.int8)
         packed[name + SCALE] = scale
     return packed
 
 
-def unpack(packed: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return the float32 weights that `pack` stored, as tensors; see `unpacked`."""
-    return as_tensors(unpacked({name: as_array(tensor) for name, tensor in packed.items()}))
-
-
-def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
+def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
     """Return the float32 weights that `pack` stored; floating arrays never packed become float32 too.
 
     Bytes (uint8) with scales are weights in 4 bits. Raises `SatError` for an int8 array without its scales, and for
@@ -78,7 +70,7 @@ def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
     state = {}
     for name, array in packed.items():
         if array.dtype == np.uint8 and name + SCALE in packed:
-            state[name] = unpacked_4bit(array, packed[name + SCALE])
+            state[name] = unpack_4bit(array, packed[name + SCALE])
             continue
         if array.dtype == np.int8:
             scale = packed.get(name + SCALE)
@@ -94,7 +86,7 @@ def unpacked(packed: Arrays) -> dict[str, NDArray[Any]]:
     return state
 
 
-def unpacked_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
+def unpack_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
     """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
 
     Raises `SatError` for arrays that are not bytes in rows with one scale for each row.
@@ -123,32 +115,6 @@ def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
     return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
 
 
-def check_readable(file: Path) -> None:
-    """Raise `SatError` for a file that may not be read; safetensors would call it missing."""
-    try:
-        open(file, "rb").close()
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
-
-
-def read_arrays(file: Path, *, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file.
-
-    Raises `SatError`, which ends with the remedy, when the file is missing or damaged, and for bfloat16, which NumPy
-    does not have.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    check_readable(file)
-    try:
-        return load_file(file)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
-
-
 def fitting(
     state: Arrays, shapes: Mapping[str, tuple[int, ...]], source: str, network: str
 ) -> dict[str, NDArray[np.float32]]:
@@ -158,7 +124,7 @@ def fitting(
     of the network's weights.
     """
     try:
-        found = unpacked(state)
+        found = unpack(state)
     except SatError as error:
         raise SatError(f"{source}: {error}") from None
     if missing := sorted(shapes.keys() - found.keys()):
@@ -187,41 +153,42 @@ def weights_digest(weights: Arrays) -> str:
     return sha.hexdigest()
 
 
-def pack_4bit(weights: "Tensor") -> "tuple[Tensor, Tensor]":
+def arrays_digest(arrays: Arrays) -> str:
+    """The SHA-256 of named arrays as a file holds them: their names, shapes and bytes, in the order of the names."""
+    sha = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        sha.update(f"{name} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return sha.hexdigest()
+
+
+def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
 
     weight[r, i] ≈ (four bits − 8) · scale[r], the four bits from 1 to 15, an even i's the lower of its byte. Of seven
     scales each row has the one with the least squared error. Raises `SatError` for a weight that is not finite.
     """
-    import torch
-
-    weights = torch.nn.functional.pad(weights.detach().float(), (0, weights.shape[1] % 2))
-    if not weights.isfinite().all():
+    weights = np.pad(weights.astype(np.float32), ((0, 0), (0, weights.shape[1] % 2)))
+    if not np.isfinite(weights).all():
         raise SatError("weights that are not finite cannot be stored")
-    largest = weights.abs().amax(1)
-    values = torch.full_like(weights, 8, dtype=torch.uint8)
-    scale, least = torch.ones_like(largest), torch.full_like(largest, float("inf"))
+    largest = np.abs(weights).max(1)
+    values = np.full(weights.shape, 8, dtype=np.uint8)
+    scale, least = np.ones_like(largest), np.full_like(largest, np.inf)
     for cut in CUTS:
         # (s · 7) / 7 == s for every s = m / 7 in float32, as for 127 above, so packing again changes nothing
-        step = largest * cut / 7
-        step = torch.where(step < torch.finfo(torch.float32).tiny, torch.ones_like(step), step)
-        rounded = (weights / step[:, None]).round().clamp(-7, 7)
-        error = (rounded * step[:, None] - weights).square().sum(1)
+        step = largest * np.float32(cut) / np.float32(7)
+        step[step < np.finfo(np.float32).tiny] = 1
+        rounded = (weights / step[:, None]).round().clip(-7, 7)
+        error = np.square(rounded * step[:, None] - weights).sum(1)
         better = error < least
-        values[better] = (rounded[better] + 8).to(torch.uint8)
-        scale, least = torch.where(better, step, scale), torch.minimum(error, least)
-    return values[:, ::2] | values[:, 1::2] << 4, scale
+        values[better] = (rounded[better] + 8).astype(np.uint8)
+        scale, least = np.where(better, step, scale), np.minimum(error, least)
+    packed = values[:, ::2] | np.left_shift(values[:, 1::2], 4)
+    return packed.astype(np.uint8, copy=False), scale
 
 
-def unpack_4bit(packed: "Tensor", scale: "Tensor") -> "Tensor":
-    """The float32 weights that `pack_4bit` stored, as a tensor; see `unpacked_4bit`."""
-    import torch
-
-    return torch.from_numpy(unpacked_4bit(packed.numpy(force=True), scale.numpy(force=True)))
-
-
-def _per_row(scale: "Tensor", tensor: "Tensor") -> "Tensor":
-    return scale.view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
+def _per_row(scale: NDArray[Any], array: NDArray[Any]) -> NDArray[Any]:
+    return scale.reshape(-1, *[1] * (array.ndim - 1))  # (rows, 1, …)
 
 
 def _has_scales(array: NDArray[Any] | None) -> bool:

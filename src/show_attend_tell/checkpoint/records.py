@@ -1,5 +1,6 @@
 """What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -7,13 +8,19 @@ from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.config import Config
+from show_attend_tell.search.config import GenerationConfig
+
+FORMAT = 4
 
 
 class Encodes(Protocol):
     """What a record says of an encoder, of either back end."""
 
     name: str
+    annotation_size: int  # D
     grid: tuple[int, int]
     preprocessing: Preprocessing
 
@@ -112,3 +119,38 @@ class EncoderRecord:
             )
         encoder.preprocessing = self.preprocessing
         return encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """What config.json says of a model."""
+
+    decoder: Config
+    encoder: EncoderRecord
+    generation: GenerationConfig
+    ngrams: str | None  # SHA-256 of the visual n-grams of the reranker, see `VisualNgrams.digest`
+    tuned: str | None  # SHA-256 of the encoder's tuned weights, see `weights_digest`
+    training: dict[str, Any]
+    scores: dict[str, Any]
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        entries = {
+            "format": FORMAT,
+            "decoder": self.decoder.to_dict(),
+            "encoder": self.encoder.to_dict(),
+            "generation": self.generation.to_dict(),
+            "ngrams": self.ngrams,
+            "tuned": self.tuned,
+            "training": self.training,
+            "scores": self.scores,
+        }
+        return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+    def read_vocabulary(self, folder: Path) -> Vocabulary:
+        """The vocabulary in the model's folder. Raises `SatError` for that of another model."""
+        file, size = folder / "vocabulary.json", self.decoder.vocabulary_size
+        vocabulary = Vocabulary.load(file)
+        if len(vocabulary) != size:
+            raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
+        return vocabulary

@@ -32,7 +32,7 @@ from show_attend_tell.files import check_writable, json_array, make_folder
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
-    from show_attend_tell.captioner import Caption
+    from show_attend_tell.caption import Caption
     from show_attend_tell.data.photos import Photo
 
 EXAMPLES = """
@@ -153,7 +153,7 @@ def caption(
         captioner = Captioner.from_pretrained(
             name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
         )
-        attention = captioner.checkpoint.decoder.config.attention
+        attention = captioner.checkpoint.config.attention
         if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
         overrides = dict(generation)
@@ -163,7 +163,7 @@ def caption(
             else:
                 mode = generation["attention_mode"]
                 click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
-        streams.append(_stream(captioner, inputs, captioner.checkpoint.generation.merge(**overrides)))
+        streams.append(captioner.stream(inputs, captioner.checkpoint.generation.merge(**overrides)))
         cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)
@@ -199,17 +199,6 @@ def caption(
         fail(f"{len(results.failed)} of {len(files)} photos could not be captioned, as said above", 1)
     if results.failed:
         sys.exit(1)
-
-
-def _stream(captioner: Any, inputs: Any, config: Any) -> Any:
-    from show_attend_tell.captioner import Sampling
-
-    sampling = None
-    if config.do_sample:
-        captions = config.num_captions or 1
-        sampling = Sampling(captions=captions, temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
-    several = None if sampling else config.num_captions
-    return captioner.stream(inputs, config, sampling=sampling, num_captions=several, seed=config.seed, errors="skip")
 
 
 STDIN = Path("-")  # what standard input is called

@@ -92,19 +92,21 @@ def evaluate(
     """
     from show_attend_tell import evaluation
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.checkpoint.hub import find_model, named
+    from show_attend_tell.checkpoint.hub import absolute, find_model
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data, encoder_weights], models=models)
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
-    if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == named(models[0])):
+    if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == absolute(models[0])):
         raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
     for name in ("README.md", "config.json") if card else ():
         check_writable(Path(models[0]) / name, make=True)
     dataset = read_dataset(data)
-    captioner = Captioner.from_pretrained(*models, device=device, encoder_weights=encoder_weights)
+    how_loaded: dict[str, Any] = {"device": device, "encoder_weights": encoder_weights}
+    one = len(models) == 1
+    captioner = Captioner.from_pretrained(models[0], **how_loaded) if one else Captioner.ensemble(models, **how_loaded)
     result = evaluation.evaluate(
         captioner,
         dataset,

@@ -32,7 +32,7 @@ def models(name: str | None) -> None:
 
     NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
     """
-    from show_attend_tell.checkpoint.config import Configuration
+    from show_attend_tell.checkpoint.config import read_configuration
     from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models
 
     if name is not None:
@@ -40,7 +40,7 @@ def models(name: str | None) -> None:
         return
     rows = [("model", "size", "attention", "trained on", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
-        config = Configuration.read(SHIPPED / shipped / "config.json")
+        config = read_configuration(SHIPPED / shipped / "config.json")
         size = sum(file.stat().st_size for file in (SHIPPED / shipped).iterdir())
         data = str(config.training.get("data"))
         tests = {
@@ -90,7 +90,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, output: Path, en
     checkpoint = imported(model, options, dictionary, encoder=encoder)
     checkpoint.save(output)
 
-    config = checkpoint.decoder.config
+    config = checkpoint.config
     click.echo(f"{output}: {config.attention} attention; {config.sizes}; {config.vocabulary_size:,} words")
     if left_out := checkpoint.training.get("words_left_out"):
         click.echo(f"{plural(left_out, 'word')} of {dictionary} have ids that the model lacks: they are unknown to it")

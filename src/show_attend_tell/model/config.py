@@ -42,6 +42,10 @@ class Config:
         sizes = {name: getattr(self, name) for name in own if type(getattr(self, name)) is int}
         return ", ".join(f"{name.replace('_', ' ')} {size}" for name, size in sizes.items())
 
+    def weight_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """The shape of each weight by its name; None where only the decoder itself knows."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a JSON file, the kind among them."""
         return {"kind": self.kind, **asdict(self)}
@@ -98,6 +102,44 @@ class DecoderConfig(Config):
             )
         if self.initial_size and self.initial_depth == 1:
             raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight of an `AttentionDecoder`, by its name."""
+        K, m, n = self.vocabulary_size, self.embedding_size, self.hidden_size
+        D, A, first = self.annotation_size, self.attention_size, self.initial_size or n
+        given = first if self.initial_depth == 2 else D
+        linear: dict[str, tuple[int, int, bool]] = {  # outputs, inputs, and whether there is a bias
+            "attention.key": (A, D, True),
+            "attention.query": (A, n, False),
+            "initial_hidden": (n, given, True),
+            "initial_memory": (n, given, True),
+            "gates_from_word": (4 * n, m, True),
+            "gates_from_hidden": (4 * n, n, False),
+            "gates_from_context": (4 * n, D, False),
+            "output_hidden": (m, n, True),
+        }
+        if self.attention_depth == 2:
+            linear["attention.deepen"] = (D, D, True)
+        if self.gate:
+            linear["gate"] = (1, n, True)
+        if self.initial_depth == 2:
+            linear["initial"] = (first, D, True)
+        if self.output_context:
+            linear["output_context"] = (m, D, False)
+        if not self.tied_embeddings:
+            linear["output_words"] = (K, m, False)
+        linear |= {f"output_layers.{number}": (m, m, True) for number in range(self.output_depth - 1)}
+        found: dict[str, tuple[int, ...]] = {
+            "annotation_scale": (),
+            "embedding.weight": (K + 1, m),
+            "attention.energy": (A,),
+            "output_bias": (K,),
+        }
+        for name, (outputs, inputs, bias) in linear.items():
+            found[f"{name}.weight"] = (outputs, inputs)
+            if bias:
+                found[f"{name}.bias"] = (outputs,)
+        return found
 
     @property
     def title(self) -> str:

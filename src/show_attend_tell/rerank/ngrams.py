@@ -1,34 +1,45 @@
-"""The reranker and the scale of doubt without PyTorch: as `visual_ngrams` and `doubt` compute them, in NumPy.
+"""Visual n-grams: the words, pairs and triples of words that a photo's captions are expected to have.
 
-B photos · L places · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments · R directions · G n-grams.
+- **Input**: the second moments of the photo's annotations, Σ_i a_i a_iᵀ. They say which channels of the encoder are
+  active at the same locations. Their signed square roots are scaled to length one (Carreira et al. 2012, Perronnin et
+  al. 2010). The back end computes them, so that a GPU copies no annotations.
+- **Prediction**: a linear map from the input to the share of captions that have each n-gram (n-grams from photos: Li et
+  al. 2017; words from photos, to rank captions: Fang et al. 2015). `fit` makes it.
+- **Use**: beam search makes its captions without it. Then the captions are ranked by how well they agree with the
+  prediction: that is their rerank score.
+
+B photos · L locations · D annotation size · C ≤ D channels · M = C (C + 1) / 2 second moments · R directions ·
+G n-grams.
 """
 
-import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.checkpoint.packing import unpacked
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.checkpoint.packing import unpack
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.agreement import SELDOM, Ngram, NgramReranker
-from show_attend_tell.search import Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis
 
-STEPS = 200  # steps of the scale of doubt
-UNSURE = 0.95  # doubt above which a caption is called unsure
+LONGEST = 3  # words of an n-gram
+SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
 
+Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
 Array = NDArray[Any]
 
 
-class ArrayNgrams(NgramReranker):
-    """`visual_ngrams.VisualNgrams` of a file, as arrays."""
+class VisualNgrams:
+    """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams."""
 
     def __init__(self, packed: Mapping[str, Array]) -> None:
-        """Take the arrays that `VisualNgrams` stored. Raises `SatError` for arrays that are missing or do not fit."""
-        self.digest = digest(packed)
-        arrays = unpacked(packed)
+        """Take the arrays that `fit.fit_ngrams` made, packed in 4 or 8 bits a weight or not packed.
+
+        Raises `SatError` for arrays that are missing, not finite, or do not fit each other.
+        """
+        arrays = unpack(packed)
         try:
             self.channels, self.offset, self.shares, self.prior, self.length, ngrams = (
                 arrays[name] for name in ("channels", "offset", "shares", "prior", "length", "ngrams")
@@ -37,90 +48,96 @@ class ArrayNgrams(NgramReranker):
             directions, M = arrays["directions"], C * (C + 1) // 2
             in_pairs = packed["directions"].dtype == np.uint8  # two to a byte
             self.directions = directions[:, :M] if in_pairs else directions
-            shapes = directions.shape, self.shares.shape, self.length.shape, len(ngrams)
-            if shapes != ((R, M), (G, R), (), G) or not (C and R and G):
+            shapes = self.directions.shape, self.shares.shape, self.length.shape, ngrams.shape
+            if shapes != ((R, M), (G, R), (), (G, 1 + LONGEST)) or not (C and R and G):
                 raise ValueError(f"shapes {shapes}")
+            numbers = (self.offset, self.shares, self.prior, self.length, self.directions)
+            if not all(np.isfinite(each).all() for each in numbers) or self.channels.min() < 0 or self.length < 0:
+                raise ValueError("values that are no numbers, or below zero")
         except (KeyError, ValueError) as error:
-            raise SatError(f"these tensors are not visual n-grams ({error!r})") from error
+            raise SatError(f"these arrays are not visual n-grams ({error})") from error
         known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in ngrams.tolist()]
         self.numbers = {ngram: number for number, ngram in enumerate(known)}
         first = [self.numbers.get((0, *ngram[1:]), number) for number, ngram in enumerate(known)]
-        self.common = np.maximum(self.prior[first], SELDOM)
+        self.common = np.maximum(self.prior[first], SELDOM)  # (G,), shares of captions with the n-gram at least once
         self.single = ngrams[:, 2] < 0  # (G,), which of them are words
 
-    def expected(self, annotations: Array) -> Array:
-        """As `VisualNgrams.expected`."""
-        if int(self.channels.max()) >= annotations.shape[-1]:
-            raise SatError(f"the visual n-grams read annotations of another size than {annotations.shape[-1]}")
-        along = (self.directions @ second_moments(annotations, self.channels).T).T
+    def expected(self, backend: Backend, features: Any) -> Array:
+        """The shares of captions that are expected to have each n-gram (B, G), of features (B, L, D).
+
+        Raises `SatError` for features of another size.
+        """
+        if int(self.channels.max()) >= features.shape[-1]:
+            raise SatError(f"the visual n-grams read annotations of another size than {features.shape[-1]}")
+        along = (self.directions @ backend.second_moments(features, self.channels).T).T
         found: Array = np.maximum(self.prior + (along - self.offset) @ self.shares.T, 0)
         return found
 
     def worth(self, rare_word_exponent: float) -> Array:
-        """As `VisualNgrams.worth`."""
+        """How much each n-gram counts in the rerank score (G,): one, and for a word more the rarer it is.
+
+        A word that a share p of the training captions has counts p^−τ times a constant, τ being the
+        ``rare_word_exponent``. A word's second time in a caption counts as much as its first. By the constant, the mean
+        rerank score of training captions with the mean training photo does not depend on τ.
+        """
         p, powers = self.prior[self.single], self.common[self.single] ** -np.float32(rare_word_exponent)
         worth = np.ones_like(self.prior)
         worth[self.single] = powers * (p**2).sum() / max((p**2 * powers).sum(), np.finfo(p.dtype).tiny)
         return worth
 
+    def agreements(
+        self, expected: Array, captions: Sequence[Sequence[int]], rare_word_exponent: float = 0.0
+    ) -> list[float]:
+        """The rerank score of captions, as word ids without the end token, with the n-grams ``expected`` (G,).
 
-def digest(packed: Mapping[str, Array]) -> str:
-    """SHA-256 of the arrays' names, shapes and bytes."""
-    hashed = hashlib.sha256()
-    for name, array in sorted(packed.items()):
-        hashed.update(f"{name} {array.shape} ".encode())
-        hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return hashed.hexdigest()
+        It is the mean over n = 1, 2, 3 of 2 Σ_g w_g E[g] / (N_c + N_t). g runs over the caption's n-grams, and counts
+        w_g, by its `worth`. N_c is the number of these n-grams, and N_t that of a training caption of mean length. With
+        an exponent of 0 this is about the share of n-grams (F1) that the caption would have in common with a person's
+        caption, from 0 to about 1. An n-gram that is not expected adds nothing. The second time that a caption has an
+        n-gram counts as another n-gram, whose share is that of the captions that have it twice.
+        """
+        shares, usual = (expected * self.worth(rare_word_exponent)).tolist(), float(self.length)
+        result = []
+        for words in captions:
+            found = [0.0] * LONGEST
+            for ngram in counted(words):
+                if (number := self.numbers.get(ngram)) is not None:
+                    found[len(ngram) - 2] += shares[number]
+            both = [max(1.0, (len(words) + usual) / 2 - n) for n in range(LONGEST)]
+            result.append(sum(have / of for have, of in zip(found, both, strict=True)) / LONGEST)
+        return result
 
-
-def normalized(annotations: Array) -> Array:
-    """Annotations with mean 0 and variance 1 over their channels, as PyTorch's layer_norm has them."""
-    annotations = annotations.astype(np.float32, copy=False)
-    centred = annotations - annotations.mean(-1, keepdims=True)
-    found: Array = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(1e-5))
-    return found
-
-
-def second_moments(annotations: Array, channels: Array) -> Array:
-    """As `visual_ngrams.second_moments`: (B, M)."""
-    normal = normalized(annotations)[..., channels]
-    rows, columns = np.triu_indices(len(channels))
-    moments = (normal.swapaxes(1, 2) @ normal)[:, rows, columns]
-    moments = np.copysign(np.sqrt(np.abs(moments)), moments)
-    found: Array = moments / np.maximum(np.linalg.norm(moments, axis=-1, keepdims=True), np.float32(1e-12))
-    return found
-
-
-class ArrayDoubt:
-    """`doubt.Doubt` of a file, as arrays."""
-
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        """Take the arrays that `Doubt` stored. Raises `SatError` for arrays that are missing or damaged."""
-        arrays = unpacked(arrays)
-        try:
-            self.mean, self.whitening, self.typical, self.quantiles = (
-                arrays[name].astype(np.float32) for name in ("mean", "whitening", "typical", "quantiles")
-            )
-            (size,) = self.mean.shape
-        except (KeyError, ValueError) as error:
-            raise SatError(f"these tensors are not a scale of doubt ({error!r})") from error
-        shapes = {"whitening": (*self.whitening.shape[:1], size), "typical": (4,), "quantiles": (STEPS + 1,)}
-        for name in ("mean", *shapes):
-            value = getattr(self, name)
-            if value.shape != shapes.get(name, (size,)) or not np.isfinite(value).all():
-                raise SatError(f"the {name} of the scale of doubt are damaged: {value.shape}")
-
-    def add_doubt(self, annotations: Array, found: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
-        """As `Doubt.add_doubt`."""
-        likelihoods = np.array(
-            [best.log_probability / (len(best.words) + best.ended) for best, *_ in found], dtype=np.float32
-        )
-        away = np.square((normalized(annotations).mean(1) - self.mean) @ self.whitening.T).sum(1)
-        far = (np.log(np.maximum(away, np.float32(1e-12))) - self.typical[0]) / self.typical[1]
-        strange = far - (likelihoods - self.typical[2]) / self.typical[3]
-        below = np.searchsorted(self.quantiles, strange, side="right")  # quantiles that are less strange
-        doubts = np.clip((below - 1) / STEPS, 0, 1)
+    def scores(
+        self,
+        backend: Backend,
+        features: Any,
+        found: Sequence[Sequence[Hypothesis]],
+        rare_word_exponent: float,
+    ) -> list[list[float]]:
+        """As `Reranker.scores`."""
         return [
-            [dataclasses.replace(best, doubt=float(doubt)), *others]
-            for (best, *others), doubt in zip(found, doubts, strict=True)
+            self.agreements(expected, [each.words for each in hypotheses], rare_word_exponent)
+            for expected, hypotheses in zip(self.expected(backend, features), found, strict=True)
         ]
+
+
+def without_end(words: Sequence[int]) -> list[int]:
+    """The words of a caption, without the end token."""
+    return [word for word in words if word != Vocabulary.END]
+
+
+def counted(words: Sequence[int]) -> list[Ngram]:
+    """The n-grams of a caption, of 1 to `LONGEST` words, each with how often the caption had it before.
+
+    The end token is not counted as a word. N-grams with an unknown word are left out.
+    """
+    words = without_end(words)
+    result: list[Ngram] = []
+    for n in range(1, LONGEST + 1):
+        before: dict[Ngram, int] = {}
+        for ngram in zip(*(words[start:] for start in range(n)), strict=False):
+            if Vocabulary.UNKNOWN not in ngram:
+                times = before.get(ngram, 0)
+                before[ngram] = times + 1
+                result.append((times, *ngram))
+    return result

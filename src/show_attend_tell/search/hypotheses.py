@@ -1,6 +1,6 @@
-"""What a search gives: captions with what the decoder saw on the way, read back from the steps of the search.
+"""The captions of a search, read back from its steps, and how they are ordered.
 
-B photos · B′ those of a step · P paths, the beam · Q ≤ P paths that looked · L places · T words, end token excluded.
+B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · T words, end token excluded.
 """
 
 from dataclasses import dataclass, field
@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.search.session import Drawn, Numbers, Scores
+from show_attend_tell.search.session import DecoderSession, Numbers, Scores
 
 NEVER = float("-inf")
-DIFFERENCE = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
+DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
 class Backpointers(NamedTuple):
     """What one step of a search leaves behind, to be read backwards from the end."""
 
     photos: Numbers  # which of the photos these are (B′,), in order
-    words: Numbers  # said by each path (B′, P)
+    words: Numbers  # the new word of each path (B′, P)
     parents: Numbers  # the path of the step before that each path continues (B′, P)
-    rows: Numbers  # where α, β and the place of each path are in the next three (B′, P)
-    alpha: Any  # (B′, Q, L) or None; the walker's own tensors or arrays, as the next two
+    scores: Scores  # log p of each path so far (B′, P)
+    rows: Numbers  # the history of each path, its row in the next three (B′, P)
+    alpha: Any  # (B′, Q, L) or None; the session's own tensors or arrays, as the next two
     beta: Any  # (B′, Q) or None
     locations: Any  # (B′, Q) or None
 
@@ -35,54 +36,66 @@ class Backpointers(NamedTuple):
 class Hypothesis:
     """One caption that a search found.
 
-    What the decoder saw on the way is gathered when somebody asks for it, since most captions of a beam are never
-    asked.
+    What the decoder attended to is gathered when it is asked for, since most captions of a beam are never asked.
     """
 
     words: list[int]  # T word ids, end token excluded
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
-    ended: bool  # False when the longest length came before the end token
-    seen: "Seen" = field(repr=False, compare=False)
-    rerank_score: float | None = None  # A, with the photo, from 0; None until a reranker gives it
+    ended: bool  # False when the caption was truncated: max_length came before the end token
+    trace: "Trace" = field(repr=False, compare=False)
+    rerank_score: float | None = None  # None until a reranker gives it
     doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property
     def alpha(self) -> Any:
         """α (T, L), a tensor of PyTorch's decoders and an array of ONNX Runtime's; None without attention."""
-        return self.seen.along([step.alpha for step in self.seen.backpointers])
+        return self.trace.along("alpha")
 
     @property
     def beta(self) -> Any:
         """β (T,), as α; None without a gate."""
-        return self.seen.along([step.beta for step in self.seen.backpointers])
+        return self.trace.along("beta")
 
     @property
     def locations(self) -> Any:
-        """The places looked at (T,), as α; None when looking by expectation."""
-        return self.seen.along([step.locations for step in self.seen.backpointers])
+        """The locations attended to (T,), as α; None with the attention mode "mean"."""
+        return self.trace.along("locations")
+
+    @property
+    def word_log_probabilities(self) -> list[float]:
+        """log p(y_t | the words before) of each word (T,), in nats."""
+        return self.trace.word_log_probabilities()
 
 
-class Seen(NamedTuple):
-    """Where a hypothesis finds what it saw."""
+class Trace(NamedTuple):
+    """Where a hypothesis finds the steps that made it."""
 
-    backpointers: list[Backpointers]  # of the whole search
+    steps: list[Backpointers]  # of the whole search
     photo: int
-    rows: list[int]  # of each word (T,)
+    paths: list[int]  # the path at each word's step (T,)
 
-    def along(self, parts: list[Any]) -> Any:
-        """What the path saw at each of its T words, of every step's part (B′, Q, ...)."""
+    def along(self, name: str) -> Any:
+        """What the steps have under that name for this path, over its T words; None where they have nothing."""
+        if getattr(self.steps[0], name) is None:
+            return None
         found = []
-        for step, part, row in zip(self.backpointers, parts, self.rows, strict=False):
-            if part is None:
-                return None
-            found.append(part[int(np.searchsorted(step.photos, self.photo)), row])
+        for step, path in zip(self.steps, self.paths, strict=False):
+            photo = int(np.searchsorted(step.photos, self.photo))
+            found.append(getattr(step, name)[photo, step.rows[photo, path]])
         if not found:
-            return None if parts[0] is None else parts[0][0, :0]
+            return getattr(self.steps[0], name)[0, :0]
         if isinstance(found[0], (np.ndarray, np.generic)):
             return np.stack(found)
         import torch
 
         return torch.stack(found)
+
+    def word_log_probabilities(self) -> list[float]:
+        """log p of each word (T,): the differences of the path's scores."""
+        scores = [0.0]
+        for step, path in zip(self.steps, self.paths, strict=False):
+            scores.append(float(step.scores[np.searchsorted(step.photos, self.photo), path]))
+        return [after - before for before, after in pairwise(scores)]
 
 
 def read_back(
@@ -97,19 +110,19 @@ def read_back(
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
     steps, (batch, paths) = len(backpointers), scores.shape
     words = np.full((batch, paths, steps), Vocabulary.END)
-    rows = np.zeros_like(words)
+    taken = np.zeros_like(words)  # the path at each step
     path = np.tile(np.arange(paths), (batch, 1))
     for time in reversed(range(steps)):
         step = backpointers[time]
         here, photo = path[step.photos], np.arange(len(step.photos))[:, None]
         words[step.photos, :, time] = step.words[photo, here]
-        rows[step.photos, :, time] = step.rows[photo, here]
+        taken[step.photos, :, time] = here
         path[step.photos] = step.parents[photo, here]
-    lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path says the end token again and again
-    said, at, log_p, ended = (cast(list[Any], part.tolist()) for part in (words, rows, scores, finished))
+    lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path repeats the end token
+    ids, at, log_p, ended = (cast(list[Any], part.tolist()) for part in (words, taken, scores, finished))
     return [
         [
-            Hypothesis(said[b][p][:T], log_p[b][p], ended[b][p], Seen(backpointers, b, at[b][p][:T]))
+            Hypothesis(ids[b][p][:T], log_p[b][p], ended[b][p], Trace(backpointers, b, at[b][p][:T]))
             for p, T in enumerate(lengths[b])
             if log_p[b][p] > NEVER
         ]
@@ -117,39 +130,36 @@ def read_back(
     ]
 
 
-def repeating(said: Numbers) -> Numbers:
-    """The words that would repeat what paths have said, of their t ≥ 1 words (..., t): (..., max(1, t − 1)).
+def repeating(history: Numbers) -> Numbers:
+    """The words that would repeat what paths have, of their t ≥ 1 words (..., t): (..., max(1, t − 1)).
 
     They are a path's last word, and each word that followed the path's last two words before. A caption that has none
-    of them at any step has no word twice in a row and no three words in a row twice (`scoring.metrics.repeats`). The
+    of them at any step has no word twice in a row and no three words in a row twice (`metrics.scores.repeats`). The
     last word fills up the rest.
     """
-    last = said[..., -1:]
-    before = (said[..., :-2] == said[..., -2:-1]) & (said[..., 1:-1] == last)  # where the last two words are
-    return np.concatenate([last, np.where(before, said[..., 2:], last)], axis=-1)
+    last = history[..., -1:]
+    before = (history[..., :-2] == history[..., -2:-1]) & (history[..., 1:-1] == last)  # where the last two words are
+    return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1)
 
 
-def teacher_forced(session: Drawn, words: list[int]) -> Hypothesis:
-    """A caption, with its end token, told along the one path of one photo, as if a search had found it."""
+def force(session: DecoderSession, words: list[int]) -> Hypothesis:
+    """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
     only = np.zeros((1, 1), dtype=np.int64)
     backpointers, log_p, previous = [], 0.0, session.vocabulary_size
     for word in words:
         step = session.step(np.full_like(only, previous))
         log_p += float(session.log_probabilities()[0, 0, word])
-        backpointers.append(Backpointers(only[0], np.full_like(only, word), only, *step))
+        backpointers.append(Backpointers(only[0], np.full_like(only, word), only, np.full((1, 1), log_p), *step))
         session.reorder(None, only)
         previous = word
     ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.ones((1, 1), dtype=bool))
     return found
 
 
-def ranked(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
-    """Order the captions of one photo, the best first: by log p / length^γ + ω A.
+def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
+    """The captions of one photo by `score`, the best first.
 
-    Captions that ended come before those that did not, and an empty caption comes last.
-
-    γ is ``length_penalty``, 0 for none; the end token counts. ω, ``rerank_weight``, weighs the agreement A with
-    the photo that a reranker gave each caption, where one did.
+    Captions that ended come before truncated ones, and an empty caption comes last.
     """
 
     def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
@@ -159,26 +169,26 @@ def ranked(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: f
 
 
 def score(hypothesis: Hypothesis, length_penalty: float, rerank_weight: float) -> float:
-    """log p / length^γ + ω A, see `ranked`."""
+    """log p / C^γ + ω r: C words with the end token, γ the length penalty, ω the weight of the rerank score r."""
     length = len(hypothesis.words) + hypothesis.ended
     normalized: float = hypothesis.log_probability / max(1, length) ** length_penalty
     return normalized + rerank_weight * (hypothesis.rerank_score or 0.0)
 
 
-def different(
+def diverse(
     hypotheses: list[Hypothesis], num_captions: int, length_penalty: float, rerank_weight: float
 ) -> list[Hypothesis]:
-    """Of one photo's `ranked` captions, the best one and others that are good and say something else.
+    """Of one photo's captions, which are in the order of `rank`, the best one and others that differ in content.
 
-    They are ``num_captions``, or fewer where fewer captions ended. Each caption after the first has the largest `score` less
-    μ times its overlap with the most similar one before it (maximal marginal relevance, Carbonell and Goldstein 1998).
-    The overlap is the share of words and pairs of words that two captions have in common, from 0 to 1. μ is
-    `DIFFERENCE` times the standard deviation of the photo's scores.
+    They are ``num_captions``, or fewer where fewer captions ended. Each caption after the first has the largest `score`
+    less μ times its overlap with the most similar one before it (maximal marginal relevance, Carbonell and Goldstein
+    1998). The overlap is the share of words and pairs of words that two captions have in common, from 0 to 1. μ is
+    `DIVERSITY` times the standard deviation of the photo's scores.
     """
     left = [hypothesis for hypothesis in hypotheses if hypothesis.words and hypothesis.ended] or hypotheses[:1]
     scores = [score(hypothesis, length_penalty, rerank_weight) for hypothesis in left]
     content = [{*hypothesis.words, *pairwise(hypothesis.words)} for hypothesis in left]
-    penalty, closest = DIFFERENCE * pstdev(scores), [0.0] * len(left)
+    penalty, closest = DIVERSITY * pstdev(scores), [0.0] * len(left)
     chosen = [0]
     while len(chosen) < min(num_captions, len(left)):
         last = content[chosen[-1]]

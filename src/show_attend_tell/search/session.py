@@ -1,13 +1,10 @@
 """What a search knows of a decoder: it follows paths of words, and says how they may go on.
 
-B′ photos that are still searched · P′ paths of each that are followed · Q rows in which the decoder looked · L places ·
-K vocabulary · N continuations.
+B′ photos that are still searched · P′ paths of each that are followed · Q histories, paths without their last word ·
+L locations · K vocabulary · N continuations.
 
 A search holds NumPy arrays of words, paths and log-probabilities, which are small. States, annotations and logits stay
-with the decoder, whether PyTorch or ONNX Runtime computes it:
-
-- `plain.TorchSession` is any `Decoder` of PyTorch, `fast.OptimizedSession` the paper's decoder, faster;
-- `onnx.OnnxSession` is the paper's decoder without PyTorch.
+with the back end, whether PyTorch or ONNX Runtime computes it: each back end has its own `DecoderSession`.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -20,16 +17,16 @@ Scores = NDArray[np.floating[Any]]
 
 
 class SessionStep(NamedTuple):
-    """What a walker looked at in one step; the last three are its own tensors or arrays."""
+    """What a decoder attended to in one step; the last three are the back end's own tensors or arrays."""
 
-    rows: Numbers  # where α, β and the place of each path are in the next three (B′, P′)
+    rows: Numbers  # the history of each path, its row in the next three (B′, P′)
     alpha: Any = None  # (B′, Q, L); None for a decoder without attention
     beta: Any = None  # (B′, Q); None without a gate
-    locations: Any = None  # (B′, Q); None when looking by expectation
+    locations: Any = None  # (B′, Q); None with the attention mode "mean"
 
 
 class Continuations(NamedTuple):
-    """The best ways to go on for each photo's paths, (B′, N) each, the best first."""
+    """The best continuations of each photo's paths, (B′, N) each, the best first."""
 
     scores: Scores  # log p of the path and its next word
     paths: Numbers
@@ -37,15 +34,27 @@ class Continuations(NamedTuple):
 
 
 class DecoderSession(Protocol):
-    """A decoder on its way along some paths of the same number of words."""
+    """A decoder in the middle of some paths that all have the same number of words."""
 
     vocabulary_size: int  # K; this is also the id of the word before the first
-    photos: int  # B, when it starts
-    paths: int  # P′ of each photo, when it starts
-    whole: bool  # whether it follows every path of every photo to the end of the search
+    photos: int  # B, at the start
+    paths: int  # P′ of each photo, at the start
+    keeps_all: bool  # whether every path of every photo is followed to the end of the search, finished or not
 
     def step(self, words: Numbers) -> SessionStep:
-        """Say the words (B′, P′) along the paths, and look for the words after them."""
+        """Add the words (B′, P′) to the paths, and attend for the words after them."""
+        ...
+
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+        """The ``count`` best continuations of each photo's paths, or all where there are fewer.
+
+        Gets log p of the paths (B′, P′), the words that no path may have next, and those that each path may not have
+        next (B′, P′, ·).
+        """
+        ...
+
+    def log_probabilities(self) -> Scores:
+        """log p of every word after the paths (B′, P′, K)."""
         ...
 
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
@@ -53,27 +62,7 @@ class DecoderSession(Protocol):
         ...
 
 
-class SearchSession(DecoderSession, Protocol):
-    """A walker that a beam search may use."""
-
-    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
-        """The ``count`` best continuations of each photo's paths, or all where there are fewer.
-
-        Gets log p of the paths (B′, P′), the words that no path may say, and those that each path may not say ``banned``
-        (B′, P′, ·).
-        """
-        ...
-
-
-class Drawn(DecoderSession, Protocol):
-    """A walker that words may be drawn from."""
-
-    def log_probabilities(self) -> Scores:
-        """log p of every word after the paths (B′, P′, K)."""
-        ...
-
-
-def taken(part: NDArray[Any], rows: Numbers) -> NDArray[Any]:
+def gather(part: NDArray[Any], rows: Numbers) -> NDArray[Any]:
     """The rows (B, P) of a part (B, Q) or (B, Q, ·): (B, P) or (B, P, ·)."""
     return part[np.arange(len(part))[:, None], rows]
 
@@ -83,4 +72,4 @@ def distinct(paths: Numbers, number: int) -> tuple[Numbers, Numbers]:
     there = np.zeros((len(paths), number), dtype=bool)
     np.put_along_axis(there, paths, True, axis=1)
     most = int(there.sum(1).max())
-    return np.argsort(~there, axis=1, kind="stable")[:, :most], taken(there.cumsum(1) - 1, paths)
+    return np.argsort(~there, axis=1, kind="stable")[:, :most], gather(there.cumsum(1) - 1, paths)

@@ -16,7 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from show_attend_tell import __version__
-from show_attend_tell.captioner import Caption, Captioner
+from show_attend_tell.caption import Caption
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
@@ -201,7 +202,7 @@ def api(service: Service, token: str | None) -> APIRouter:
             told.append(
                 {
                     "name": name,
-                    "attention": checkpoint.decoder.config.attention,
+                    "attention": checkpoint.config.attention,
                     "words": len(checkpoint.vocabulary),
                     "generation": dataclasses.asdict(checkpoint.generation),
                     "training": checkpoint.training,

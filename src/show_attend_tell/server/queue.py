@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.backends import joined
-from show_attend_tell.captioner import Captioner, photo_seed
-from show_attend_tell.search import search_batch_size
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.generation import photo_seed
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.server.limits import Limits
 
@@ -79,9 +78,7 @@ class Job:
     @property
     def most_together(self) -> int:
         """How many jobs of this kind are done together at most."""
-        alone = (
-            self.captions is not None or search_batch_size(self.generation.beam_size, self.captioner.device) < TOGETHER
-        )
+        alone = self.captions is not None or self.captioner.backend.batch_size(self.generation) < 2
         return 1 if alone else TOGETHER
 
 
@@ -119,7 +116,7 @@ class Pace:
 
     def of(self, jobs: Sequence[Job]) -> float:
         """Expected seconds for these jobs, one after the other; a photo is encoded once for models of one encoder."""
-        encoded = {(id(job.photo), id(job.captioner.encoder)): job.captioner.name for job in jobs}
+        encoded = {(id(job.photo), id(job.captioner.backend.encoder)): job.captioner.name for job in jobs}
         return sum(self.expected(model, "encode", 1) for model in encoded.values()) + sum(
             self.expected(job.captioner.name, job.act, job.paths) for job in jobs
         )
@@ -247,29 +244,27 @@ class Queue:
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
         first = jobs[0]
-        captioner, generation, encoder = first.captioner, first.generation, id(first.captioner.encoder)
+        captioner, generation, encoder = first.captioner, first.generation, id(first.captioner.backend.encoder)
         for job in jobs:
             if encoder not in job.photo.annotations:
                 with self._timed(captioner, "encode", 1):
                     pixels = job.photo.pixels[encoder][None]
-                    job.photo.annotations[encoder] = captioner.encoder.annotate(pixels)
+                    job.photo.annotations[encoder] = captioner.backend.encode(pixels)
         seeds = [photo_seed(0, job.photo.pixels[encoder].tobytes()) for job in jobs]
         if first.captions is not None:
             annotations = first.photo.annotations[encoder]
             with self._timed(captioner, "score", first.paths):
                 return [
                     [
-                        captioner.explain_annotations(
-                            annotations, text, attention_mode=generation.attention_mode, seed=seeds[0]
-                        ).log_probability
+                        captioner.explain_features(annotations, text, generation, seeds[0]).log_probability
                         for text in first.captions
                     ]
                 ]
         with self._timed(captioner, "search", first.paths, len(jobs)):
-            annotations = joined([job.photo.annotations[encoder] for job in jobs])
-            found = captioner.search(annotations, generation, seeds=seeds)
+            annotations = captioner.backend.together([job.photo.annotations[encoder] for job in jobs])
+            found = captioner.generate(annotations, generation, seeds=seeds)
             return [
-                captioner.caption_of(hypotheses, generation, None, 0, size=job.photo.size, source=job.photo.source)
+                captioner.assemble(hypotheses, generation, size=job.photo.size, source=job.photo.source)
                 for job, hypotheses in zip(jobs, found, strict=True)
             ]
 

@@ -53,7 +53,7 @@ class Service:
                 raise SatError(f"two models are called {captioner.name}: rename the folder of one")
             for earlier in self.captioners.values():
                 if earlier.checkpoint.encoder == captioner.checkpoint.encoder:
-                    captioner.encoder = earlier.encoder  # so that a photo is encoded once for both
+                    captioner.backend.share_encoder(earlier.backend)  # so that a photo is encoded once for both
             self.captioners[captioner.name] = captioner
         self.limits = limits
         self.reader = Reader(limits)
@@ -73,7 +73,7 @@ class Service:
         """
         noise = Image.effect_noise((64, 64), 100).convert("RGB")
         for captioner in self.captioners.values():
-            pixels = {id(captioner.encoder): captioner.encoder.preprocessing.pixels(noise)}
+            pixels = {id(captioner.backend.encoder): captioner.backend.encoder.preprocessing.pixels(noise)}
             generation = captioner.checkpoint.generation
             greedy = generation.merge(beam_size=1)
             tries: list[tuple[GenerationConfig, tuple[str, ...] | None]] = [
@@ -206,8 +206,8 @@ def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *,
     image = opened(upload, limits)
     size, pixels = image.size, dict[int, NDArray[np.float32]]()
     for captioner in captioners:
-        if id(captioner.encoder) not in pixels:
-            pixels[id(captioner.encoder)] = captioner.encoder.preprocessing.pixels(image)
+        if id(captioner.backend.encoder) not in pixels:
+            pixels[id(captioner.backend.encoder)] = captioner.backend.encoder.preprocessing.pixels(image)
     if show:
         image.thumbnail((KEPT, KEPT))
     return Photo(source=upload.name, size=size, pixels=pixels, copy=image if show else None)

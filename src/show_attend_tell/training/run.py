@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from show_attend_tell.backends.torch import build_decoder, decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
-from show_attend_tell.checkpoint.packing import pack, unpack
+from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.tokenizers import KARPATHY
@@ -25,7 +27,9 @@ from show_attend_tell.model.config import Config, DecoderConfig, check_window
 from show_attend_tell.model.decoder import AttentionDecoder, grown, ungated
 from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.visual_ngrams import LEAST, VisualNgrams
+from show_attend_tell.rerank import Reranker
+from show_attend_tell.rerank.fit import LEAST, fit_ngrams
+from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -34,7 +38,7 @@ from show_attend_tell.training.loop import RESTART, Epoch, Trainer
 from show_attend_tell.training.selection import Metric, choose_generation, default_attention_mode, fit_doubt
 from show_attend_tell.training.state import check_origin, load_state, stored_epochs
 from show_attend_tell.training.tensorboard import TensorBoard, summary_writer
-from show_attend_tell.vision.encoder import Encoder, weights_digest
+from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
 Log = Callable[[str], None]
@@ -292,13 +296,13 @@ def check_start(start: Checkpoint, decoder: Config, encoder: Encoder) -> None:
             f"the model to start from saw photos by {before.resize} to {before.size} pixels, and this training by "
             f"{now.resize} to {now.size}: give --resize {before.resize}"
         )
-    wanted, have = start.decoder.config.to_dict(), decoder.to_dict()
+    wanted, have = start.config.to_dict(), decoder.to_dict()
     if wanted["kind"] != have["kind"]:
         raise SatError(
             f"the model to start from is of the kind {wanted['kind']}, and this training of {have['kind']}: they share "
             "no weights"
         )
-    free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(start.decoder, decoder) else set())
+    free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(start.config, decoder) else set())
     different = [name for name in wanted if name not in free and wanted[name] != have[name]]
     if different:
         settings = " ".join(f"--set decoder.{name}={wanted[name]}" for name in different)
@@ -312,7 +316,7 @@ def vocabulary_from(
     start: Checkpoint, dataset: Dataset, config: TrainingConfig, text_corpus: Sequence[Sequence[str]]
 ) -> Vocabulary:
     """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
-    if not config.new_words or not isinstance(start.decoder, AttentionDecoder):
+    if not config.new_words or not isinstance(start.config, DecoderConfig):
         return start.vocabulary
     captions = [words for example in dataset.split("train") for words in example.captions]
     return start.vocabulary.extended(
@@ -359,7 +363,7 @@ def started(
     """A training from its beginning, with random weights or those of the model to start from."""
     initial = None
     if init_from is not None:
-        initial = initial_weights(init_from.decoder, config.decoder, data, seed=config.seed, log=log, show=show)
+        initial = initial_weights(build_decoder(init_from), config.decoder, data, seed=config.seed, log=log, show=show)
     return Trainer(config, data, device=device, initial=initial, show=show)
 
 
@@ -382,9 +386,9 @@ def resumed(config: TrainingConfig, data: TrainingData, state: Path, *, device: 
     return trainer
 
 
-def loses_gate(start: Decoder, decoder: Config) -> bool:
+def loses_gate(start: Config, decoder: Config) -> bool:
     """Whether the model to start from has the gate β and the training has not."""
-    return getattr(start.config, "gate", False) and not getattr(decoder, "gate", False)
+    return getattr(start, "gate", False) and not getattr(decoder, "gate", False)
 
 
 def initial_weights(
@@ -395,7 +399,7 @@ def initial_weights(
     They are without its gate, if the training has none (`ungated`), and with new words, if it has some (`grown`).
     """
     weights = start.state_dict()
-    if loses_gate(start, decoder):
+    if loses_gate(start.config, decoder):
         beta = mean_beta(start, data, show=show)
         log(
             f"the gate of the model to start from is removed; its mean, {beta:.2f}, scales the context's weights "
@@ -475,12 +479,13 @@ class Reports:
     def checkpoint(self, epoch: Epoch) -> Checkpoint:
         """The model as it is now, with decoding defaults that hold until the training ends."""
         config = self.trainer.config
-        weights = {name: value.detach().cpu() for name, value in self.encoder.body.state_dict().items()}
+        weights = {name: as_array(value.detach()) for name, value in self.encoder.body.state_dict().items()}
         tuned = {name: weights[name] for name in sorted(self.tuned)}
         if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
             tuned = unpack(pack(tuned))
         return Checkpoint(
-            decoder=self.trainer.average,
+            config=self.trainer.average.config,
+            weights=decoder_weights(self.trainer.average),
             vocabulary=self.trainer.data.vocabulary,
             encoder=dataclasses.replace(EncoderRecord.of(self.encoder), digest=weights_digest({**weights, **tuned})),
             generation=GenerationConfig(
@@ -541,12 +546,13 @@ def finished(
 ) -> Checkpoint:
     """The best checkpoint in ``output``, with sharpened attention and with the decoding that val chooses."""
     best = Checkpoint.load(output)
-    if isinstance(best.decoder, AttentionDecoder) and not has_ended(best):
-        best.decoder.attention.energy.data *= config.sharpening
+    decoder = build_decoder(best)
+    if isinstance(decoder, AttentionDecoder) and not has_ended(best):
+        decoder.attention.energy.data *= config.sharpening
+        best.weights = decoder_weights(decoder)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder learnt with
-        encoder.adopt(best.tuned_encoder)
-    best.decoder.to(device)
-    decide_generation(best, config, data, log=log, show=show)
+        encoder.adopt(as_tensors(best.tuned_encoder))
+    decide_generation(best, decoder.to(device), config, data, log=log, show=show)
     return best
 
 
@@ -555,13 +561,16 @@ def has_ended(model: Checkpoint) -> bool:
     return any(name.startswith("validation_") for name in model.training)
 
 
-def decide_generation(best: Checkpoint, config: TrainingConfig, data: TrainingData, *, log: Log, show: bool) -> None:
-    """Fit the reranker, if the settings ask for one, and let val choose how the model decodes."""
-    best.reranker = fit_visual_ngrams(best.decoder, data, log=log, show=show) if config.visual_ngrams else None
-    reranker = best.reranker or best.decoder.own_reranker()
+def decide_generation(
+    best: Checkpoint, decoder: Decoder, config: TrainingConfig, data: TrainingData, *, log: Log, show: bool
+) -> None:
+    """Fit the reranker, if the settings ask for one, and let val choose how the model generates."""
+    best.ngrams = fit_visual_ngrams(decoder, data, log=log, show=show) if config.visual_ngrams else None
+    fitted: Reranker | None = None if best.ngrams is None else VisualNgrams(best.ngrams)
+    reranker = fitted or decoder.own_reranker()
     metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
     chosen = choose_generation(
-        best.decoder,
+        decoder,
         data,
         config.max_length,
         metric=metric,
@@ -580,19 +589,19 @@ def decide_generation(best: Checkpoint, config: TrainingConfig, data: TrainingDa
             score: chosen.alone_score,
         }
     else:
-        best.reranker = reranker = None
+        best.ngrams = reranker = None
         best.training.pop("without_reranker", None)  # of an earlier decision, before the training went on
     if ranks.first():
-        best.doubt = fit_doubt(best.decoder, data, best.generation, reranker=reranker, show=show)
+        best.doubt = fit_doubt(decoder, data, best.generation, reranker=reranker, show=show)
 
 
-def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, log: Log, show: bool) -> VisualNgrams | None:
+def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, log: Log, show: bool) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough."""
     captions: dict[str, list[list[int]]] = {}
     for name, words in data.captions:
         captions.setdefault(name, []).append(words)
     device = next(decoder.parameters()).device
-    ngrams = VisualNgrams.fit(data.views[0], captions, device=device, show=show)
+    ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
         log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
     return ngrams

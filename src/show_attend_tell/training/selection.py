@@ -3,23 +3,25 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.devices import native_bf16
+from show_attend_tell.generation import search_candidates
 from show_attend_tell.metrics.cider import cider
 from show_attend_tell.metrics.scores import bleu
-from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.doubt import LEAST, Doubt, likelihood, summary
-from show_attend_tell.rerank.visual_ngrams import evenly
-from show_attend_tell.search import Hypothesis, fastest_beam_search, ranked, search_batch_size
+from show_attend_tell.rerank import Reranker, doubt
+from show_attend_tell.rerank.fit import evenly
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData, batches
@@ -37,17 +39,8 @@ RARE_WORD_EXPONENT = (
 TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
 
 Metric = Literal["bleu_4", "cider"]
+BATCH_SIZE = 64  # photos whose annotations are in memory at once
 TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
-
-
-class Reranker(Protocol):
-    """What ranks captions: visual n-grams, or a decoder's own (`Decoder.own_reranker`)."""
-
-    def add_rerank_scores(
-        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each photo with their agreement, by the photos' annotations (B, L, D)."""
-        ...
 
 
 def default_attention_mode(decoder: Config) -> AttentionModeName:
@@ -86,7 +79,7 @@ def validation_captions(
     for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(ranked(hypotheses, *ranking)[0].words))
+                captions.append(data.vocabulary.decode(rank(hypotheses, *ranking)[0].words))
     return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
 
 
@@ -104,26 +97,13 @@ def searches(
 
     The hypotheses are not yet in the order of the decoding's γ and ω.
     """
-    attention_mode = attention_mode_by_name(generation.attention_mode)
-    device = next(decoder.parameters()).device
-    search = fastest_beam_search(device, bf16=native_bf16(device))
-    together = search_batch_size(generation.beam_size, device)
-    how = {
-        "max_length": generation.max_length,
-        "attention_mode": attention_mode,
-        "allow_repetitions": generation.allow_repetitions,
-    }
-    what = f"val, beam {generation.beam_size}"
+    backend = TorchBackend(decoder)
+    what = f"val, beam size {generation.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
-        for start in range(0, len(names), together):
-            annotations = data.views[0][names[start : start + together]].to(device)
-            found = search(decoder, annotations, beam_size=generation.beam_size, **how)
-            yield (
-                annotations,
-                found
-                if reranker is None
-                else reranker.add_rerank_scores(annotations, found, generation.rare_word_exponent),
-            )
+        for start in range(0, len(names), BATCH_SIZE):
+            annotations = backend.features(data.views[0][names[start : start + BATCH_SIZE]])
+            seeds = [0] * len(annotations)
+            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, reranker=reranker)
             bar.update(len(annotations))
 
 
@@ -270,24 +250,25 @@ def fit_doubt(
     *,
     reranker: Reranker | None = None,
     show: bool = False,
-) -> Doubt | None:
-    """The scale of doubt of a model that decodes so, by its training photos and at most `KNOWN` photos of val.
+) -> dict[str, NDArray[Any]] | None:
+    """The scale of doubt of a model that generates so, by its training photos and at most `KNOWN` photos of val.
 
     None where val has too few photos.
     """
-    if len(data.validation) < LEAST:
+    if len(data.validation) < doubt.LEAST:
         return None
+    backend = TorchBackend(decoder)
     train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
-    parts = []
+    means = []
     with Progress(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
-        for start in range(0, len(train), 64):
-            batch = train[start : start + 64]
-            parts.append(summary(data.views[0][batch]))
+        for start in range(0, len(train), BATCH_SIZE):
+            batch = train[start : start + BATCH_SIZE]
+            means.append(backend.mean_annotations(data.views[0][batch]))
             bar.update(len(batch))
     known, likelihoods = [], []
     names = evenly([name for name, _ in data.validation], KNOWN)
     ranking = (generation.length_penalty, generation.rerank_weight)
     for annotations, found in searches(decoder, data, names, generation, reranker=reranker, show=show):
-        known.append(summary(annotations))
-        likelihoods.append(likelihood([ranked(hypotheses, *ranking)[0] for hypotheses in found]))
-    return Doubt.fit(torch.cat(parts), torch.cat(known), torch.cat(likelihoods))
+        known.append(backend.mean_annotations(annotations))
+        likelihoods.append(doubt.likelihood([rank(hypotheses, *ranking)[0] for hypotheses in found]))
+    return doubt.fit(np.concatenate(means), np.concatenate(known), np.concatenate(likelihoods))

@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from show_attend_tell.backends.torch import paths_batch_size
 from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.metrics.cider import PADDING, CiderD, padded
@@ -30,7 +31,6 @@ from show_attend_tell.model.interface import (
 )
 from show_attend_tell.model.kernels import WordScores
 from show_attend_tell.model.precision import promote
-from show_attend_tell.search import search_batch_size
 from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.settings import Amount, Count, settings
 from show_attend_tell.training.losses import Loss, entropy
@@ -142,7 +142,7 @@ class CaptionRewards:
             "drawn_ended": ended.float().mean(),
         }
         total, uncertainty = torch.zeros((), device=annotations.device), []
-        for rows in alike(drawn.lengths, search_batch_size(chosen.samples, annotations.device)):
+        for rows in alike(drawn.lengths, paths_batch_size(chosen.samples, annotations.device)):
             part = at_rows(drawn, rows)
             mode: AttentionMode = MEAN_ATTENTION if part.locations is None else GivenLocations(part.locations)
             told = teacher_forcing(decoder, annotations[rows], part.words, paths=chosen.samples, mode=mode)
@@ -187,7 +187,7 @@ def draw(
     training = decoder.training
     decoder.eval()
     try:
-        size = search_batch_size(samples, annotations.device)
+        size = paths_batch_size(samples, annotations.device)
         batch = shared_by or len(annotations)
         mine = slice(None) if shared_by is None else part_of(shared_by).rows
         hard = decoder.config.attention == "hard"

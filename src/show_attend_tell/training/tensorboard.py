@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from show_attend_tell.backends.torch import TorchBackend
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import MissingPackage
+from show_attend_tell.generation import GenerationConfig, search_candidates
 from show_attend_tell.messages import install_command
-from show_attend_tell.model.attention import attention_mode_by_name
-from show_attend_tell.search import beam_search
 from show_attend_tell.show.pictures import strip
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training.data import TrainingData
@@ -43,8 +44,9 @@ class TensorBoard:
             self.writer.add_scalar(name, value, epoch.number)
         with torch.no_grad():
             annotations = self.data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
-        mode = attention_mode_by_name(default_attention_mode(self.trainer.average.config))
-        found_by_photo = beam_search(self.trainer.average, annotations, mode=mode, allow_repetitions=False)
+        config = GenerationConfig(beam_size=1, attention_mode=default_attention_mode(self.trainer.average.config))
+        backend = TorchBackend(self.trainer.average)
+        found_by_photo = search_candidates(backend, annotations, config, seeds=[0] * len(annotations))
         for example, found in zip(self.examples, found_by_photo, strict=True):
             image = open_photo(example.photo)
             best = found[0]
@@ -54,8 +56,8 @@ class TensorBoard:
                 photo=image,
                 words=self.data.vocabulary.decode(best.words),
                 between=self.data.vocabulary.tokenizer.between,
-                attention=best.alpha.cpu().numpy().reshape(-1, *self.encoder.grid),
-                gate=None if best.beta is None else best.beta.cpu().numpy(),
+                attention=as_array(best.alpha).reshape(-1, *self.encoder.grid),
+                gate=as_array(best.beta),
                 visible_box=self.encoder.preprocessing.seen(*image.size),
             )
             picture = np.array(strip([figure]))

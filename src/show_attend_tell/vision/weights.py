@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.checkpoint.packing import fitting, read_arrays
+from show_attend_tell.checkpoint.arrays import read_arrays
+from show_attend_tell.checkpoint.packing import fitting
 from show_attend_tell.errors import MissingFile
 
 Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, arrays by their names, or None for the shipped file

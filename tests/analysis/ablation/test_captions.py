@@ -23,7 +23,7 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(
     monkeypatch.setenv("PATH", "")  # no Java, no seconds of METEOR
     monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
     captioner, data = captioner_of(Pointer(coupled=True)), noise_data(tmp_path)
-    examples, annotations = list(data.examples), LivePhotos(data.examples, captioner.encoder)
+    examples, annotations = list(data.examples), LivePhotos(data.examples, captioner.backend.encoder)
     generation = captioner.checkpoint.generation
     lookings = [Looking("mean", number) for number in range(24)]
     with torch.no_grad():
@@ -33,7 +33,7 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(
             captioner, annotations, examples, lookings, generation, control="uniform", alphas=alphas, show=False
         )
         for index in (0, 23):
-            expected = beam_search(captioner.decoder, annotations[[examples[index].name]], max_length=9, mode=Uniform())
+            expected = beam_search(captioner.torch_backend().decoder, annotations[[examples[index].name]], max_length=9, mode=Uniform())
             assert even[index].words == expected[0][0].words
         # the references are the model's own captions, so these score 100
         decode = captioner.checkpoint.vocabulary.decode
@@ -63,5 +63,5 @@ def test_a_search_by_a_given_look_is_not_split(tmp_path: Path) -> None:
             return super().__call__(alpha, annotations)
 
     photos = torch.rand(101, 15, 11, generator=torch.Generator().manual_seed(1))
-    found = captioner.search(photos, captioner.checkpoint.generation, seeds=[0] * 101, mode=Noting())
+    found = captioner.generate(photos, captioner.checkpoint.generation, seeds=[0] * 101, mode=Noting())
     assert len(found) == 101 and set(seen) == {101}

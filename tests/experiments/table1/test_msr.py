@@ -139,5 +139,5 @@ def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Pat
     assert found.decoder.config == decoder.config and found.generation.rerank_weight == 2.0
     assert "detected 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
     captioner = Captioner(found, encoder)
-    hypotheses = captioner.search(torch.rand(2, L, 64), found.generation, seeds=[0, 1])
+    hypotheses = captioner.generate(torch.rand(2, L, 64), found.generation, seeds=[0, 1])
     assert all(each.rerank_score is not None for photo in hypotheses for each in photo)

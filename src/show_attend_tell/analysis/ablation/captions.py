@@ -13,11 +13,13 @@ from show_attend_tell.analysis.ablation.controls import CONTROLS, mode_for_searc
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.generation import rescored
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, score
 from show_attend_tell.progress import Progress
-from show_attend_tell.search import Hypothesis, search_batch_size
+from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.vision.sources import Annotations
 
 METRICS = ("cider", "meteor", "bleu_4", "bleu_4_no_brevity")
@@ -41,7 +43,7 @@ def caption_photos(
 
     The other photo of a control is the next one, and the last one's is the first.
     """
-    together, found = search_batch_size(generation.beam_size, captioner.device), []
+    backend, together, found = captioner.torch_backend(), 32, []
     title = "captions" if control is None else f"captions by {CONTROLS[control]}"
     with Progress(total=len(examples), desc=title, unit="photo", disable=not show) as bar:
         for start in range(0, len(examples), together):
@@ -56,11 +58,14 @@ def caption_photos(
                     paths=generation.beam_size,
                     steps=generation.max_length,
                 )
-            photos = annotations[[examples[row].name for row in rows]].to(captioner.device)
-            searched = captioner.search(
-                photos, generation, seeds=[lookings[row].seed for row in rows], attention_mode=attention_mode
+            photos = backend.features(annotations[[examples[row].name for row in rows]])
+            session = backend.session(
+                photos, generation, seeds=[lookings[row].seed for row in rows], mode=attention_mode
             )
-            found += [hypotheses[0] for hypotheses in searched]
+            searched = beam_search(session, generation)
+            if captioner.reranker is not None:
+                searched = rescored(backend, photos, searched, generation, captioner.reranker)
+            found += [rank(each, generation.length_penalty, generation.rerank_weight)[0] for each in searched]
             bar.update(len(rows))
     return found
 
@@ -112,6 +117,6 @@ def _texts(captioner: Captioner, examples: Sequence[Example], hypotheses: Sequen
 
 def _maps(hypothesis: Hypothesis) -> Tensor:
     """α (T, L) of a caption; of one without words, even maps."""
-    alpha = hypothesis.alpha
+    alpha = torch.as_tensor(hypothesis.alpha)
     assert alpha is not None  # only models with attention have controls
     return alpha if len(alpha) else torch.full((1, alpha.shape[1]), 1 / alpha.shape[1], device=alpha.device)

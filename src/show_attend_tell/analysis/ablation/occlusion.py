@@ -68,8 +68,10 @@ def falls_in_photo(captioner: Captioner, watched: Watched, masks: Tensor) -> dic
     By two of `WAYS`: hidden parts get the encoder's mean color (``gray``), or the photo's own mean color thereabouts,
     over about two by two cells (``blur``).
     """
-    pixels = captioner.encoder.preprocessing(open_photo(watched.example.photo)).to(captioner.device)  # (3, S, S)
-    rows, columns = captioner.encoder.grid
+    pixels = captioner.backend.encoder.preprocessing(open_photo(watched.example.photo)).to(
+        captioner.torch_backend().torch_device
+    )  # (3, S, S)
+    rows, columns = captioner.backend.encoder.grid
     thumbnail = adaptive_avg_pool2d(pixels[None], (max(1, rows // 2), max(1, columns // 2)))
     blurred = interpolate(thumbnail, size=pixels.shape[1:], mode="bilinear")[0]
     gray = torch.zeros_like(pixels)  # the mean color, once normalized
@@ -78,9 +80,9 @@ def falls_in_photo(captioner: Captioner, watched: Watched, masks: Tensor) -> dic
     def told(instead: Tensor) -> Tensor:
         parts = []
         for part in torch.split(cover, AT_ONCE):  # (≤ AT_ONCE, 1, S, S)
-            annotations = captioner.encoder.annotate(torch.where(part, instead, pixels))
+            annotations = captioner.backend.encode(torch.where(part, instead, pixels))
             mode = watched.looking.along(watched.ids, len(part))
-            parts.append(force_throughout(captioner.decoder, annotations, watched.ids, mode)[:, 0])
+            parts.append(force_throughout(captioner.torch_backend().decoder, annotations, watched.ids, mode)[:, 0])
         return torch.cat(parts)
 
     return {

@@ -28,13 +28,14 @@ from show_attend_tell.analysis.ablation.occlusion import (
 )
 from show_attend_tell.analysis.ablation.teacher_forcing import Looking, Watched, watch
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
-from show_attend_tell.captioner import Captioner, photo_seed
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.errors import SatError
+from show_attend_tell.generation import photo_seed
 from show_attend_tell.metrics.bootstrap import Bootstrap, Mean
 from show_attend_tell.metrics.scores import check_scorers
 from show_attend_tell.progress import Progress
-from show_attend_tell.search import Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training.losses import entropy
 from show_attend_tell.vision.sources import Annotations, cached
@@ -115,8 +116,10 @@ def ablation(
         length_penalty=length_penalty,
         rerank_weight=rerank_weight,
     )
-    captioner.check_generation(generation)
-    annotations = cached(dataset, captioner.encoder, cache, splits=(split,), encode=captioner.encode, show=show)
+    captioner.generation(generation)
+    annotations = cached(
+        dataset, captioner.backend.encoder, cache, splits=(split,), encode=captioner.backend.encode, show=show
+    )
     lookings = [Looking(generation.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]
     result: dict[str, Any] = {
         "model": captioner.name,
@@ -152,7 +155,7 @@ def ablation(
         made = scores_of_controls(captioner, annotations, *parts, seed=seed, show=show)
     return {
         **result,
-        **summarize(measured, captioner.encoder.grid, generation.attention_mode, seed),
+        **summarize(measured, captioner.backend.encoder.grid, generation.attention_mode, seed),
         "captions_made": made,
     }
 
@@ -185,9 +188,13 @@ def watch_all(
     for number, example in enumerate(Progress(examples, desc="telling", unit="photo", disable=not show)):
         words = vocabulary.encode(example.captions[0])[:-1] if own is None else own[number].words
         if len(words) > 1:
-            photo = annotations[[example.name]].to(captioner.device).float()
-            ids = torch.tensor([words], device=captioner.device)
-            found.append(watch(captioner.decoder, example, photo, vocabulary.decode(words), ids, lookings[number]))
+            photo = annotations[[example.name]].to(captioner.torch_backend().torch_device).float()
+            ids = torch.tensor([words], device=captioner.torch_backend().torch_device)
+            found.append(
+                watch(
+                    captioner.torch_backend().decoder, example, photo, vocabulary.decode(words), ids, lookings[number]
+                )
+            )
     return found
 
 
@@ -195,10 +202,12 @@ def measure(
     captioner: Captioner, annotations: Annotations, watched: Watched, other: Watched, *, encoded: bool
 ) -> Measured:
     """Replace a caption's α and hide its photo's places; ``other`` is the caption of another photo."""
-    decoder = captioner.decoder
-    photo, other_photo = (annotations[[one.example.name]].to(captioner.device).float() for one in (watched, other))
+    decoder = captioner.torch_backend().decoder
+    photo, other_photo = (
+        annotations[[one.example.name]].to(captioner.torch_backend().torch_device).float() for one in (watched, other)
+    )
     generator = torch.Generator().manual_seed(watched.looking.seed)
-    masks = hidden_locations(watched.alpha, other.alpha, captioner.encoder.grid, generator)
+    masks = hidden_locations(watched.alpha, other.alpha, captioner.backend.encoder.grid, generator)
     falls = falls_in_annotations(decoder, photo, watched, masks)
     if encoded:
         falls |= falls_in_photo(captioner, watched, masks)

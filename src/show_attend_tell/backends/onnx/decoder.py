@@ -1,11 +1,16 @@
-"""The paper's decoder without PyTorch, as a `DecoderSession`: ONNX graphs for its parts, made of a configuration and weights.
+"""The paper's decoder by ONNX Runtime: graphs for its parts, made of a configuration and weights, and their session.
 
-B photos · P paths · Q histories, paths without their last word · L places · D annotation size · A attention size ·
+B photos · P paths · Q histories, paths without their last word · L locations · D annotation size · A attention size ·
 n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, or 4n where the context does not feed the deep output.
 
-It computes what `fast` computes, and in the same way: a history looks once, what a word adds is computed once, the
-annotations are multiplied with the weights of ẑ once a photo, and σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)). All is
-in float32.
+It computes what `model.decoder` computes, in float32, and takes less time for these reasons:
+
+- Finished paths and finished photos leave the computation.
+- Paths that continue the same path differ in their last word only. Without that word they are one *history*, which
+  attends once.
+- What a word adds to the gates and to the deep output is computed once in the life of an `OnnxDecoder`.
+- σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)), so that a step takes no exponential of each location.
+- With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.onnx.graph import Graph, Session
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.search.sampling import Uniforms
-from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, taken
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather
 from show_attend_tell.settings import AttentionModeName
+
+WIDE = 30  # beam sizes from which on the products with the weights of ẑ pay
 
 
 class OnnxDecoder:
@@ -33,31 +42,26 @@ class OnnxDecoder:
         Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on places
         that are not a square grid.
         """
-        if difference := misfit(weights, shapes(config)):
+        if difference := misfit(weights, config.weight_shapes()):
             raise SatError(difference)
         self.config, self.weights, self.locations = config, weights, locations
         self.vocabulary_size = config.vocabulary_size
         self.side = window_side(config.annotation_window, locations)
         self.gates = 4 * config.hidden_size
-        self._steps: dict[AttentionModeName, Session] = {}
+        self._starts: dict[bool, Session] = {}
+        self._steps: dict[tuple[AttentionModeName, bool], Session] = {}
         self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
-    @property
-    def attends(self) -> bool:
-        """Whether it looks at some places more than at others, as `AttentionDecoder` has it."""
-        return self.config.attention != "uniform"
-
-    def own_reranker(self) -> None:
-        """None, as `AttentionDecoder` has it."""
-
-    def check(self, annotations: NDArray[Any]) -> None:
-        """Raise `SatError` unless annotations have the shape (B, L, D)."""
+    def array(self, given: Any) -> NDArray[np.float32]:
+        """Annotations, an array or a tensor, as float32 (B, L, D). Raises `SatError` for another shape."""
+        annotations: NDArray[np.float32] = np.asarray(as_array(given), dtype=np.float32)
         if annotations.ndim != 3 or annotations.shape[1:] != (self.locations, self.config.annotation_size):
             raise SatError(
                 f"annotations of shape {annotations.shape} do not fit this decoder: give "
                 f"(B, {self.locations}, {self.config.annotation_size})"
             )
+        return annotations
 
     def of_words(self, words: Numbers) -> NDArray[np.float32]:
         """Each word's share of the gates and of the deep output, biases included: (..., 4n + m) for words (...)."""
@@ -68,20 +72,24 @@ class OnnxDecoder:
         return self._by_word[words]
 
     def graphs(self, attention_mode: AttentionModeName) -> dict[str, Graph]:
-        """All graphs that a beam search with that look runs, by name."""
+        """All graphs that a wide beam search with that attention mode runs, by name."""
         return {
-            "start": self._start_graph(),
+            "start": self._start_graph(wide=True),
             "words": self._words_graph(),
-            "step": self._step_graph(attention_mode),
+            "step": self._step_graph(attention_mode, wide=True),
             "best": self._best_graph(),
         }
 
-    @cached_property
-    def start(self) -> Session:
-        """Annotations (B, L, D) in; ẑ's products (B, L, S), exp(−2 W_a a) (B, L, A), h_0 and c_0 (B, 1, n) out."""
-        return Session(self._start_graph())
+    def start(self, wide: bool) -> Session:
+        """Annotations (B, L, D) in; what α weighs (B, L, ·), exp(−2 W_a a) (B, L, A), h_0 and c_0 (B, 1, n) out.
 
-    def _start_graph(self) -> Graph:
+        α weighs the products of the annotations with the weights of ẑ (·  is S) if ``wide``, else the annotations (D).
+        """
+        if wide not in self._starts:
+            self._starts[wide] = Session(self._start_graph(wide))
+        return self._starts[wide]
+
+    def _start_graph(self, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         value = graph.input("annotations", ["B", self.locations, config.annotation_size])
         if config.annotation_norm == "layer":
@@ -104,30 +112,34 @@ class OnnxDecoder:
         if config.attention_depth == 2:
             read = graph("Tanh", graph.linear(read, w["attention.deepen.weight"], w["attention.deepen.bias"]))
         keys = graph.linear(read, -2 * w["attention.key.weight"], -2 * w["attention.key.bias"])
-        context = [w["gates_from_context.weight"]]
-        context += [w["output_context.weight"]] if config.output_context else []
-        graph.output(graph.linear(value, np.concatenate(context)), "seen", 3)
+        graph.output(graph.linear(value, self._from_context) if wide else value, "weighed", 3)
         graph.output(self._exponential(graph, keys), "keys", 3)
         graph.output(first[0], "hidden", 3)
         graph.output(first[1], "memory", 3)
         return graph
 
-    def step(self, attention_mode: AttentionModeName) -> Session:
+    @property
+    def _from_context(self) -> NDArray[np.float32]:
+        """The weights of ẑ in the gates and in the deep output (S, D)."""
+        parts = ["gates_from_context.weight", *(["output_context.weight"] if self.config.output_context else [])]
+        return np.concatenate([self.weights[name] for name in parts])
+
+    def step(self, attention_mode: AttentionModeName, wide: bool) -> Session:
         """One step of Q histories and of the P paths that continue them by a word, with that look.
 
         In: what `start` gave, h and c (B, Q, n), the history of each path (B, P), what its word adds (B, P, 4n + m),
         and for sampled places a number from 0 to 1 for each history (B, Q). Out: α (B, Q, L); h and c (B, P, n); the
         deep output (B, P, m); β (B, Q) where there is a gate; the places (B, Q) unless the look is the expectation.
         """
-        if attention_mode not in self._steps:
-            self._steps[attention_mode] = Session(self._step_graph(attention_mode))
-        return self._steps[attention_mode]
+        if (attention_mode, wide) not in self._steps:
+            self._steps[attention_mode, wide] = Session(self._step_graph(attention_mode, wide))
+        return self._steps[attention_mode, wide]
 
-    def _step_graph(self, attention_mode: AttentionModeName) -> Graph:
+    def _step_graph(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         n, A = config.hidden_size, config.attention_size
         shared = self.gates + (config.embedding_size if config.output_context else 0)
-        seen = graph.input("seen", ["B", "L", shared])
+        weighed = graph.input("weighed", ["B", "L", shared if wide else config.annotation_size])
         keys = graph.input("keys", ["B", "L", A])
         hidden, memory = (graph.input(name, ["B", "Q", n]) for name in ("hidden", "memory"))
         rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
@@ -146,7 +158,7 @@ class OnnxDecoder:
 
         locations = None
         if attention_mode == "mean":
-            context = graph("MatMul", alpha, seen)
+            context = graph("MatMul", alpha, weighed)
         else:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
@@ -157,11 +169,13 @@ class OnnxDecoder:
                 last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
                 locations = graph("Min", reached, last)
             index = graph("Unsqueeze", locations, graph.constant([-1]))
-            context = graph("GatherND", seen, index, batch_dims=1)
+            context = graph("GatherND", weighed, index, batch_dims=1)
         beta = None
         if config.gate:
             beta = graph("Sigmoid", graph.add(parts[2], graph.constant(w["gate.bias"])))
             context = graph("Mul", context, beta)
+        if not wide:
+            context = graph.linear(context, self._from_context)
         deep_context = None
         if config.output_context:
             sizes = [self.gates, config.embedding_size]
@@ -207,7 +221,7 @@ class OnnxDecoder:
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
         scores = graph.add(graph.add(scores, before), graph.input("added", [self.vocabulary_size]))
-        banned = graph.input("again", ["B", "P", "R"], "int64")
+        banned = graph.input("banned", ["B", "P", "R"], "int64")
         never = graph("Expand", graph.constant(NEVER), graph("Shape", banned))
         scores = graph("ScatterElements", scores, banned, never, axis=2)
         flat = graph("Reshape", scores, graph.constant([0, -1]))
@@ -267,31 +281,24 @@ class OnnxDecoder:
 
 
 class OnnxSession:
-    """An `OnnxDecoder` on its way; finished paths and photos leave, unless places are sampled."""
+    """A `DecoderSession`; finished paths and photos leave it, unless words or locations are drawn."""
 
     def __init__(
-        self,
-        decoder: OnnxDecoder,
-        annotations: NDArray[np.float32],
-        *,
-        attention_mode: AttentionModeName,
-        paths: int = 1,
-        seeds: Sequence[int] = (),
-        steps: int = 0,
-        whole: bool = False,
+        self, decoder: OnnxDecoder, annotations: NDArray[np.float32], config: GenerationConfig, *, seeds: Sequence[int]
     ) -> None:
-        """Start at annotations (B, L, D).
+        """Start at annotations (B, L, D); ``seeds`` has one for each photo.
 
-        ``whole`` follows that many ``paths`` from the start. Sampled places do so always: each path has numbers of its
-        own for that many ``steps``, by its photo's seed.
+        Where locations are sampled, each path has numbers of its own for every step, by its photo's seed.
         """
-        decoder.check(annotations)
-        self.decoder, self.attention_mode = decoder, attention_mode
+        self.decoder, self.attention_mode = decoder, config.attention_mode
         self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
-        self.whole = whole or attention_mode == "sample"
-        self.paths = paths if self.whole else 1
-        self.uniforms = [Uniforms(seed)(steps * paths).reshape(steps, paths) for seed in seeds]
-        self.seen, self.keys, hidden, memory = decoder.start(annotations=annotations)
+        sampled = self.attention_mode == "sample"
+        self.keeps_all = config.do_sample or sampled
+        self.paths = config.paths if self.keeps_all else 1
+        self.wide = config.paths >= WIDE
+        steps = config.max_length
+        self.uniforms = [Uniforms(seed)(steps * self.paths).reshape(steps, self.paths) for seed in seeds if sampled]
+        self.weighed, self.keys, hidden, memory = decoder.start(self.wide)(annotations=annotations)
         self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
         self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
         self.time = 0
@@ -300,7 +307,7 @@ class OnnxSession:
     def step(self, words: Numbers) -> SessionStep:
         """As `DecoderSession.step`."""
         inputs = {
-            "seen": self.seen,
+            "weighed": self.weighed,
             "keys": self.keys,
             "hidden": self.hidden,
             "memory": self.memory,
@@ -309,25 +316,27 @@ class OnnxSession:
         }
         if self.attention_mode == "sample":
             inputs["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
-        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.attention_mode)(**inputs)
+        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.attention_mode, self.wide)(
+            **inputs
+        )
         self.time += 1
         beta = others.pop(0) if self.decoder.config.gate else None
         shown = None if self.decoder.config.attention == "uniform" else alpha
         return SessionStep(self.rows, shown, beta, others[0] if others else None)
 
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `DecoderSession.follow`."""
+        """As `DecoderSession.reorder`."""
         if photos is not None:
-            self.seen, self.keys, self.hidden, self.memory = (
-                part[photos] for part in (self.seen, self.keys, self.hidden, self.memory)
+            self.weighed, self.keys, self.hidden, self.memory = (
+                part[photos] for part in (self.weighed, self.keys, self.hidden, self.memory)
             )
         histories = paths  # each path has its own when all are followed
-        if not self.whole:
+        if not self.keeps_all:
             histories, self.rows = distinct(paths, self.hidden.shape[1])
-        self.hidden, self.memory = taken(self.hidden, histories), taken(self.memory, histories)
+        self.hidden, self.memory = gather(self.hidden, histories), gather(self.memory, histories)
 
     def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
-        """As `SearchSession.best`."""
+        """As `DecoderSession.best`."""
         added = np.zeros(self.vocabulary_size, np.float32)
         added[forbidden] = NEVER
         if banned is None:
@@ -342,45 +351,11 @@ class OnnxSession:
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
 
     def log_probabilities(self) -> Scores:
-        """As `Drawn.log_probabilities`."""
+        """As `DecoderSession.log_probabilities`."""
         (found,) = self.decoder.log_probabilities(deep=self.deep)
         return found
 
 
-def shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight of an `AttentionDecoder`, by its name."""
-    K, m, n = config.vocabulary_size, config.embedding_size, config.hidden_size
-    D, A, first = config.annotation_size, config.attention_size, config.initial_size or n
-    given = first if config.initial_depth == 2 else D
-    linear: dict[str, tuple[int, int, bool]] = {  # outputs, inputs, and whether there is a bias
-        "attention.key": (A, D, True),
-        "attention.query": (A, n, False),
-        "initial_hidden": (n, given, True),
-        "initial_memory": (n, given, True),
-        "gates_from_word": (4 * n, m, True),
-        "gates_from_hidden": (4 * n, n, False),
-        "gates_from_context": (4 * n, D, False),
-        "output_hidden": (m, n, True),
-    }
-    if config.attention_depth == 2:
-        linear["attention.deepen"] = (D, D, True)
-    if config.gate:
-        linear["gate"] = (1, n, True)
-    if config.initial_depth == 2:
-        linear["initial"] = (first, D, True)
-    if config.output_context:
-        linear["output_context"] = (m, D, False)
-    if not config.tied_embeddings:
-        linear["output_words"] = (K, m, False)
-    linear |= {f"output_layers.{number}": (m, m, True) for number in range(config.output_depth - 1)}
-    found: dict[str, tuple[int, ...]] = {
-        "annotation_scale": (),
-        "embedding.weight": (K + 1, m),
-        "attention.energy": (A,),
-        "output_bias": (K,),
-    }
-    for name, (outputs, inputs, bias) in linear.items():
-        found[f"{name}.weight"] = (outputs, inputs)
-        if bias:
-            found[f"{name}.bias"] = (outputs,)
-    return found
+def batch_size(config: GenerationConfig) -> int:
+    """How many photos are searched fastest together: those whose attention stays in the processor's cache."""
+    return max(2, min(8, 40 // config.paths))

@@ -20,24 +20,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from show_attend_tell.checkpoint.arctic.archive import read_parameters
 from show_attend_tell.checkpoint.arctic.pickles import read_plain
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord
+from show_attend_tell.checkpoint.records import EncoderRecord, Encodes
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, shorten
 from show_attend_tell.model.config import DecoderConfig
-from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import Count, Rate, settings
-from show_attend_tell.vision.encoder import Encoder
 
 Parameters = Mapping[str, NDArray[np.float64]]
 
@@ -91,13 +87,13 @@ class Options:
         names = list(cls.__dataclass_fields__)
         if missing := [name for name in names if name not in given and name != "temperature"]:
             raise SatError(
-                f"{file} lacks the options {first_three(missing)}: give the pickle that the authors' program saved with the "
-                "model, MODEL.npz.pkl, and keep the order MODEL OPTIONS DICTIONARY"
+                f"{file} lacks the options {first_three(missing)}: give the pickle that the authors' program saved with "
+                "the model, MODEL.npz.pkl, and keep the order MODEL OPTIONS DICTIONARY"
             )
         if unknown := [shorten(name) for name in given if name not in (*names, *TRAINING)]:
             raise SatError(
-                f"{file} has options that the authors' program lacks: {first_three(unknown)}. They may change what the model "
-                "computes; if they do not, leave them out of the file"
+                f"{file} has options that the authors' program lacks: {first_three(unknown)}. They may change what the "
+                "model computes; if they do not, leave them out of the file"
             )
         values = {name: given[name] for name in names if name in given}
         for name, value in values.items():
@@ -169,12 +165,12 @@ class Options:
 AUTHORS = EncoderRecord(name="vgg19", digest=None, preprocessing=Preprocessing(resize="crop"), grid=(14, 14))
 
 
-def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Encoder | None = None) -> Checkpoint:
+def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Encodes | None = None) -> Checkpoint:
     """A model of the authors' program as a checkpoint of ours.
 
     ``model`` is the .npz archive, ``options`` and ``dictionary`` are pickles. ``encoder`` is the one that gave the
     model's annotations; without it, it must be named whenever the model gets photos. The checkpoint decodes as the
-    program does: beam 5, no length normalization, repetitions allowed, and hard attention too is read by expectation.
+    program does: beam 5, no length normalization, repetitions allowed, and the mean of attention also for hard attention.
     Raises `SatError` for files that are damaged or do not belong together, and for an encoder with another annotation
     size.
     """
@@ -186,10 +182,9 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
         )
     found = weights(given, read_parameters(model, given.shapes))  # before anything of these sizes is made
     words = read_dictionary(dictionary, given.n_words)
-    decoder = AttentionDecoder(given.config)
-    decoder.load_state_dict(found)
     return Checkpoint(
-        decoder=decoder.eval(),
+        config=given.config,
+        weights=found,
         vocabulary=words.vocabulary,
         encoder=AUTHORS if encoder is None else EncoderRecord.of(encoder),
         generation=GenerationConfig(beam_size=5, attention_mode="mean", length_penalty=0.0, allow_repetitions=True),
@@ -201,7 +196,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
     )
 
 
-def weights(options: Options, of: Parameters) -> dict[str, Tensor]:
+def weights(options: Options, of: Parameters) -> dict[str, NDArray[Any]]:
     """The weights of an `AttentionDecoder` that computes what the parameters compute in the authors' program."""
     D, n = options.ctx_dim, options.dim
     dropped = 0.5 if options.use_dropout else 1.0  # what the program multiplies by where dropout was
@@ -247,7 +242,7 @@ def weights(options: Options, of: Parameters) -> dict[str, Tensor]:
             f"output_layers.{number - 1}.weight": dropped * of[f"ff_logit_h{number}_W"].T,
             f"output_layers.{number - 1}.bias": of[f"ff_logit_h{number}_b"],
         }
-    return {name: torch.tensor(np.ascontiguousarray(value), dtype=torch.float32) for name, value in found.items()}
+    return {name: np.array(value, dtype=np.float32, order="C") for name, value in found.items()}
 
 
 class Words(NamedTuple):

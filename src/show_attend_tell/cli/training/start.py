@@ -79,6 +79,7 @@ def start_and_encoder(
     """
     from show_attend_tell.checkpoint.checkpoint import Checkpoint
     from show_attend_tell.checkpoint.hub import find_model
+    from show_attend_tell.checkpoint.packing import as_tensors
     from show_attend_tell.vision.encoder import load_encoder
 
     start = Checkpoint.load(find_model(init_from)) if init_from is not None else None
@@ -90,5 +91,5 @@ def start_and_encoder(
     encoder = encoder or (start.encoder.name if start is not None else PAPERS_ENCODER)
     network = load_encoder(encoder, weights=weights, resize=resize)
     if start is not None and tuned is not None and start.encoder.name == network.name:
-        network.adopt(tuned)
+        network.adopt(as_tensors(tuned))
     return start, network

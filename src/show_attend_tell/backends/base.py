@@ -1,0 +1,73 @@
+"""What everything above asks of a back end.
+
+B photos · L locations · D annotation size · C channels of the annotations.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.session import DecoderSession
+
+Features = Any  # annotations (B, L, D) in the back end's own type and memory; they can be sliced by photo
+
+
+class Backend(Protocol):
+    """A checkpoint that runs: it encodes photos, and its decoder opens sessions for a search."""
+
+    name: str  # "torch" or "onnx"
+    device: str  # where it computes: "cpu", "cuda:0", …
+
+    @property
+    def encoder(self) -> Any:
+        """What a feature cache asks of the encoder: its name, digest, precision, grid and preprocessing."""
+        ...
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What pixels are made by."""
+        ...
+
+    def share_encoder(self, other: "Backend") -> None:
+        """Use the encoder of another back end of this kind, which has the same one, instead of a copy."""
+        ...
+
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder's steps have α that differs between locations."""
+        ...
+
+    def encode(self, pixels: Any) -> Features:
+        """The annotations (B, L, D) of preprocessed pixels (B, 3, size, size), an array or a tensor."""
+        ...
+
+    def features(self, annotations: Any) -> Features:
+        """Annotations (B, L, D) from elsewhere, a feature cache for example, as this back end takes them."""
+        ...
+
+    def together(self, features: Sequence[Features]) -> Features:
+        """The features of some photos each, as one of all photos."""
+        ...
+
+    def session(self, features: Features, config: GenerationConfig, *, seeds: Sequence[int]) -> DecoderSession:
+        """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
+        ...
+
+    def batch_size(self, config: GenerationConfig) -> int:
+        """How many photos are searched fastest together."""
+        ...
+
+    def second_moments(self, features: Features, channels: NDArray[Any]) -> NDArray[Any]:
+        """What the reranker reads of each photo (B, C (C + 1) / 2), see `rerank.ngrams`."""
+        ...
+
+    def mean_annotations(self, features: Features) -> NDArray[Any]:
+        """The mean over locations of each photo's normalized annotations (B, D)."""
+        ...
+
+    def own_reranker(self) -> Any:
+        """The reranker that a decoder brings along, see `rerank.Reranker`; None for nearly all."""
+        ...

@@ -1,0 +1,108 @@
+"""The back end of ONNX Runtime: the paper's decoder and two encoders on a processor, without PyTorch.
+
+B photos · L locations · D annotation size · C channels.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
+from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.packing import as_array
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.search.config import GenerationConfig
+
+Array = NDArray[Any]
+
+
+class OnnxBackend:
+    """A decoder and its encoder as ONNX graphs; `backends.base.Backend` says what its methods do."""
+
+    name, device = "onnx", "cpu"
+
+    def __init__(self, decoder: OnnxDecoder, encoder: OnnxEncoder) -> None:
+        self.decoder, self._encoder = decoder, encoder
+
+    @property
+    def encoder(self) -> OnnxEncoder:
+        return self._encoder
+
+    @classmethod
+    def load(
+        cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None, int8: bool = False
+    ) -> "OnnxBackend":
+        """The back end of the model called ``name``; with ``int8`` photos are encoded in 8 bits.
+
+        Raises `SatError` for weights that do not fit.
+        """
+        assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
+        rows, columns = checkpoint.encoder.grid
+        try:
+            decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns)
+        except SatError as error:
+            raise SatError(f"{name}: its model.safetensors does not fit its config.json: {error}") from error
+        encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
+        if int8:
+            encoder.use_int8()
+        return cls(decoder, encoder)
+
+    def share_encoder(self, other: Backend) -> None:
+        self._encoder = other.encoder
+
+    @property
+    def preprocessing(self) -> Any:
+        return self.encoder.preprocessing
+
+    @property
+    def attends(self) -> bool:
+        return self.decoder.config.attention != "uniform"
+
+    def encode(self, pixels: Any) -> Array:
+        return self.encoder.annotate(as_array(pixels))
+
+    def features(self, annotations: Any) -> Array:
+        return self.decoder.array(annotations)
+
+    def together(self, features: Sequence[Array]) -> Array:
+        return np.concatenate(features)
+
+    def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
+        return OnnxSession(self.decoder, features, config, seeds=seeds)
+
+    def batch_size(self, config: GenerationConfig) -> int:
+        return batch_size(config)
+
+    def second_moments(self, features: Array, channels: Array) -> Array:
+        return second_moments(features, channels)
+
+    def mean_annotations(self, features: Array) -> Array:
+        found: Array = normalized(features).mean(1)
+        return found
+
+    def own_reranker(self) -> None:
+        """None: the paper's decoder has none."""
+
+
+def normalized(annotations: Array) -> Array:
+    """Annotations with mean 0 and variance 1 over their channels, as PyTorch's layer_norm has them."""
+    annotations = annotations.astype(np.float32, copy=False)
+    centered = annotations - annotations.mean(-1, keepdims=True)
+    found: Array = centered / np.sqrt(np.square(centered).mean(-1, keepdims=True) + np.float32(1e-5))
+    return found
+
+
+def second_moments(annotations: Array, channels: Array) -> Array:
+    """As `backends.torch.second_moments`: (B, M)."""
+    normal = normalized(annotations)[..., channels]
+    rows, columns = np.triu_indices(len(channels))
+    moments = (normal.swapaxes(1, 2) @ normal)[:, rows, columns]
+    moments = np.copysign(np.sqrt(np.abs(moments)), moments)
+    found: Array = moments / np.maximum(np.linalg.norm(moments, axis=-1, keepdims=True), np.float32(1e-12))
+    return found

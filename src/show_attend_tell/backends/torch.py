@@ -1,0 +1,273 @@
+"""The back end of PyTorch: any decoder and encoder, on a processor or a GPU, and ensembles.
+
+B photos · P paths · L locations · D annotation size · K vocabulary.
+
+`TorchSession` is the reference: every other session is tested equal to it. On a processor the paper's decoder is
+searched by the session of ONNX Runtime, which is several times faster.
+"""
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.packing import as_array, as_tensors
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import AttentionMode, attention_mode_by_name
+from show_attend_tell.model.config import misfit
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.model.interface import Decoder, Step
+from show_attend_tell.model.precision import promote
+from show_attend_tell.model.registry import build
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
+from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
+
+CPU_PATHS = 400  # how many paths are fastest together; a processor's share its cache
+GPU_PATHS = 1000
+CPU_PHOTOS = 100  # at most, since more only take more memory
+
+
+class TorchBackend:
+    """A decoder and its encoder on a device; `backends.base.Backend` says what its methods do."""
+
+    name = "torch"
+
+    def __init__(self, decoder: Decoder, encoder: Encoder | None = None, *, device: torch.device | None = None) -> None:
+        """Without an encoder, as while a decoder is trained, it cannot `encode`."""
+        where = device or next(decoder.parameters()).device
+        self.torch_device, self.device = where, str(where)
+        self.decoder = decoder.to(where).eval()
+        self.network = None if encoder is None else encoder.to(where)
+        self._optimized: dict[int, OnnxDecoder] = {}
+
+    @classmethod
+    def load(
+        cls,
+        checkpoints: Sequence[Checkpoint],
+        names: Sequence[str],
+        *,
+        device: torch.device,
+        encoder_weights: str | Path | None = None,
+    ) -> "TorchBackend":
+        """The back end of a model, or of several as an ensemble.
+
+        Raises `SatError` for weights that do not fit, and for models that cannot be an ensemble.
+        """
+        decoders = [build_decoder(each, name) for each, name in zip(checkpoints, names, strict=True)]
+        if len(decoders) > 1:
+            check_alike(names, checkpoints)
+        first = checkpoints[0]
+        tuned = None if first.tuned_encoder is None else as_tensors(first.tuned_encoder)
+        encoder = first.encoder.load(load_encoder, " + ".join(names), weights=encoder_weights, tuned=tuned)
+        return cls(decoders[0] if len(decoders) == 1 else Ensemble(decoders), encoder, device=device)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder; raises `SatError` for a back end without one."""
+        if self.network is None:
+            raise SatError("this decoder has no encoder: give annotations")
+        return self.network
+
+    def share_encoder(self, other: Backend) -> None:
+        self.network = other.encoder
+        self.__dict__.pop("fastest_encode", None)
+
+    @property
+    def preprocessing(self) -> Any:
+        return self.encoder.preprocessing
+
+    @property
+    def attends(self) -> bool:
+        return self.decoder.attends
+
+    @cached_property
+    def fastest_encode(self) -> Encode:
+        """The encoder as it is fastest on this device, see `encoding`."""
+        return fastest_encode(self.encoder)
+
+    def encode(self, pixels: Any) -> Tensor:
+        return self.fastest_encode(pixels)
+
+    def features(self, annotations: Any) -> Tensor:
+        tensor = annotations if isinstance(annotations, Tensor) else torch.from_numpy(annotations)
+        return tensor.to(self.torch_device)
+
+    def together(self, features: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(features))
+
+    def session(
+        self,
+        features: Tensor,
+        config: GenerationConfig,
+        *,
+        seeds: Sequence[int],
+        mode: AttentionMode | None = None,
+    ) -> DecoderSession:
+        """As `Backend.session`; ``mode`` is another attention mode than the configuration's, made for these paths."""
+        optimized = None if mode is not None else self.optimized(features.shape[1])
+        if optimized is not None:
+            return OnnxSession(optimized, optimized.array(features), config, seeds=seeds)
+        mode = mode or attention_mode_by_name(
+            config.attention_mode,
+            seeds=seeds,
+            paths=config.paths,
+            steps=config.max_length,
+            device=self.torch_device,
+        )
+        return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
+
+    def optimized(self, locations: int) -> OnnxDecoder | None:
+        """The decoder for ONNX Runtime, where that is faster: of the paper's decoder, on a processor.
+
+        Its weights are those of the first call.
+        """
+        if self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
+            return None
+        if locations not in self._optimized:
+            self._optimized[locations] = OnnxDecoder(self.decoder.config, decoder_weights(self.decoder), locations)
+        return self._optimized[locations]
+
+    def batch_size(self, config: GenerationConfig) -> int:
+        if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
+            return batch_size(config)
+        return paths_batch_size(config.paths, self.torch_device)
+
+    def second_moments(self, features: Tensor, channels: NDArray[Any]) -> NDArray[Any]:
+        with torch.inference_mode():
+            return array(second_moments(features, torch.from_numpy(channels).to(features.device)))
+
+    def mean_annotations(self, features: Tensor) -> NDArray[Any]:
+        with torch.inference_mode():
+            return array(nn.functional.layer_norm(features.float(), features.shape[-1:]).mean(1))
+
+    def own_reranker(self) -> Any:
+        return self.decoder.own_reranker()
+
+
+class TorchSession:
+    """A `Decoder` that follows ``paths`` paths of every photo to the end, with any attention mode."""
+
+    keeps_all = True
+
+    @torch.inference_mode()
+    def __init__(self, decoder: Decoder, annotations: Tensor, *, paths: int, mode: AttentionMode) -> None:
+        """Start at annotations (B, L, D)."""
+        self.decoder, self.mode, self.device = decoder, mode, annotations.device
+        self.vocabulary_size = decoder.vocabulary_size
+        self.photos, self.paths = len(annotations), paths
+        self.state = decoder.start(annotations, paths=paths)
+        self.rows = np.tile(np.arange(paths), (self.photos, 1))
+        self.taken: Step
+
+    @torch.inference_mode()
+    def step(self, words: Numbers) -> SessionStep:
+        """As `DecoderSession.step`."""
+        embedded = self.decoder.embed(torch.from_numpy(words).to(self.device))
+        self.taken = self.decoder.step(embedded, self.state, self.mode)
+        return SessionStep(self.rows, self.taken.alpha, self.taken.beta, self.taken.locations)
+
+    @torch.inference_mode()
+    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
+        """As `DecoderSession.reorder`."""
+        self.state = self.taken.state.select(torch.from_numpy(paths).to(self.device))
+
+    @torch.inference_mode()
+    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+        """As `DecoderSession.best`; the top candidates are taken on the device."""
+        scores = self._log_probabilities()
+        for word in forbidden:
+            scores[..., word] = NEVER
+        if banned is not None:
+            scores.scatter_(-1, torch.from_numpy(banned).to(self.device), NEVER)
+        scores = (scores + torch.from_numpy(before).to(scores)[..., None]).flatten(1)
+        found, chosen = scores.topk(min(count, scores.shape[1]), dim=-1)
+        children = array(chosen)
+        return Continuations(array(found), children // self.vocabulary_size, children % self.vocabulary_size)
+
+    @torch.inference_mode()
+    def log_probabilities(self) -> Scores:
+        """As `DecoderSession.log_probabilities`."""
+        return array(self._log_probabilities())
+
+    def _log_probabilities(self) -> Tensor:
+        return torch.log_softmax(promote(self.decoder.read_out(self.taken.output)), dim=-1)
+
+
+def paths_batch_size(paths: int, device: torch.device) -> int:
+    """How many photos with so many paths each PyTorch searches fastest together."""
+    if device.type != "cpu":
+        return max(1, GPU_PATHS // paths)
+    return max(1, min(CPU_PHOTOS, CPU_PATHS // paths))
+
+
+def array(tensor: Tensor) -> NDArray[Any]:
+    """A tensor's values on the processor."""
+    values: NDArray[Any] = tensor.numpy(force=True)
+    return values
+
+
+def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
+    """The decoder of a checkpoint, in evaluation mode on the processor; ``name`` is the model's, for messages.
+
+    Raises `SatError` for weights that are not those of the checkpoint's configuration, and for an unknown kind.
+    """
+    try:
+        with torch.device("meta"):  # sizes alone: an absurd configuration takes no memory
+            shell = build(checkpoint.config)
+    except (TypeError, RuntimeError) as error:
+        raise SatError(f"{name}: its config.json is damaged: the decoder cannot be made ({error})") from error
+    if difference := misfit(checkpoint.weights, {key: tuple(each.shape) for key, each in shell.state_dict().items()}):
+        raise SatError(f"{name}: its model.safetensors does not fit its config.json: {difference}")
+    decoder = build(checkpoint.config)
+    decoder.load_state_dict(as_tensors(checkpoint.weights))
+    return decoder.eval()
+
+
+def decoder_weights(decoder: nn.Module) -> dict[str, NDArray[Any]]:
+    """A decoder's weights as a checkpoint has them."""
+    return {name: np.array(as_array(value), order="C") for name, value in decoder.state_dict().items()}
+
+
+def check_alike(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> None:
+    """Raise `SatError` naming the first model that cannot be in an ensemble with the first one."""
+    first = checkpoints[0]
+    for name, other in zip(names[1:], checkpoints[1:], strict=True):
+        for what, same in (
+            ("encoder", other.encoder == first.encoder and other.tuned_encoder is None and first.tuned_encoder is None),
+            ("vocabulary", other.vocabulary == first.vocabulary),
+        ):
+            if not same:
+                raise SatError(
+                    f"{names[0]} and {name} cannot be an ensemble, because they do not have the same {what}: train "
+                    "both on the same captions and with the same frozen encoder"
+                )
+
+
+def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
+    """Signed square roots of Σ_i a_i a_iᵀ's upper triangle, scaled to length one: (B, M), of annotations (B, L, D).
+
+    Each annotation a_i is first made to have mean 0 and variance 1 over all of its channels.
+    """
+    normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:]).index_select(-1, channels)
+    moments = (normal.mT @ normal).flatten(1).index_select(1, upper_triangle(len(channels), annotations.device))
+    return nn.functional.normalize(torch.copysign(moments.abs().sqrt(), moments), dim=-1)
+
+
+@cache
+def upper_triangle(size: int, device: torch.device) -> Tensor:
+    """Where the upper triangle of a square matrix is among its values in row-major order: (size · (size + 1) / 2,)."""
+    rows, columns = torch.triu_indices(size, size, device=device)
+    positions: Tensor = rows * size + columns
+    return positions

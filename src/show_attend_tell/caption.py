@@ -1,0 +1,179 @@
+"""`Caption`: the words for a photo, and where in the photo each comes from; as text, JSON, picture and page.
+
+T words, end token excluded · L locations in a grid of rows and columns.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import as_path, atomic_write
+from show_attend_tell.messages import shorten
+from show_attend_tell.rerank.doubt import UNSURE
+from show_attend_tell.show import page, pictures
+from show_attend_tell.show.pictures import Colormap, Style
+from show_attend_tell.show.pictures.figure import FigureData
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Caption:
+    """A caption and the evidence for it; prints as its sentence."""
+
+    words: list[str]  # T
+    log_probability: float  # in nats, end token included, with the attention mode in `settings`
+    word_log_probabilities: NDArray[np.float64]  # log p of each word, given those before (T,), in nats
+    attention: NDArray[np.float32] | None  # α (T, rows, columns), each map sums to one
+    gate: NDArray[np.float32] | None  # β (T,), 0 to 1; None for a model without a gate
+    locations: NDArray[np.int64] | None  # (T, 2) row and column that the decoder read; None with the mode "mean"
+    complete: bool  # False when the caption was truncated at its maximum length
+    alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
+    settings: dict[str, Any]  # model and generation settings; the tokenizer if it is not the English one
+    rerank_score: float | None = None  # agreement with the photo's visual n-grams, from 0; None without reranker
+    doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
+    source: str | None = None  # the photo's path, when it came from one
+    size: tuple[int, int] | None = None  # the photo's width and height in pixels
+    visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
+    kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
+
+    def __str__(self) -> str:
+        return joined(self.words, self.settings.get("tokenizer", KARPATHY.name))
+
+    def __repr__(self) -> str:
+        source = "" if self.source is None else f", source={self.source!r}"
+        return f"Caption({str(self)!r}, log_probability={self.log_probability:.2f}{source})"
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the caption should not be trusted: its doubt is above 0.95, that of one known photo in twenty."""
+        return self.doubt is not None and self.doubt > UNSURE
+
+    @property
+    def photo(self) -> Image.Image | None:
+        """The photo, upright and in RGB, or None for a caption without one.
+
+        A photo that came from a file is read from it again each time, so that many captions take little memory. Of any
+        other photo this is a copy, with at most 1,000 pixels a side. Raises `SatError` for a file that is gone.
+        """
+        return open_photo(self.kept) if isinstance(self.kept, Path) else self.kept
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but the photo itself."""
+
+        def rounded(array: NDArray[Any] | None) -> Any:
+            return None if array is None else np.round(array.astype(float), 6).tolist()
+
+        return {
+            "source": self.source,
+            "caption": str(self),
+            "words": self.words,
+            "log_probability": self.log_probability,
+            "word_log_probabilities": rounded(self.word_log_probabilities),
+            "complete": self.complete,
+            "attention": rounded(self.attention),
+            "gate": rounded(self.gate),
+            "locations": None if self.locations is None else self.locations.tolist(),
+            "rerank_score": self.rerank_score,
+            "doubt": self.doubt,
+            "unsure": self.unsure,
+            "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
+            "size": None if self.size is None else list(self.size),
+            "visible_box": None if self.visible_box is None else list(self.visible_box),
+            "settings": self.settings,
+        }
+
+    def html(self, *, compare: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+        """One page to explore the caption in, word by word, that needs no other file and no network.
+
+        Captions ``compare`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
+        cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
+        """
+        told = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
+        return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
+
+    def _repr_html_(self) -> str | None:
+        """How Jupyter shows a caption: as a page, or as text when it has no photo or the photo's file is gone."""
+        try:
+            return page.frame(self.html())
+        except SatError:
+            return None
+
+    def picture(
+        self,
+        *,
+        compare: Iterable["Caption"] = (),
+        colormap: Colormap = "light",
+        dark: bool = False,
+        per_word_scale: bool = False,
+    ) -> Image.Image:
+        """The photo once for every word, light where the word looked (paper sec. 5.4).
+
+        ``compare`` are captions to stand beside it, of the same photo by another model, say. ``colormap`` "heat" shows
+        attention as colors over a gray photo, for color-blind eyes and print; ``dark`` draws on a dark page. All words
+        of a caption share one scale, unless ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption
+        without its photo or of a model without attention.
+        """
+        style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+        return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
+
+    def save(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        compare: Iterable["Caption"] = (),
+        colormap: Colormap = "light",
+        dark: bool = False,
+        per_word_scale: bool = False,
+    ) -> None:
+        """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
+
+        That is .png, the `picture`; .svg, the same with letters that stay letters, for papers and slides; .gif or
+        .webp, which move from word to word; or .html, a page to explore, whose reader chooses colors and scale. The
+        options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
+        """
+        file = as_path(file)
+        form = file.suffix.lower().removeprefix(".")
+        if form not in (*pictures.FORMATS, "html"):
+            raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
+        if form == "html":
+            text = self.html(compare=compare)
+            atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+        else:
+            figures = [caption._figure_data() for caption in self._with(compare)]
+            style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+            atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
+
+    def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
+        """This caption and those beside it."""
+        others = list(compare) if isinstance(compare, Iterable) else []
+        if not isinstance(compare, Iterable) or not all(isinstance(caption, Caption) for caption in others):
+            raise SatError(f"beside is {shorten(compare)}: give a list of captions")
+        return [self, *others]
+
+    def _figure_data(self) -> FigureData:
+        photo = self.photo
+        if photo is None or self.visible_box is None or self.attention is None:
+            raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
+        width, height = self.size or photo.size
+        x, y = photo.width / width, photo.height / height
+        left, top, right, bottom = self.visible_box
+        log_probability, settings = f"{self.log_probability:.2f}".replace("-", "−"), self.settings
+        return FigureData(
+            photo=photo,
+            words=self.words,
+            between="" if self.settings.get("tokenizer") == Unigram.name else " ",
+            attention=self.attention,
+            gate=self.gate,
+            visible_box=(left * x, top * y, right * x, bottom * y),
+            locations=self.locations,
+            title=f"{self}{'' if self.complete else ' …'}",
+            note=f"{settings['model']} · attention mode: {settings['attention_mode']} · log p {log_probability}",
+        )

@@ -1,0 +1,98 @@
+"""From features to captions: search, then rerank. Everything that makes captions comes through here.
+
+B photos · L locations · D annotation size.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.errors import InvalidValue
+from show_attend_tell.rerank import Reranker
+from show_attend_tell.rerank.doubt import Doubt
+from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
+from show_attend_tell.search.sampling import sample
+
+__all__ = ["GenerationConfig", "explain", "generate", "photo_seed", "search_candidates"]
+
+
+def generate(
+    backend: Backend,
+    features: Any,
+    config: GenerationConfig,
+    *,
+    seeds: Sequence[int],
+    reranker: Reranker | None = None,
+    doubt: Doubt | None = None,
+) -> list[list[Hypothesis]]:
+    """The captions of photos, best first for each, of features (B, L, D).
+
+    ``seeds`` has one for each photo. With ``num_captions``, the first is the best one and the others differ from it in
+    content. Captions drawn at random are in the order of their drawing. Raises `SatError` for features of another shape
+    and for a damaged decoder.
+    """
+    found = search_candidates(backend, features, config, seeds=seeds, reranker=reranker)
+    if config.do_sample:
+        return found
+    found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
+    if config.num_captions is not None:
+        found = [diverse(each, config.num_captions, config.length_penalty, config.rerank_weight) for each in found]
+    return found if doubt is None else doubt.add(backend.mean_annotations(features), found)
+
+
+def search_candidates(
+    backend: Backend,
+    features: Any,
+    config: GenerationConfig,
+    *,
+    seeds: Sequence[int],
+    reranker: Reranker | None = None,
+) -> list[list[Hypothesis]]:
+    """What the search finds for each photo, with rerank scores where there is a reranker; `rank` orders it.
+
+    The arguments are those of `generate`. As many photos are searched together as the back end does fastest.
+    """
+    size, found = backend.batch_size(config), []
+    for start in range(0, len(features), size):
+        part = slice(start, start + size)
+        session = backend.session(features[part], config, seeds=seeds[part])
+        if config.do_sample:
+            found += sample(session, config, [seed + 1 for seed in seeds[part]])  # apart from the locations' seeds
+        else:
+            found += beam_search(session, config)
+    return found if reranker is None or config.do_sample else rescored(backend, features, found, config, reranker)
+
+
+def rescored(
+    backend: Backend, features: Any, found: list[list[Hypothesis]], config: GenerationConfig, reranker: Reranker
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each photo with their rerank scores, by the photos' features (B, L, D)."""
+    scores = reranker.scores(backend, features, found, config.rare_word_exponent)
+    return [
+        [dataclasses.replace(hypothesis, rerank_score=score) for hypothesis, score in zip(each, of_photo, strict=True)]
+        for each, of_photo in zip(found, scores, strict=True)
+    ]
+
+
+def explain(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> Hypothesis:
+    """A given caption, word ids with the end token, of one photo's features (1, L, D), by teacher forcing.
+
+    Raises `InvalidValue` for a caption of more than 1,000 words.
+    """
+    if len(ids) > 1000:
+        raise InvalidValue(f"the caption has {len(ids) - 1:,} words: give at most 999")
+    forced = config.merge(beam_size=1, max_length=len(ids), do_sample=False)
+    forced = dataclasses.replace(forced, num_captions=None)
+    return force(backend.session(features, forced, seeds=[seed]), ids)
+
+
+def photo_seed(seed: int, identity: bytes) -> int:
+    """A seed for one photo, from the user's seed and what identifies the photo.
+
+    32 bits of a hash of both: PyTorch's generator on a CPU ignores the higher bits of a seed.
+    """
+    return int.from_bytes(hashlib.sha256(f"{seed} ".encode() + identity).digest()[:4])
