@@ -35,7 +35,7 @@ from PIL import Image
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 from show_attend_tell.batch.reading import photos_of
-from show_attend_tell.batch.sources import shards_of
+from show_attend_tell.batch.sources import find_pieces
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import read_dataset
@@ -269,7 +269,7 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "parquet"])
-def test_changed_shards_do_no_harm(form: str, tmp_path: Path) -> None:
+def test_changed_files_of_many_photos_do_no_harm(form: str, tmp_path: Path) -> None:
     held = io.BytesIO()
     shape_photo("red", "square", False).save(held, "PNG")
     names, file = [f"folder/{color}.png" for color in COLORS], tmp_path / f"photos.{form}"
@@ -286,8 +286,8 @@ def test_changed_shards_do_no_harm(form: str, tmp_path: Path) -> None:
     for _ in range(CHANGES):
         file.write_bytes(changed(whole, chance))
         with harmless(tmp_path):
-            for shard in shards_of([str(file)], size=2, recursive=False, column=None):
-                for name, content in photos_of(shard):
+            for piece in find_pieces([str(file)]):
+                for name, content in photos_of(piece):
                     assert isinstance(name, str) and isinstance(content, (bytes, SatError))
                     read += isinstance(content, bytes)
     print(f"{form}: {read} of {CHANGES * len(names)} photos could still be read")

@@ -1,80 +1,127 @@
-"""The photos of one shard, one after the other: their names and their bytes, or why there are none.
+"""The photos of one piece, one after the other: their names and their bytes, or why there are none.
 
-What a shard says is not trusted. A member of a tar file is never written to a disk; its size is bounded, and so are the
+What a file says is not trusted. A member of a tar file is never written to a disk; its size is bounded, and so are the
 headers that tell of it. A path in a Parquet column may not leave the folder of its file.
 """
 
 import gzip
 import tarfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from show_attend_tell.batch.sources import Shard, opened, pyarrow_parquet
+from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten
 
-MOST_BYTES = 256 * 2**20  # of one photo's file
-MOST_HEADER = 2**20  # bytes of a header in a tar file
-MOST_GROUP = 4 * 2**30  # bytes of the photos of one row group of a Parquet file, uncompressed
-TOGETHER = 16  # rows of a Parquet file that are read at once
+MEGABYTE = 2**20
+MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
+MOST_GROUP = 4096 * MEGABYTE  # bytes of the photos of one row group of a Parquet file, uncompressed
+ROWS = 16  # of a Parquet file that are read at once
+AHEAD = 8  # files of photos that are read at once
 
-Item = tuple[str, bytes | SatError]  # what a photo is called, and its bytes or why there are none
+
+class Item(NamedTuple):
+    """A photo: ``source``, which says where it lies, and its file's bytes or why there are none."""
+
+    source: str  # the photo's file; with #MEMBER for one of a tar file, and #ROW for one of a Parquet file
+    content: bytes | SatError
 
 
-def photos_of(shard: Shard) -> Iterator[Item]:
-    """The photos of a shard, in order. One at a time is held in memory; of a Parquet file, a few.
+def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
+    """The photos of a piece, in order; a few at a time are held in memory, each of ``most`` bytes at most.
 
-    What cannot be read gives its `SatError`. Where a file breaks off, this is the last item.
+    What cannot be read gives its `SatError`. Where a file breaks off, this is the last item, whose source is the tar
+    file, or the row of the Parquet file from which on photos are missing.
     """
-    if shard.kind == "photos":
-        for name in shard.names:
-            yield shown(shard.file + name), _file(shard.file + name)
+    if piece.kind == "photos":
+        yield from _of_files(piece.files, most)
         return
-    items = _of_tar(shard.file) if shard.kind == "tar" else _of_parquet(shard)
+    (file,), row = piece.files, piece.start
     try:
-        yield from items
-    except SatError as error:
-        yield shown(shard.file), error
+        for item in _of_tar(file, most) if piece.kind == "tar" else _of_parquet(file, piece, most):
+            yield item
+            row += 1
     except Exception as error:  # readers of damaged files raise almost anything
-        yield shown(shard.file), SatError(f"damaged: photos from here on are missing ({error})")
+        if not isinstance(error, SatError):
+            error = PhotoError(f"damaged: photos from here on are missing ({error})")
+        yield Item(f"{shown(file)}#{row}" if piece.rows else shown(file), error)
+
+
+def photos_left(piece: Piece, done: Container[str]) -> Iterator[Item]:
+    """The photos of a piece whose sources are not ``done``. A tar file is read again to find them."""
+    if piece.kind == "photos":
+        piece = piece._replace(files=tuple(file for file in piece.files if shown(file) not in done))
+    rows = range(piece.start, piece.start + piece.rows)
+    if not rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in rows):
+        yield from (item for item in photos_of(piece) if item.source not in done)
+
+
+def expected(pieces: Sequence[Piece]) -> int:
+    """How many photos the pieces have; of tar files an estimate, from the mean size of the first photos in them."""
+    known = sum(len(piece.files) if piece.kind == "photos" else piece.rows for piece in pieces)
+    tars = [piece for piece in pieces if piece.kind == "tar"]
+    if not tars:
+        return known
+    sizes = [len(item.content) for item in islice(photos_of(tars[0]), ROWS) if isinstance(item.content, bytes)]
+    mean = sum(sizes) / max(1, len(sizes)) + 2 * tarfile.BLOCKSIZE  # with its header and what fills the last block
+    return known + round(sum(piece.size for piece in tars) / mean)
 
 
 def shown(address: str) -> str:
-    """The name of a photo in the output: an address, or a plain path for a file of this machine."""
-    return address.removeprefix("file://")
+    """The name of a photo in the output: an address, or a plain path for a file of this machine.
+
+    Bytes that are not UTF-8 are spelled out.
+    """
+    return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
 
 
-def _file(address: str) -> bytes | SatError:
+def _of_files(files: Sequence[str], most: int) -> Iterator[Item]:
+    """Photos in files of their own, some of which are read at once."""
+    with ThreadPoolExecutor(AHEAD, thread_name_prefix="files") as pool:
+        for start in range(0, len(files), AHEAD):
+            some = files[start : start + AHEAD]
+            yield from map(Item, map(shown, some), pool.map(lambda file: _file(file, most), some))
+
+
+def _file(address: str, most: int) -> bytes | SatError:
     try:
         with opened(address) as stream:
-            return _bounded(stream.read(MOST_BYTES + 1))
+            return _bounded(stream.read(most + 1), most)
     except Exception as error:  # file systems behind an address have errors of their own
-        return SatError(f"cannot be read ({getattr(error, 'strerror', None) or error})")
+        return PhotoError(f"cannot be read ({getattr(error, 'strerror', None) or error})")
 
 
-def _bounded(content: bytes) -> bytes | SatError:
-    if len(content) > MOST_BYTES:
-        return SatError(f"larger than {MOST_BYTES // 2**20} MB, which no photo is")
-    return content or SatError("an empty file")
+def _bounded(content: bytes, most: int) -> bytes | SatError:
+    if len(content) > most:
+        return PhotoError(f"larger than {most:,} bytes, which no photo is")
+    return content or PhotoError("an empty file")
 
 
 # Tar files
 
 
 class _Member(tarfile.TarInfo):
-    """A member of a tar file, whose long names and other headers cannot take memory."""
+    """A member of a tar file, whose header is whole, and whose long names and other headers cannot take memory."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
-        member = super().frombuf(buf, encoding, errors)
+        try:
+            member = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if not any(buf):  # at the end
+                raise
+            raise PhotoError(f"damaged: {error}; photos from here on are missing") from None
         headers = (
             *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
             *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
         )
         if member.type in headers and not 0 <= member.size <= MOST_HEADER:
-            raise SatError(f"damaged: a header of {member.size:,} bytes; photos from here on are missing")
+            raise PhotoError(f"damaged: a header of {member.size:,} bytes; photos from here on are missing")
         return member
 
 
@@ -91,35 +138,36 @@ class _Ending:
         return content
 
 
-def _of_tar(file: str) -> Iterator[Item]:
-    """Photos of a tar file, read from its beginning to its end, also where it cannot be rewound."""
+def _of_tar(file: str, most: int) -> Iterator[Item]:
+    """Photos of a tar file, read from its beginning to its end, also where it cannot be rewound.
+
+    A name that comes again gets a number, so that each photo has a source of its own.
+    """
+    seen = Counter[int]()
     with opened(file) as stream:
         plain: Any = gzip.GzipFile(fileobj=stream) if file.lower().endswith("gz") else stream
         ending: Any = _Ending(plain)
-        tar: Any
         with tarfile.open(fileobj=ending, mode="r|", tarinfo=_Member) as tar:
             for member in tar:
-                tar.members = []  # which would grow with the file
+                tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
                 if not member.name.lower().endswith(SUFFIXES):
                     continue
-                yield f"{shown(file)}#{brief_name(member.name)}", _of_member(tar, member)
+                name = f"{shown(file)}#{member.name.encode('utf-8', 'replace').decode()}"
+                seen[hash(name)] += 1
+                again = seen[hash(name)]
+                yield Item(name if again == 1 else f"{name}#{again}", _of_member(tar, member, most))
 
 
-def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | SatError:
+def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes | SatError:
     if _leaves(member.name):
-        return SatError("its name leaves the file's own folder")
+        return PhotoError("its name leaves the file's own folder")
     if not member.isfile() or member.issparse():
-        return SatError("a link, a device or a file with holes, not a photo")
-    if not 0 <= member.size <= MOST_BYTES:
-        return SatError(f"{member.size:,} bytes, and no photo has more than {MOST_BYTES // 2**20} MB")
+        return PhotoError("a link, a device or a file with holes, not a photo")
+    if not 0 <= member.size <= most:
+        return PhotoError(f"{member.size:,} bytes, and no photo has more than {most:,}")
     content = tar.extractfile(member)
     assert content is not None
-    return _bounded(content.read(MOST_BYTES + 1))
-
-
-def brief_name(name: str) -> str:
-    """A name out of a file, without signs that no name has."""
-    return name.encode("utf-8", "replace").decode()
+    return _bounded(content.read(most + 1), most)
 
 
 def _leaves(name: str) -> bool:
@@ -131,34 +179,31 @@ def _leaves(name: str) -> bool:
 # Parquet files
 
 
-def _of_parquet(shard: Shard) -> Iterator[Item]:
-    with opened(shard.file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
-        metadata = found.metadata
-        group = metadata.row_group(shard.group)
-        first = sum(metadata.row_group(number).num_rows for number in range(shard.group))
+def _of_parquet(file: str, piece: Piece, most: int) -> Iterator[Item]:
+    with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
+        group = found.metadata.row_group(piece.group)
         parts = [group.column(number) for number in range(group.num_columns)]
-        size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == shard.column)
+        size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == piece.column)
         if not 0 <= size <= MOST_GROUP:
-            raise SatError(
-                f"row group {shard.group} says that its photos have {size:,} bytes: write row groups of at most "
-                f"{MOST_GROUP // 2**30} GB"
+            raise PhotoError(
+                f"row group {piece.group} says that its photos have {size:,} bytes: write row groups of at most "
+                f"{MOST_GROUP:,}"
             )
-        folder = shard.file.rpartition("/")[0]
-        row = first
-        for batch in found.iter_batches(TOGETHER, row_groups=[shard.group], columns=[shard.column], use_threads=False):
+        folder, row = file.rpartition("/")[0], piece.start
+        for batch in found.iter_batches(ROWS, row_groups=[piece.group], columns=[piece.column], use_threads=False):
             for value in batch.column(0):
-                yield f"{shown(shard.file)}#{row}", _of_value(value.as_py(), folder)
+                yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
                 row += 1
 
 
-def _of_value(value: object, folder: str) -> bytes | SatError:
+def _of_value(value: object, folder: str, most: int) -> bytes | SatError:
     """The photo of a row: bytes, a path below the folder of the file, or a struct of these as Hugging Face has it."""
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
-        return _bounded(value)
+        return _bounded(value, most)
     if not isinstance(value, str) or not value:
-        return SatError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
+        return PhotoError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
     if _leaves(value):
-        return SatError(f"its path {shorten(value)} leaves the folder of the Parquet file")
-    return _file(f"{folder}/{value}")
+        return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
+    return _file(f"{folder}/{value}", most)

@@ -12,6 +12,7 @@ with Starting():
     from show_attend_tell import __version__
     from show_attend_tell.cli.analyze import analyze
     from show_attend_tell.cli.caption import caption
+    from show_attend_tell.cli.caption_batch import caption_batch
     from show_attend_tell.cli.check import check
     from show_attend_tell.cli.command import Commands
     from show_attend_tell.cli.compare import compare, report
@@ -44,5 +45,6 @@ def main() -> None:
 
 main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
 main.add_section(
-    "Commands for research and for large data", (score, compare, report, tune, encode, analyze, import_arctic)
+    "Commands for research and for large data",
+    (caption_batch, encode, score, compare, report, tune, analyze, import_arctic),
 )

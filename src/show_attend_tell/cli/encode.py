@@ -5,18 +5,31 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, cache_option, device_option, with_encoder_of_start
+from show_attend_tell.cli.caption_batch import batch_options, run_batch
+from show_attend_tell.cli.command import (
+    PAPERS_ENCODER,
+    BaseCommand,
+    cache_option,
+    device_option,
+    with_encoder_of_start,
+)
+from show_attend_tell.errors import InvalidValue
 
 EXAMPLES = """
 \b
 Examples:
   sat encode flickr8k/ --resize squash
   sat encode products/ --flipped --crops 2
+  sat encode shards/*.tar --output features.parquet --workers 8
 """
+SECTIONS = {
+    "Of a data folder": "flipped crops restval cache",
+    "Into a table": "output recursive column engine workers rows",
+}
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path))
+@click.command(cls=BaseCommand, examples=EXAMPLES, sections=SECTIONS)
+@click.argument("data", nargs=-1, required=True, metavar="DATA...")
 @with_encoder_of_start
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
 @click.option(
@@ -28,9 +41,11 @@ Examples:
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @cache_option
+@click.option("--output", metavar="FOLDER", help="Folder for a table of features; its name ends in .parquet or .jsonl.")
+@batch_options
 @device_option
 def encode(
-    data: Path,
+    data: tuple[str, ...],
     encoder: str | None,
     encoder_weights: str | None,
     resize: Any,
@@ -38,13 +53,33 @@ def encode(
     crops: int,
     restval: bool,
     cache: Path | None,
+    output: str | None,
+    recursive: bool,
+    batch: dict[str, Any],
     device: str,
 ) -> None:
-    """Encode the photos of a data set once.
+    """Encode the photos of a data folder, or any number of photos into a table.
 
-    Training and evaluating then need not wait for it. Interrupt it when you like: the same command goes on. The
-    encoder and how it resizes are those of a training of soft attention on DATA, unless they are named.
+    Training and evaluating on a data folder then need not wait for it. The encoder and how it resizes are those of a
+    training of soft attention on DATA, unless they are named.
+
+    With --output, DATA are photos, folders, tar and Parquet files or addresses, as for sat caption-batch. Each photo is
+    a row: its source and annotations, or its error. The encoder is vgg19 with --resize crop, unless it is named.
+
+    Interrupt it when you like: the same command goes on.
     """
+    if output is not None:
+        if flipped or crops or restval or cache is not None:
+            raise InvalidValue("--flipped, --crops, --restval and --cache are for a data folder: leave out --output")
+        from show_attend_tell.batch.work import EncodeBatch
+
+        work = EncodeBatch(
+            encoder or PAPERS_ENCODER, device=device, encoder_weights=encoder_weights, resize=resize or "crop"
+        )
+        run_batch(work, data, output, recursive=recursive, **batch)
+        return
+    if recursive or batch or len(data) > 1:
+        raise InvalidValue("several sources, --recursive and options of workers are for a table: add --output FOLDER")
     from show_attend_tell.backends.encoding import fastest_encode
     from show_attend_tell.cli.training.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
@@ -55,7 +90,7 @@ def encode(
     from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
     from show_attend_tell.vision.sources import cached
 
-    dataset = read_dataset(data, restval=restval)
+    dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
     kind = {"weights": encoder_weights, "resize": resize}

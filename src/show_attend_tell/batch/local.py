@@ -1,0 +1,102 @@
+"""Worker processes of this machine: this process reads photos and writes rows, and the workers make the rows."""
+
+import multiprocessing
+import os
+import signal
+from collections import Counter, deque
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from show_attend_tell.batch.reading import Item
+from show_attend_tell.batch.work import PhotoBatch, Row
+from show_attend_tell.errors import SatError
+from show_attend_tell.threads import prepare_process, use_threads
+
+DEATHS = 3  # of workers with one photo, before it is given up
+
+
+def rows_of(work: PhotoBatch, batch: list[Item]) -> list[Row]:
+    """The rows of a batch of photos, with their sources."""
+    rows = work.rows([item.content for item in batch])
+    return [{"source": item.source, **row} for item, row in zip(batch, rows, strict=True)]
+
+
+def given_up(work: PhotoBatch, item: Item) -> Row:
+    """The row of a photo that kills its workers."""
+    error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
+    return {"source": item.source, **work.row(error)}
+
+
+def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) -> Generator[list[Row]]:
+    """The rows of each batch, as soon as they are made.
+
+    The photos of a batch whose worker was killed are done again, one at a time. So the next death shows which of them
+    kills workers. Raises what a worker raised, and `SatError` when a worker is killed while it loads the model.
+    """
+    context = multiprocessing.get_context("spawn")
+    unread, again, deaths = iter(batches), deque[list[Item]](), Counter[str]()
+    processes: dict[Connection, BaseProcess] = {}
+    idle: list[Connection] = []
+    busy: dict[Connection, list[Item]] = {}  # an empty batch while a worker loads the model
+
+    def start() -> None:
+        ours, theirs = context.Pipe()
+        processes[ours] = context.Process(target=_worker, args=(theirs, work, workers), daemon=True)
+        processes[ours].start()
+        theirs.close()
+        busy[ours] = []
+
+    try:
+        for _ in range(workers):
+            start()
+        while True:
+            while idle and (batch := again.popleft() if again else next(unread, None)):
+                busy[idle[-1]] = batch
+                with suppress(OSError):  # of a worker that was killed, which is seen below
+                    idle.pop().send(batch)
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                batch = busy.pop(connection)
+                try:
+                    made = connection.recv()
+                except (EOFError, OSError):  # the worker was killed
+                    processes.pop(connection).join()
+                    if not batch:
+                        raise SatError("a worker was killed while it loaded the model: give fewer workers") from None
+                    start()
+                    deaths.update(item.source for item in batch)
+                    if len(batch) == 1 and deaths[batch[0].source] == DEATHS:
+                        yield [given_up(work, batch[0])]
+                    else:
+                        again.extend([item] for item in batch)
+                    continue
+                if isinstance(made, Exception):
+                    raise made
+                idle.append(connection)
+                if batch:
+                    yield made
+    finally:
+        for process in processes.values():
+            process.terminate()
+        for process in processes.values():
+            process.join()
+
+
+def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
+    """Make the rows of batches until the main process is gone, which alone hears Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare_process()
+    if "OMP_NUM_THREADS" not in os.environ:
+        use_threads(max(1, (os.cpu_count() or 1) // workers))
+    with suppress(OSError):  # of the connection, when the main process is gone
+        try:
+            _ = work.model
+            connection.send("loaded")
+            while True:
+                connection.send(rows_of(work, connection.recv()))
+        except Exception as error:
+            connection.send(error)

@@ -1,0 +1,229 @@
+"""What is made of photos, in batches: captions, or features.
+
+`CaptionBatch` and `EncodeBatch` are functions of batches, as Ray Data's ``map_batches``, the ``map`` of Hugging Face's
+datasets and Spark's ``mapInPandas`` take them. They are sent to workers without their model, which each worker loads
+when it is first needed.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
+from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.vision.reading import photo_readers
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Captioner
+    from show_attend_tell.vision.encoder import Encode, Encoder
+
+Kind = Literal["text", "number", "flag", "bytes"]
+Row = dict[str, Any]
+TOGETHER = 8  # photos that the encoder sees at once
+
+
+class PhotoBatch:
+    """A function of batches of photos. ``column`` has the photos: the bytes of their files, or any `Photo`."""
+
+    columns: ClassVar[Mapping[str, Kind]]  # that it makes
+
+    def __init__(self, column: str, device: str) -> None:
+        self.column, self.device = column, device
+
+    def __getstate__(self) -> dict[str, Any]:
+        loaded = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in loaded}
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, loaded. Raises `SatError` where it cannot be, or cannot do what is asked for."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any]:
+        """What a row depends on besides its photo, as plain values."""
+        raise NotImplementedError
+
+    def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
+        """For each photo its row, or why there is none."""
+        raise NotImplementedError
+
+    def on_gpu(self) -> bool:
+        """Whether each worker needs a GPU."""
+        if self.device == "auto" and find_spec("torch"):
+            import torch
+
+            return torch.cuda.is_available()
+        return self.device.startswith("cuda")
+
+    def rows(self, photos: Sequence[Any]) -> list[Row]:
+        """A row for each photo; an error that stands for one becomes the row's ``error``."""
+        made = self.made([photo for photo in photos if not isinstance(photo, SatError)])
+        return [self.row(photo if isinstance(photo, SatError) else next(made)) for photo in photos]
+
+    def row(self, made: Row | SatError) -> Row:
+        """A row with all columns."""
+        if isinstance(made, SatError):
+            made = {"error": ": ".join(part for part in (made.reason, made.remedy) if part)}
+        return {**dict.fromkeys(self.columns), **made}
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch without its photos, and with the columns that are made of them.
+
+        ``error`` says why a photo has none of the others. A batch is a table of pyarrow or a mapping of columns, such
+        as a DataFrame of pandas. The result is a table, which has the type of each column also where all values are
+        null, or a dictionary of lists.
+        """
+        values = batch[self.column]
+        photos = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+        rows = self.rows([each.get("bytes") or each.get("path") if isinstance(each, dict) else each for each in photos])
+        new: dict[str, Any] = {name: [row[name] for row in rows] for name in self.columns}
+        if not hasattr(batch, "column_names"):
+            return {name: batch[name] for name in batch if name != self.column} | new
+        import pyarrow
+
+        schema = arrow_schema(self.columns)
+        kept = {name: batch[name] for name in batch.column_names if name != self.column}
+        return pyarrow.table(kept | {field.name: pyarrow.array(new[field.name], field.type) for field in schema})
+
+
+class CaptionBatch(PhotoBatch):
+    """Captions of batches of photos by a model; ``overrides`` are settings of `GenerationConfig`."""
+
+    columns: ClassVar[Mapping[str, Kind]] = {
+        **{"caption": "text", "log_probability": "number", "complete": "flag", "doubt": "number"},
+        **{"error": "text"},
+    }
+
+    def __init__(
+        self,
+        name: str = DEFAULT_MODEL,
+        *,
+        column: str = "bytes",
+        device: str = "auto",
+        encoder_weights: str | None = None,
+        **overrides: Any,
+    ) -> None:
+        super().__init__(column, device)
+        self.name, self.encoder_weights, self.overrides = name, encoder_weights, overrides
+
+    @cached_property
+    def model(self) -> "Captioner":
+        from show_attend_tell.captioner import Captioner
+
+        captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
+        captioner.check_generation(captioner.checkpoint.generation.merge(**self.overrides))
+        return captioner
+
+    def settings(self) -> dict[str, Any]:
+        """The files of the model by their hash, and how captions are made."""
+        folder = find_model(self.name)
+        files = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*.safetensors"))]
+        weights = self.encoder_weights
+        return {
+            "what": "captions",
+            "preprocessing_version": PREPROCESSING_VERSION,
+            "model": _digest(files),
+            "encoder_weights": _digest([Path(weights)]) if weights and Path(weights).is_file() else weights,
+            "generation": dataclasses.asdict(self.model.checkpoint.generation.merge(**self.overrides)),
+        }
+
+    def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
+        """Captions."""
+        config = self.model.checkpoint.generation.merge(**self.overrides)
+        for caption in self.model.stream(photos, config, seed=config.seed, batch_size=TOGETHER, errors="skip"):
+            if isinstance(caption, SatError):
+                yield caption
+            else:
+                known = {name: getattr(caption, name) for name in self.columns if hasattr(caption, name)}
+                yield {"caption": str(caption), **known}
+
+
+class EncodeBatch(PhotoBatch):
+    """Annotations of batches of photos: L × D little-endian numbers of half precision, location after location."""
+
+    columns: ClassVar[Mapping[str, Kind]] = {"annotations": "bytes", "error": "text"}
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        column: str = "bytes",
+        device: str = "auto",
+        encoder_weights: str | None = None,
+        resize: Resize = "crop",
+    ) -> None:
+        super().__init__(column, device)
+        self.name, self.encoder_weights, self.resize = name, encoder_weights, resize
+
+    @cached_property
+    def model(self) -> "Encoder":
+        from show_attend_tell.devices import pick_device
+        from show_attend_tell.vision.encoder import load_encoder
+
+        return load_encoder(self.name, weights=self.encoder_weights, resize=self.resize).to(pick_device(self.device))
+
+    @cached_property
+    def encode(self) -> "Encode":
+        """Pixels to annotations."""
+        from show_attend_tell.backends.encoding import fastest_encode
+
+        return fastest_encode(self.model)
+
+    def settings(self) -> dict[str, Any]:
+        """The encoder by the hash of its weights, how it sees photos, and the shape of a row's annotations."""
+        rows, columns = self.model.grid
+        return {
+            "what": "annotations",
+            "preprocessing_version": PREPROCESSING_VERSION,
+            "encoder": self.model.name,
+            "weights": self.model.digest,
+            "preprocessing": self.model.preprocessing.to_dict(),
+            "precision": self.model.precision,
+            "shape": [rows * columns, self.model.annotation_size],
+        }
+
+    def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
+        """Annotations."""
+        with photo_readers() as readers:
+            pixels = list(readers.map(self._pixels, photos))
+        encoded = self._encoded([each for each in pixels if not isinstance(each, SatError)])
+        for each in pixels:
+            yield each if isinstance(each, SatError) else next(encoded)
+
+    def _encoded(self, pixels: Sequence[NDArray[np.float32]]) -> Iterator[Row | SatError]:
+        for start in range(0, len(pixels), TOGETHER):
+            for half in self.encode(np.stack(pixels[start : start + TOGETHER])).half().cpu().numpy():
+                if np.isfinite(half).all():
+                    yield {"annotations": half.astype("<f2").tobytes()}
+                else:
+                    yield PhotoError("annotations beyond half precision (65,504)")
+
+    def _pixels(self, photo: Any) -> NDArray[np.float32] | SatError:
+        try:
+            return self.model.preprocessing.pixels(open_photo(photo))
+        except SatError as error:
+            return error
+
+
+def arrow_schema(columns: Mapping[str, Kind]) -> Any:
+    """The columns as a schema of pyarrow: null values do not tell a column's type."""
+    import pyarrow
+
+    kinds = {"text": pyarrow.string(), "number": pyarrow.float64(), "flag": pyarrow.bool_(), "bytes": pyarrow.binary()}
+    return pyarrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """The SHA-256 of files' names and contents."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()

@@ -1,0 +1,92 @@
+"""`sat caption-batch`: a table of captions of any number of photos, by many workers."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from show_attend_tell.cli.command import (
+    BaseCommand,
+    device_option,
+    fail,
+    model_option,
+    options,
+    weights_option,
+)
+from show_attend_tell.cli.options import generation_config, options_from
+from show_attend_tell.messages import plural
+
+if TYPE_CHECKING:
+    from show_attend_tell.batch.work import PhotoBatch
+
+EXAMPLES = """
+\b
+Examples:
+  sat caption-batch photos/ --recursive --output captions.parquet
+  sat caption-batch shards/*.tar table.parquet --output captions.parquet --workers 8
+  sat caption-batch s3://bucket/photos --output s3://bucket/captions.parquet --engine ray --workers 64
+"""
+
+
+def batch_config() -> tuple[type, ...]:
+    """The settings of how a batch is worked off."""
+    from show_attend_tell.batch.config import BatchConfig
+
+    return (BatchConfig,)
+
+
+batch_options = options(
+    click.option("--recursive", is_flag=True, help="Photos in subfolders too."),
+    options_from(batch_config, "column", "engine", "workers", "rows", into="batch"),
+)
+
+
+@click.command("caption-batch", cls=BaseCommand, examples=EXAMPLES)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--output", required=True, metavar="FOLDER", help="Folder for the table; its name ends in .parquet or .jsonl."
+)
+@batch_options
+@model_option()
+@options_from(
+    *(generation_config, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
+    into="generation",
+    rest="--generation",
+    default="the model's",
+)
+@weights_option
+@device_option
+def caption_batch(
+    sources: tuple[str, ...],
+    output: str,
+    recursive: bool,
+    batch: dict[str, Any],
+    model: str,
+    generation: dict[str, Any],
+    encoder_weights: str | None,
+    device: str,
+) -> None:
+    """Caption any number of photos into a table.
+
+    A source is a photo, a folder, a glob, a tar or Parquet file, or an address of one. Each photo is a row: its source,
+    caption, log_probability, complete and doubt, or the error of one that cannot be captioned. Ctrl-C ends the command,
+    and the same command goes on.
+    """
+    from show_attend_tell.batch.work import CaptionBatch
+
+    work = CaptionBatch(model, device=device, encoder_weights=encoder_weights, **generation)
+    run_batch(work, sources, output, recursive=recursive, **batch)
+
+
+def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch: Any) -> None:
+    """Make a row of each photo, and say how many there are."""
+    from show_attend_tell.batch.config import BatchConfig
+    from show_attend_tell.batch.run import Interrupted, run
+
+    try:
+        result = run(sources, output, work, BatchConfig(**batch), log=click.echo)
+    except Interrupted as interrupted:
+        fail(f"interrupted: {interrupted}; the same command goes on", 130)
+    rate = result.new / max(result.seconds, 1e-9)
+    click.echo(f"{output} has {plural(result.photos, 'photo')}: {result.new:,} new, {rate:.2f} a second")
+    if result.errors:
+        click.echo(f"{plural(result.errors, 'photo')} could not be read: see the column error", err=True)

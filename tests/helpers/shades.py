@@ -1,0 +1,110 @@
+"""A work for the tests of `batch`: the shade of photos, by workers that may be killed."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from PIL import Image
+
+from show_attend_tell.batch.work import Kind, PhotoBatch, Row
+from show_attend_tell.errors import PhotoError, SatError
+
+
+class Shade(PhotoBatch):
+    """The red of a photo's corner. A worker that sees a photo of a ``deadly`` red dies.
+
+    ``lives`` is a folder with a file for each time that it does; without such files it lives.
+    """
+
+    columns: ClassVar[Mapping[str, Kind]] = {"shade": "number", "never": "text", "error": "text"}
+
+    def __init__(self, *, deadly: int = -1, lives: Path | None = None, slow: float = 0.0, what: str = "shades") -> None:
+        super().__init__("bytes", "cpu")
+        self.deadly, self.lives, self.slow, self.what = deadly, lives, slow, what
+
+    @property
+    def model(self) -> None:  # type: ignore[override]
+        """None is needed."""
+
+    def settings(self) -> dict[str, Any]:
+        return {"what": self.what}
+
+    def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
+        for content in photos:
+            time.sleep(self.slow)
+            try:
+                shade = Image.open(io.BytesIO(content)).getpixel((0, 0))
+            except OSError:
+                yield PhotoError("broken")
+                continue
+            assert isinstance(shade, tuple)
+            lives = [] if self.lives is None else sorted(self.lives.iterdir())
+            if shade[0] == self.deadly and lives:
+                lives[0].unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield {"shade": float(shade[0])}
+
+
+def photo(shade: int) -> bytes:
+    content = io.BytesIO()
+    Image.new("RGB", (4, 3), (shade % 256, 0, 0)).save(content, "PNG")
+    return content.getvalue()
+
+
+def folder_of(folder: Path, number: int, start: int = 0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for shade in range(start, start + number):
+        (folder / f"{shade:03d}.png").write_bytes(photo(shade))
+    return folder
+
+
+def tar_of(file: Path, members: Mapping[str, bytes], mode: str = "w") -> Path:
+    with tarfile.open(file, mode) as tar:  # type: ignore[call-overload]
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return file
+
+
+def rows_of(output: Path) -> list[dict[str, Any]]:
+    """All rows of an output."""
+    if output.suffix == ".jsonl":
+        return [json.loads(line) for file in sorted(output.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    from pyarrow import parquet
+
+    return [row for file in sorted(output.glob("*.parquet")) for row in parquet.ParquetFile(file).read().to_pylist()]
+
+
+def start(sources: Iterable[Path], output: Path, *, engine: str = "local", **work: Any) -> "subprocess.Popen[str]":
+    """A run in a process of its own, with two workers, files of 20 rows, and a `Shade` of these arguments."""
+    given = json.dumps({"sources": list(map(str, sources)), "output": str(output), "engine": engine, **work})
+    path = os.pathsep.join([str(Path(__file__).parent), *(part for part in sys.path if part)])
+    environment = {**os.environ, "PYTHONPATH": path, "RAY_worker_niceness": "0"}  # on a busy machine too
+    command = [sys.executable, __file__, given]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+if __name__ == "__main__":
+    import shades
+
+    from show_attend_tell.batch.config import BatchConfig
+    from show_attend_tell.batch.run import Interrupted, run
+
+    work = json.loads(sys.argv[1])
+    named = {name: work.pop(name) for name in ("sources", "output", "engine")}
+    config = BatchConfig(engine=named["engine"], workers=2, rows=20)
+    made = shades.Shade(**{**work, "lives": Path(work["lives"])} if "lives" in work else work)
+    try:
+        print(json.dumps(run(named["sources"], named["output"], made, config, log=print)))
+    except Interrupted as interrupted:
+        print(interrupted)
