@@ -172,10 +172,10 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
             lines.append(f"to look at: {plural(len(odd), 'caption')} {what}")
             lines += [f"  {each.photo} ({each.why}): {shorten(each.caption)}" for each in odd[:SHOWN]]
     if found.sides:
-        often = [word for word, _ in Counter(each.why for each in found.sides).most_common()]
+        often = first_three(word for word, _ in Counter(each.why for each in found.sides).most_common())
         lines.append(
-            f"{plural(len(found.sides), 'caption')} with a side or readable text ({first_three(often)}): a training shows "
-            "their photos unmirrored only (--set mirror_sides=true mirrors them too)"
+            f"{plural(len(found.sides), 'caption')} with a side or readable text ({often}): a training shows their "
+            "photos unmirrored only (--set mirror_sides=true mirrors them too)"
         )
     return lines
 

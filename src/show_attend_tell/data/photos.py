@@ -4,7 +4,6 @@ Letters in shapes: H height, W width, both in pixels; rows first.
 """
 
 import contextlib
-import dataclasses
 import functools
 import glob
 import io
@@ -14,7 +13,7 @@ import random
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, get_args
 
@@ -203,23 +202,31 @@ class Found:
     files: int = 0  # files in folders that are not photos by their suffix
     folders: int = 0  # subfolders that were not searched
 
-    def with_(self, other: "Found") -> "Found":
-        """Both together."""
-        return Found(self.photos + other.photos, self.files + other.files, self.folders + other.folders)
-
     @property
     def skipped(self) -> str:
         """What was left out, in words: "2 files and 1 subfolder"; empty when it was nothing."""
-        parts = [
-            plural(number, thing) for number, thing in ((self.files, "file"), (self.folders, "subfolder")) if number
-        ]
-        return " and ".join(parts)
+        counts = {"file": self.files, "subfolder": self.folders}
+        return " and ".join(plural(number, thing) for thing, number in counts.items() if number)
 
     @property
     def note(self) -> str:
         """What was left out, as a note to the user; empty when it was nothing."""
         hint = " (--recursive reads subfolders)" if self.folders else ""
         return f"note: {self.skipped} skipped{hint}" if self.skipped else ""
+
+    def add(self, entries: Iterable[Path], recursive: bool) -> None:
+        """Add the photos among files and folders; what is left out is counted."""
+        for entry in sorted(entries):
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir() and recursive and not entry.is_symlink():
+                self.add(_inside(entry), recursive)
+            elif entry.is_dir():
+                self.folders += 1
+            elif entry.suffix.lower() in SUFFIXES and entry.is_file():
+                self.photos.append(entry)
+            else:
+                self.files += 1
 
 
 def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> Found:
@@ -238,37 +245,20 @@ def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> 
             folder, there = path.is_dir(), path.exists()
         except OSError as error:  # of a name that is too long, say
             raise SatError(f"{argument}: cannot be read ({error.strerror})") from None
-        if folder:
-            own = _among(_inside(path), bool(recursive))
-        elif there:
-            own = Found([path])
+        here = Found()
+        if folder or not there:
+            here.add(_inside(path) if folder else map(Path, glob.glob(str(path))), bool(recursive))
         else:
-            own = _among(map(Path, glob.glob(str(path))), bool(recursive))
-        if not own.photos and folder:
-            skipped = f"; {own.skipped} skipped" if own.skipped else ""
-            skipped += ", --recursive reads subfolders" if own.folders and recursive is not None else ""
+            here.photos.append(path)
+        if not here.photos and folder:
+            skipped = f"; {here.skipped} skipped" if here.skipped else ""
+            skipped += ", --recursive reads subfolders" if here.folders and recursive is not None else ""
             raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)}){skipped}")
-        if not own.photos:
+        if not here.photos:
             raise MissingPhoto("no such photo, and no photo matches it as a pattern", subject=argument)
-        found = found.with_(own)
-    return dataclasses.replace(found, photos=list(dict.fromkeys(found.photos)))
-
-
-def _among(entries: Iterable[Path], recursive: bool) -> Found:
-    """The photos among files and folders."""
-    found = Found()
-    for entry in sorted(entries):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            if recursive and not entry.is_symlink():
-                found = found.with_(_among(_inside(entry), recursive))
-            else:
-                found.folders += 1
-        elif entry.suffix.lower() in SUFFIXES and entry.is_file():
-            found.photos.append(entry)
-        else:
-            found.files += 1
+        found.photos += here.photos
+        found.files, found.folders = found.files + here.files, found.folders + here.folders
+    found.photos = list(dict.fromkeys(found.photos))
     return found
 
 
@@ -308,7 +298,7 @@ class Preprocessing:
         if not isinstance(self.size, int) or self.size < 1:
             raise SatError(f"preprocessing: size {self.size!r} is not a positive number of pixels")
         if self.resize not in get_args(Resize):
-            raise SatError(f"preprocessing: geometry {self.resize!r} is neither 'squash' nor 'crop'")
+            raise SatError(f"preprocessing: resize {self.resize!r} is neither 'squash' nor 'crop'")
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(values) != 3 or not all(math.isfinite(value) for value in values):
                 raise SatError(f"preprocessing: {name} {values!r} is not three numbers, one per channel")
@@ -368,12 +358,7 @@ class Preprocessing:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON can hold them; `from_dict` is the way back."""
-        return {
-            "size": self.size,
-            "resize": self.resize,
-            "mean": [float(value) for value in self.mean],
-            "std": [float(value) for value in self.std],
-        }
+        return {**asdict(self), "mean": list(map(float, self.mean)), "std": list(map(float, self.std))}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":

@@ -18,7 +18,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, TypeAlias
 
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.messages import install_command
@@ -26,59 +26,28 @@ from show_attend_tell.messages import install_command
 Tokens = Literal["split", "english", "raw", "ptb", "unicode", "characters"]  # what scores compare, see `metrics.scores`
 
 
-class Tokenizer(Protocol):
-    """Cuts texts into words, and joins words to texts."""
-
-    @property
-    def name(self) -> str:
-        """What the files of models and evaluations call it."""
-        ...
-
-    @property
-    def between(self) -> str:
-        """What stands between two words of a text."""
-        ...
-
-    @property
-    def tokens(self) -> Tokens:
-        """What scores compare."""
-        ...
-
-    def words(self, text: str) -> list[str]:
-        """The words of a text, in lower case and without punctuation."""
-        ...
-
-    def text(self, words: Iterable[str]) -> str:
-        """The text of words."""
-        ...
-
-    def units(self, words: Sequence[str]) -> Sequence[str]:
-        """What BLEU and CIDEr count in a caption of these words."""
-        ...
-
-
 # Scripts with spaces
 
 
 @dataclass(frozen=True)
 class Spaced:
-    """Words with spaces between them."""
+    """Cuts texts into words that have spaces between them, and joins words to texts."""
 
-    name: str
-    tokens: Tokens
+    name: str  # in the files of models and evaluations
+    tokens: Tokens  # what scores compare
     cut: Callable[[str], list[str]] = field(repr=False)
-    between = " "
+    between = " "  # what stands between two words of a text
 
     def words(self, text: str) -> list[str]:
-        """The words, by the function that cuts."""
+        """The words of a text, in lower case and without punctuation."""
         return self.cut(text)
 
     def text(self, words: Iterable[str]) -> str:
-        """The words with spaces between them."""
+        """The text of words."""
         return " ".join(words)
 
     def units(self, words: Sequence[str]) -> Sequence[str]:
-        """The words."""
+        """What BLEU and CIDEr count in a caption of these words."""
         return words
 
 
@@ -253,6 +222,9 @@ class Unigram:
         return characters(self.text(words))
 
 
+Tokenizer: TypeAlias = Spaced | Unigram
+
+
 def chunks(text: str) -> list[str]:
     """The parts of a text in a script without spaces, in the compatible forms of Unicode, between its punctuation.
 
@@ -331,11 +303,11 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
         if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
             raise SatError(f"it has a piece of {len(longest):,} signs, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
-    for tokenizer in (KARPATHY, ENGLISH, UNICODE):
-        if name == tokenizer.name:
-            return tokenizer
-    known = ", ".join(tokenizer.name for tokenizer in (KARPATHY, ENGLISH, UNICODE))
-    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {known} and unigram")
+    known = {tokenizer.name: tokenizer for tokenizer in (KARPATHY, ENGLISH, UNICODE)}
+    if str(name) not in known:
+        names = ", ".join(known)
+        raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {names} and unigram")
+    return known[str(name)]
 
 
 def joined(words: Iterable[str], name: str) -> str:

@@ -3,8 +3,8 @@
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from show_attend_tell.data.datasets import splits
@@ -27,6 +27,7 @@ class Listed:
     subfolder: str  # of the folders of photos, where it is looked for first
     captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
     number: int | None = None  # by which results files name it, where the file gives one
+    where: str = ""  # the file and line, for messages; empty for those of the whole file
 
     def __post_init__(self) -> None:
         self.name, self.subfolder = self.name.replace("\\", "/"), self.subfolder.replace("\\", "/")
@@ -58,7 +59,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
     """Check what a file lists, find its photos, choose splits that are missing, and count what is left out."""
     source = listing.sources[0]
     found = _Photos(roots)
-    kept: dict[str, tuple[Listed, Path, list[tuple[tuple[str, ...], str]]]] = {}
+    kept: dict[str, Example] = {}
     split_of: dict[str, str | None] = {}
     name_of: dict[Path, str] = {}
     duplicates: list[str] = []
@@ -68,7 +69,8 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
     other_splits: Counter[str] = Counter()
     unused: list[str] = []
     for listed in listing.photos:
-        check_inside(source, listed)
+        where = listed.where or str(source)
+        check_inside(where, listed)
         split = "train" if restval and listed.split == "restval" else SPLIT_NAMES.get(listed.split or "")
         if split is None and listed.split is not None:
             other_splits[listed.split] += 1
@@ -77,7 +79,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         if listed.name in split_of:
             if split_of[listed.name] != split:
                 raise SatError(
-                    f"{source}: the photo {listed.name!r} is in two splits, {split_of[listed.name]} "
+                    f"{where}: the photo {listed.name!r} is in two splits, {split_of[listed.name]} "
                     f"and {split}; a score would be wrong: take it out of one"
                 )
             duplicates.append(listed.name)
@@ -97,22 +99,20 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         else:
             if (other := name_of.setdefault(photo, listed.name)) != listed.name:
                 raise SatError(
-                    f"{source}: {other!r} and {listed.name!r} are one photo, {photo}; a score would be wrong: "
+                    f"{where}: {other!r} and {listed.name!r} are one photo, {photo}; a score would be wrong: "
                     "give it one name"
                 )
-            kept[listed.name] = listed, photo, captions
+            kept[listed.name] = Example(listed.name, photo, split or "", *zip(*captions, strict=True))
 
     folders = ", ".join(str(root) for root in roots)
     if not kept:
-        named = ", ".join(sorted({listed.split or "none" for listed in listing.photos}))
+        named = ", ".join(sorted({listed.split or "none" for listed in listing.photos})) or "none"
         lost = [name for names in missing.values() for name in names]
-        which, remedy = "", ""
-        if lost:
-            which = f" ({first_three(lost)})"
-            remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)"
+        which = f" ({first_three(lost)})" if lost else ""
+        remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)" if lost else ""
         raise SatError(
             f"{source} lists {plural(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
-            f"without a caption, {len(lost)} not found in {folders}{which}; their splits: {named or 'none'}{remedy}"
+            f"without a caption, {len(lost)} not found in {folders}{which}; their splits: {named}{remedy}"
         )
     for name in ("val", "test"):
         if missing[name]:
@@ -122,12 +122,8 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
             )
     if restval and not any(listed.split == "restval" for listed in listing.photos):
         listing.notes.append("no photo has the split restval, so --restval changes nothing")
-    split_at_random, why, final, copied = _final_splits(listing, {name: split_of[name] for name in kept}, name_of)
-    examples = [
-        Example(name, photo, final[name], *zip(*captions, strict=True))
-        for name, (_, photo, captions) in kept.items()
-        if name not in copied
-    ]
+    split_at_random, why, final, copied = _final_splits(listing.custom, kept)
+    examples = [replace(example, split=final[name]) for name, example in kept.items() if name not in copied]
     none = dict.fromkeys(SPLITS, 0)
     report = DataReport(
         photos=none,
@@ -152,21 +148,21 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
 
 
 def _final_splits(
-    listing: Listing, named: dict[str, str | None], name_of: dict[Path, str]
+    custom: bool, examples: Mapping[str, Example]
 ) -> tuple[tuple[str, ...], str, dict[str, str], set[str]]:
     """The splits that get photos at random and why, the split of each photo by its name, and copies in other splits.
 
-    Those of the paper's data sets stay as they are.
+    A photo without a split has an empty one. The splits of the paper's data sets stay as they are.
     """
-    final = {name: split for name, split in named.items() if split is not None}
-    if not listing.custom:
+    final = {name: example.split for name, example in examples.items()}
+    if not custom:
         return (), "", final, set()
-    groups = splits.with_copies({name: photo for photo, name in name_of.items()})
-    have = set(named.values())
+    groups = splits.with_copies({name: example.photo for name, example in examples.items()})
+    have = set(final.values())
     if have == {"train"}:
         return SPLITS, "all photos have the split train", splits.split_at_random(groups), set()
-    if None in have:
-        why = "the files name no splits" if have == {None} else "some files name no split"
+    if "" in have:
+        why = "the files name no splits" if have == {""} else "some files name no split"
         return SPLITS, why, splits.split_at_random(groups), set()
     copied = splits.copies_elsewhere(groups, final)
     if have == {"train", "test"}:
@@ -176,13 +172,13 @@ def _final_splits(
     return (), "", final, copied
 
 
-def check_inside(source: Path, listed: Listed) -> None:
+def check_inside(where: str, listed: Listed) -> None:
     """Raise `SatError` for a photo whose path is not one below the data folder."""
     for part in (listed.subfolder, listed.name):
         path = PurePosixPath(part)
         if path.is_absolute() or PureWindowsPath(part).drive or ".." in path.parts or "\0" in part:
             raise SatError(
-                f"{source}: the photo {shorten(part)} is not below the data folder; give its path from there (a link "
+                f"{where}: the photo {shorten(part)} is not below the data folder; give its path from there (a link "
                 "in the folder may lead elsewhere)"
             )
 

@@ -115,7 +115,8 @@ def _listing(folder: Path, root: Path, files: list[Path], *, imagefolder: bool =
             elif SPLIT_NAMES.get(row.split.lower()) != split:
                 conflicts.append(f"{row.where} has {row.split}, and {row.photo} is in {path.parts[0]}")
             name = PurePosixPath(root.relative_to(folder).as_posix(), path).as_posix()
-            photos.append(Listed(name, split, "", [(tuple(tokenize(caption)), caption) for caption in row.captions]))
+            captions = [(tuple(tokenize(caption)), caption) for caption in row.captions]
+            photos.append(Listed(name, split, "", captions, where=row.where))
     if conflicts:
         raise SatError(
             f"the column split contradicts the folder of {plural(len(conflicts), 'photo')}: {first_three(conflicts)}; "
@@ -190,10 +191,9 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
     skipped = 0
     if re.fullmatch(r'"?sep=.?"?\r?', first):
         text, skipped = text[len(first + end) :], 1
-    header, delimiter = _header(file, text)
+    columns, delimiter = _columns(file, text, notes)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    columns = _columns(file, header, notes)
-    names = ", ".join(name for name in header if name)
+    last = len(columns.names) - 1
     fewest = 1 + max(columns.photo, columns.captions[0], columns.split or 0)
     unquoted: list[str] = []  # rows whose caption has delimiters without quotes
     began = 1  # the line in which a row begins
@@ -203,18 +203,18 @@ def _cell_rows(file: Path, text: str, notes: list[str]) -> Iterator[Row]:
         for cells in reader:
             line, began = began + skipped, reader.line_num + 1
             where = f"{file}: line {line}"
-            if any(cell.strip() for cell in cells[len(header) :]) and columns.captions == [len(header) - 1]:
-                cells[len(header) - 1 :] = [delimiter.join(cells[len(header) - 1 :]).rstrip(f"{delimiter} ")]
+            if any(cell.strip() for cell in cells[last + 1 :]) and columns.captions == [last]:
+                cells[last:] = [delimiter.join(cells[last:]).rstrip(f"{delimiter} ")]
                 unquoted.append(f"line {line}: {shorten(cells[-1].strip(), 60)}")
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
-            if any(cells[len(header) :]) or len(cells) < fewest or not cells[columns.photo]:
+            if any(cells[last + 1 :]) or len(cells) < fewest or not cells[columns.photo]:
                 raise SatError(
-                    f"{where} must have the cells {names} (a caption with a "
+                    f"{where} must have the cells {', '.join(filter(None, columns.names))} (a caption with a "
                     f"{DELIMITERS[delimiter]} in quotes), and is {shorten(cells)}"
                 )
-            captions = [cells[location] for location in columns.captions if location < len(cells)]
+            captions = [cells[at] for at in columns.captions if at < len(cells)]
             for caption in captions:
                 _check_quotes(where, caption, delimiter, columns.photo)
             yield Row(
@@ -247,48 +247,42 @@ def _check_quotes(where: str, caption: str, delimiter: str, photo: int) -> None:
 
 
 class _Columns(NamedTuple):
+    names: list[str]
     photo: int
     captions: list[int]
     split: int | None
 
 
-def _header(file: Path, text: str) -> tuple[list[str], str]:
-    """The names of the columns, and what separates the cells."""
+def _columns(file: Path, text: str, notes: list[str]) -> tuple[_Columns, str]:
+    """The columns that the first line names, and what separates the cells."""
     for delimiter in DELIMITERS:
         try:
-            header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
+            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
         except csv.Error:
             continue
-        header = [cell.strip().lower() for cell in header]
-        while header and not header[-1]:
-            header.pop()
-        if any(name in PHOTO for name in header) and _caption_columns(header):
-            return header, delimiter
-    raise SatError(
-        f"{file}: the first line must be photo,caption or photo,caption,split, and is "
-        f"{shorten(text.partition(chr(10))[0].strip())}; the photo's column may also be called {', '.join(PHOTO[1:])}, "
-        "the caption's text, description or comment, and cells may be separated by commas, semicolons, tabs or |"
-    )
-
-
-def _caption_columns(header: list[str]) -> list[int]:
-    """Which columns have captions."""
-    for pattern in (CAPTION, COMMENT):
-        if found := [location for location, name in enumerate(header) if pattern.fullmatch(name)]:
-            return found
-    return []
-
-
-def _columns(file: Path, header: list[str], notes: list[str]) -> _Columns:
-    photos = [location for location, name in enumerate(header) if name in PHOTO]
-    captions = _caption_columns(header)
-    splits = [location for location, name in enumerate(header) if name in SPLIT]
-    if len(photos) > 1 or len(splits) > 1 or len({header[location] for location in captions}) < len(captions):
-        raise SatError(f"{file}: the first line names a column twice, and is {shorten(header)}: keep one of each")
+        names = [cell.strip().lower() for cell in names]
+        while names and not names[-1]:
+            names.pop()
+        photos, splits = ([at for at, name in enumerate(names) if name in known] for known in (PHOTO, SPLIT))
+        captions, comments = (
+            [at for at, name in enumerate(names) if pattern.fullmatch(name)] for pattern in (CAPTION, COMMENT)
+        )
+        captions = captions or comments
+        if photos and captions:
+            break
+    else:
+        raise SatError(
+            f"{file}: the first line must be photo,caption or photo,caption,split, and is "
+            f"{shorten(text.partition(chr(10))[0].strip())}; the photo's column may also be called "
+            f"{', '.join(PHOTO[1:])}, the caption's text, description or comment, and cells may be separated by "
+            "commas, semicolons, tabs or |"
+        )
+    if len(photos) > 1 or len(splits) > 1 or len({names[at] for at in captions}) < len(captions):
+        raise SatError(f"{file}: the first line names a column twice, and is {shorten(names)}: keep one of each")
     used = {*photos, *captions, *splits}
-    if unused := [name for location, name in enumerate(header) if name and location not in used]:
+    if unused := [name for at, name in enumerate(names) if name and at not in used]:
         notes.append(f"not used: the columns {first_three(unused)} of {file.name}")
-    return _Columns(photos[0], captions, splits[0] if splits else None)
+    return _Columns(names, photos[0], captions, splits[0] if splits else None), delimiter
 
 
 # JSON lines
