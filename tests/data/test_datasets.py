@@ -45,8 +45,8 @@ THREE = (
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A data folder with three photos."""
-    draw(*(tmp_path / "images" / name for name in ("a.jpg", "b.jpg", "c.jpg")))
-    return tmp_path
+    draw(*(tmp_path / "data" / "images" / name for name in ("a.jpg", "b.jpg", "c.jpg")))
+    return tmp_path / "data"
 
 
 def splits(dataset: Dataset) -> dict[str, str]:
@@ -122,12 +122,6 @@ def test_the_authors_flickr_files(folder: Path, location: str, token_file: str, 
     assert example.raw[0] == "A dark-haired dog runs ."
     assert (dataset.report.stray_photos, dataset.report.stray_captions) == (("a.jpg.1",), 2)
     assert "left out: 2 captions of 1 photo in no split: a.jpg.1" in dataset.report.lines()
-
-
-def test_flickr_captions_without_split_lists_are_refused(folder: Path) -> None:
-    (folder / "results_20130124.token").write_text("a.jpg#0\tA dog\n", encoding="utf-8")
-    with pytest.raises(SatError, match=r"without its splits.*Flickr_30k\.trainImages\.txt"):
-        read_dataset(folder)
 
 
 @pytest.mark.parametrize("location", [".", "annotations"])
@@ -408,17 +402,6 @@ def test_photos_are_found_in_folders_as_data_sets_come(folder: Path, name: str) 
     assert [example.photo.parent.name for example in read_dataset(folder).examples] == [name, name]
 
 
-@pytest.mark.parametrize("root", [".", "train"])
-def test_a_split_that_contradicts_the_folder_is_refused(tmp_path: Path, root: str) -> None:
-    draw(*(tmp_path / "train" / f"{name}.jpg" for name in "abc"))
-    at = "train/" if root == "." else ""
-    rows = [json.dumps({"file_name": f"{at}{name}.jpg", "text": "x", "split": split}) for name, split in
-            (("a", "training"), ("b", "test"), ("c", "train"))]  # fmt: skip
-    (tmp_path / root / "metadata.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    with pytest.raises(SatError, match=r"of 1 photo: .*metadata\.jsonl: line 2 has test, and .*b\.jpg is in train"):
-        read_dataset(tmp_path)
-
-
 def test_all_captions_of_custom_data_are_kept(folder: Path) -> None:
     rows = [f"{photo}.jpg,a dog {number}" for photo, most in (("a", 37), ("b", 1), ("c", 6)) for number in range(most)]
     (folder / "captions.csv").write_text("\n".join(["photo,caption", *rows]), encoding="utf-8")
@@ -439,11 +422,6 @@ def test_a_table_may_be_named_in_large_letters(folder: Path) -> None:
     if len(list(folder.glob("*.*"))) == 2:  # where file names differ by case
         with pytest.raises(SatError, match=r"holds Captions\.CSV, captions\.csv; keep the one"):
             read_dataset(folder)
-
-
-def test_photos_of_other_splits_are_named(folder: Path) -> None:
-    report = read_dataset(karpathy(folder, *THREE, image("d.jpg", "restval", "A dog"))).report
-    assert report.other_splits == {"restval": 1} and report.unused_photos == ("d.jpg",)
 
 
 def test_coco_captions_of_custom_data(folder: Path) -> None:
@@ -509,9 +487,6 @@ def test_imagefolder_with_one_file(folder: Path) -> None:
         (folder / "images" / f"{name}.jpg").rename(folder / split / f"{name}.jpg")
     write("train/a.jpg", "valid/b.jpg", "test/c.jpg")
     assert splits(read_dataset(folder)) == {"train/a.jpg": "train", "valid/b.jpg": "val", "test/c.jpg": "test"}
-    write("train/a.jpg", "b.jpg")
-    with pytest.raises(SatError, match=r"others are not \(b\.jpg\): move them, or add a column split"):
-        read_dataset(folder)
 
 
 @pytest.mark.parametrize("name", [".", "./"])
@@ -519,26 +494,6 @@ def test_a_photo_that_is_the_folder_itself_is_not_found(folder: Path, name: str)
     rows = "".join(f"{photo},a dog\n" for photo in ("images/a.jpg", "images/b.jpg", name))
     (folder / "metadata.csv").write_text(f"file_name,text\n{rows}", encoding="utf-8")
     assert "left out: 1 photo not found: ." in read_dataset(folder).report.lines()
-
-
-def test_photos_outside_of_the_folder_are_refused(folder: Path) -> None:
-    draw(folder.parent / "secret.jpg")
-    for name in (
-        "../secret.jpg",
-        "images/../../secret.jpg",
-        str(folder.parent / "secret.jpg"),
-        "C:\\secret.jpg",
-        "..\\secret.jpg",
-    ):
-        (folder / "captions.csv").write_text(f"photo,caption\n{name},a secret\na.jpg,a dog\n", encoding="utf-8")
-        with pytest.raises(SatError, match=r"secret\.jpg' is not below the data folder; give its path from there"):
-            read_dataset(folder)
-    (folder / "captions.csv").unlink()
-    with pytest.raises(SatError, match=r"'\.\./\.\.' is not below the data folder"):
-        read_dataset(karpathy(folder, *THREE, image("secret.jpg", "train", "A secret", filepath="../..")))
-    karpathy(folder, image("../secret.jpg", "train", "A secret"))
-    with pytest.raises(SatError, match=r"'\.\./secret\.jpg' is not below the data folder"):
-        read_dataset(folder)
 
 
 def test_links_that_the_user_made_are_followed(tmp_path: Path) -> None:
@@ -554,43 +509,6 @@ def test_a_photo_is_found_whichever_way_its_accents_are_written(tmp_path: Path) 
     draw(*(tmp_path / unicodedata.normalize("NFD", name) for name in ("Bär.jpg", "Öl.jpg")))
     (tmp_path / "captions.csv").write_text("photo,caption\nBär.jpg,x\nÖl.jpg,y\n", encoding="utf-8")
     assert {example.name for example in read_dataset(tmp_path).examples} == {"Bär.jpg", "Öl.jpg"}
-
-
-@pytest.mark.parametrize(
-    ("file", "data", "message"),
-    [
-        ("captions.csv", "photo,caption\na.jpg,ä\n".encode() + b"b.jpg,\xe4\n", r"line 3 is damaged .*UTF-8"),
-        ("captions.csv", b"photo,caption\na.jpg,\x81\n", r"line 2 is damaged .*UTF-8"),
-        ("captions.csv", "photo,caption\na.jpg,x\n".encode("utf-16")[:-3], r"is damaged .*UTF-8"),
-        ("captions.csv", b"photo;caption;text;caption\n", "names a column twice"),
-        ("captions.tsv", b'photo\tcaption\na.jpg\t"a" dog\n', r"captions\.tsv: line 2 is damaged"),
-        ("captions.csv", b"sep=;\nphoto;caption\na.jpg\n", r"line 3 must have the cells photo, caption .*semicolon"),
-        ("captions.jsonl", b"[1]", r"line 1 must be an object"),
-        ("captions.jsonl", b'{"photo": "a.jpg"', r"line 1 is not valid JSON"),
-        ("captions.jsonl", b'{"photo": 3, "caption": "x"}', r"line 1: 'photo' must be a text, and is 3"),
-        ("captions.jsonl", b'{"photo": "a.jpg", "caption": [3]}', r"'caption' must be a text or a list of texts"),
-        ("captions.jsonl", b'{"photo": "a.jpg"}', r"line 1: 'caption' must be a text, and is missing"),
-        ("captions.jsonl", b'{"photo": "a.jpg", "image": "b", "text": "x"}', r"names the photo twice: as photo and"),
-        ("captions.jsonl", b'{"photo": "a.jpg", "text": "\\ud83d"}', r"holds half of a sign"),
-        ("captions.jsonl", b'{"photo": "\\ud83d.jpg", "text": "x"}', r"line 1: '\\ud83d\.jpg' holds half of a sign"),
-        (
-            "captions.jsonl",
-            b'{"photo": "a.jpg", "text": "x", "split": "val"}\n{"photo": "b.jpg", "text": "x"}',
-            r"line 2: some lines have a split and others have not",
-        ),
-    ],
-)  # fmt: skip
-def test_damaged_tables_are_refused(folder: Path, file: str, data: bytes, message: str) -> None:
-    (folder / file).write_bytes(data)
-    with pytest.raises(SatError, match=message):
-        read_dataset(folder)
-
-
-def test_two_tables_are_refused(folder: Path) -> None:
-    for file in ("captions.csv", "captions.jsonl"):
-        (folder / file).touch()
-    with pytest.raises(SatError, match=r"captions\.csv, captions\.jsonl; keep the one that is meant"):
-        read_dataset(folder)
 
 
 def test_karpathy_wins_over_all_other_forms(folder: Path) -> None:
@@ -639,133 +557,130 @@ def test_odd_photos_are_counted(folder: Path) -> None:
 # What is refused
 
 
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_a_missing_photo_of_val_or_test_is_refused(folder: Path, split: str) -> None:
-    karpathy(folder, *THREE, image("gone.jpg", split, "A dog"))
-    with pytest.raises(SatError, match=rf"1 photo of the split {split} not found in .*images.*: gone\.jpg"):
+def coco(images: list[Any], annotations: Any) -> dict[str, str]:
+    return {"captions_val2014.json": json.dumps({"images": images, "annotations": annotations})}
+
+
+def splits_file(*images: dict[str, Any], **changes: Any) -> dict[str, str]:
+    return {"dataset_flickr8k.json": json.dumps({"images": [*images], "dataset": "flickr8k", **changes})}
+
+
+def table(*rows: str, header: str = "photo,caption") -> dict[str, str]:
+    return {"captions.csv": "\n".join([header, *rows])}
+
+
+WITH_SPLIT = "photo,caption,split"
+A = {"id": 7, "file_name": "a.jpg"}
+OUTSIDE = "is not below the data folder; give its path from there"
+REFUSED: list[tuple[dict[str, str | bytes], str]] = [
+    # nothing, or too much
+    ({}, r"looked for dataset\*\.json .*Flickr8k\.token\.txt .*captions\.csv"),
+    ({"captions.csv": "", "captions.jsonl": ""}, r"captions\.csv, captions\.jsonl; keep the one that is meant"),
+    (splits_file() | {"dataset_coco.json": ""}, r"dataset_coco\.json, dataset_flickr8k\.json; keep the one"),
+    ({"results_20130124.token": "a.jpg#0\tA dog\n"}, r"without its splits.*Flickr_30k\.trainImages\.txt"),
+    ({"train/metadata.csv": "", "val/a": ""}, "val has no metadata file, and other sub-folders have"),
+    ({"val/metadata.csv": "", "dev/metadata.csv": ""}, "has several sub-folders of one split: keep one of dev, val"),
+    (table("a.jpg,", "b.jpg,..."), "lists 2 photos, and none can be used: 2 without a caption, 0 not found"),
+    (
+        splits_file(image("x.jpg", "train", "A dog"), image("y.jpg", "val", "A dog")),
+        r"none can be used: 0 without a caption, 2 not found in .*images.* \(x\.jpg, y\.jpg\); their splits: train, val"
+        r"\. Put the photos into images/, and write their names with suffixes \(dog\.jpg\)",
+    ),
+    # what would make a score wrong
+    (splits_file(*THREE, image("x.jpg", "val", "A")), r"1 photo of the split val not found in .*images.*: x\.jpg"),
+    (splits_file(*THREE, image("x.jpg", "test", "A")), r"1 photo of the split test not found"),
+    (splits_file(*THREE, image("a.jpg", "test", "A")), r"'a\.jpg' is in two splits, train and test"),
+    (
+        table("a.jpg,x,val", "a.jpg,y,test", header=WITH_SPLIT),
+        r"line 3: the photo 'a\.jpg' is in two splits, val and test",
+    ),
+    (table("a.jpg,x", "images/a.jpg,x"), r"'a\.jpg' and 'images/a\.jpg' are one photo, .*images/a\.jpg; .*one name"),
+    (
+        {"train/metadata.jsonl": '{"file_name": "a.jpg", "text": "x", "split": "test"}'},
+        r"contradicts the folder of 1 photo: .*metadata\.jsonl: line 1 has test, and a\.jpg is in train",
+    ),
+    (
+        {"metadata.csv": "file_name,text,split\ntrain/a.jpg,x,train\ntrain/b.jpg,x,val\n"},
+        r"contradicts .*metadata\.csv: line 3 has val, and train/b\.jpg is in train",
+    ),
+    ({"metadata.csv": "file_name,text\ntrain/a.jpg,x\nb.jpg,x\n"}, r"others are not \(b\.jpg\): move them, or add"),
+    # photos outside of the folder
+    (table("../secret.jpg,x"), rf"line 2: the photo '\.\./secret\.jpg' {OUTSIDE}"),
+    (table("images/../../secret.jpg,x"), OUTSIDE),
+    (table("/secret.jpg,x"), OUTSIDE),
+    (table("C:\\secret.jpg,x"), OUTSIDE),
+    (table("..\\secret.jpg,x"), OUTSIDE),
+    (splits_file(image("../secret.jpg", "train", "A secret")), OUTSIDE),
+    (splits_file(image("secret.jpg", "train", "A secret", filepath="../..")), rf"'\.\./\.\.' {OUTSIDE}"),
+    # damaged JSON files
+    ({"dataset_flickr8k.json": '{"images": ['}, r"dataset_flickr8k\.json is not valid JSON"),
+    ({"dataset_flickr8k.json": "[3]"}, r"dataset_flickr8k\.json must hold a JSON object"),
+    ({"dataset_flickr8k.json": '{"photos": []}'}, r"dataset_flickr8k\.json: 'images' must be a list .* is missing"),
+    (splits_file(THREE[0], THREE[1] | {"split": 3}), r"images\[1\]: 'split' must be a text"),
+    (splits_file(THREE[0] | {"filename": None}), r"images\[0\]: 'filename' must be a text"),
+    (splits_file(THREE[0] | {"sentences": ["a"]}), r"images\[0\]: 'sentences' must be a list"),
+    (
+        splits_file(THREE[0] | {"sentences": [{"tokens": ["a"]}, {"tokens": "a dog"}]}),
+        r"images\[0\]\.sentences\[1\]: 'tokens' must be a list of words, and is 'a dog'",
+    ),
+    (coco([A | {"id": "7"}], []), r"captions_val2014\.json: images\[0\]: 'id' must be a whole number, and is '7'"),
+    (coco([A | {"id": 7.5}], []), r"images\[0\]: 'id' must be a whole number, and is 7\.5"),
+    (coco([A], [{"image_id": 7}]), r"annotations\[0\]: 'caption' must be a text"),
+    (coco([A], None), r"'annotations' must be a list"),
+    (coco([A, A | {"file_name": "b.jpg"}], []), r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,"),
+    # damaged lines
+    ({"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"}, r"Flickr8k\.token\.txt: line 2 must be .* and is 'a\.jpg A'"),
+    (table(header=""), "the first line must be photo,caption"),
+    (table(header="name;caption"), "the first line must be photo,caption"),
+    (table(header="photo,caption,Image"), "the first line names a column twice"),
+    (table(header="photo;caption;text;caption"), "names a column twice"),
+    (
+        table("a.jpg,A, B,train", header=WITH_SPLIT),
+        r"line 2 must have the cells photo, caption, split \(a caption with a",
+    ),
+    (table("a.jpg,A dog", ",A cat"), "line 3 must have the cells"),
+    ({"captions.csv": "sep=;\nphoto;caption\na.jpg\n"}, r"line 3 must have the cells photo, caption .*semicolon"),
+    (table("a.jpg,A dog,spare", header=WITH_SPLIT), "line 2 has the split 'spare'; use train, val, test"),
+    (table("a.jpg,A dog,", header=WITH_SPLIT), "line 2 has the split ''"),
+    (table('a.jpg,"A dog'), r"captions\.csv: line 2 is damaged"),
+    ({"captions.tsv": 'photo\tcaption\na.jpg\t"a" dog\n'}, r"captions\.tsv: line 2 is damaged"),
+    (
+        {"captions.csv": 'sep=,\nphoto,caption\na.jpg,"A\ndog"\nb.jpg,"A cat\na.jpg,A dog\na.jpg,A "big" dog\n'},
+        r"captions\.csv: line 5 is damaged: .*; close the quotes of the row that begins there",
+    ),
+    (table('"A\ndog",a.jpg', '"A\ncat",b.jpg,7', header="caption,photo"), r"line 4 must have the cells"),
+    (
+        table('a.jpg,"a dog', "b.jpg,a cat", 'c.jpg,a bird"'),
+        r"line 2: a pair of quotes begins in this row and holds other rows, the first of them 1 line",
+    ),
+    ({"captions.csv": "photo,caption\na.jpg,ä\n".encode() + b"b.jpg,\xe4\n"}, r"line 3 is damaged .*UTF-8"),
+    ({"captions.csv": b"photo,caption\na.jpg,\x81\n"}, r"line 2 is damaged .*UTF-8"),
+    ({"captions.csv": "photo,caption\na.jpg,x\n".encode("utf-16")[:-3]}, r"is damaged .*UTF-8"),
+    ({"captions.jsonl": "[1]"}, r"line 1 must be an object"),
+    ({"captions.jsonl": '{"photo": "a.jpg"'}, r"line 1 is not valid JSON"),
+    ({"captions.jsonl": '{"photo": 3, "caption": "x"}'}, r"line 1: 'photo' must be a text, and is 3"),
+    ({"captions.jsonl": '{"photo": "a.jpg", "caption": [3]}'}, r"'caption' must be a text or a list of texts"),
+    ({"captions.jsonl": '{"photo": "a.jpg"}'}, r"line 1: 'caption' must be a text, and is missing"),
+    ({"captions.jsonl": '{"photo": "a.jpg", "image": "b", "text": "x"}'}, r"names the photo twice: as photo and"),
+    ({"captions.jsonl": '{"photo": "a.jpg", "text": "\\ud83d"}'}, r"holds half of a sign"),
+    ({"captions.jsonl": '{"photo": "\\ud83d.jpg", "text": "x"}'}, r"line 1: '\\ud83d\.jpg' holds half of a sign"),
+    (
+        {"captions.jsonl": '{"photo": "a.jpg", "text": "x", "split": "val"}\n{"photo": "b.jpg", "text": "x"}'},
+        r"line 2: some lines have a split and others have not",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_what_is_wrong_is_refused_and_named(folder: Path, files: dict[str, str | bytes], message: str) -> None:
+    draw(folder.parent / "secret.jpg")
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(SatError, match=message):
         read_dataset(folder)
 
 
-def test_a_photo_in_two_splits_is_refused(folder: Path) -> None:
-    karpathy(folder, *THREE, image("a.jpg", "test", "A dog"))
-    with pytest.raises(SatError, match=r"'a\.jpg' is in two splits, train and test"):
-        read_dataset(folder)
-
-
-def test_a_folder_without_photos_is_refused(tmp_path: Path) -> None:
-    unused = r"lists 3 photos, and none can be used: {} without a caption, {} not found in .*images"
-    with pytest.raises(SatError, match=unused.format(0, 3)) as raised:
-        read_dataset(karpathy(tmp_path, *THREE))
-    assert "(a.jpg, b.jpg, c.jpg); their splits" in str(raised.value)
-    assert str(raised.value).endswith("Put the photos into images/, and write their names with suffixes (dog.jpg)")
-
-
-def test_a_folder_without_a_word_is_refused(folder: Path) -> None:
-    (folder / "captions.csv").write_text("photo,caption\na.jpg,\nb.jpg,...\n", encoding="utf-8")
-    with pytest.raises(SatError, match="lists 2 photos, and none can be used: 2 without a caption, 0 not found"):
-        read_dataset(folder)
-
-
-def test_one_photo_by_two_names_is_refused(folder: Path) -> None:
-    rows = ["photo,caption,split", "a.jpg,a dog,train", "b.jpg,a cat,val", "images/a.jpg,a dog,test"]
-    (folder / "captions.csv").write_text("\n".join(rows), encoding="utf-8")
-    with pytest.raises(SatError, match=r"'a\.jpg' and 'images/a\.jpg' are one photo, .*images/a\.jpg; .*one name"):
-        read_dataset(folder)
-
-
-def test_a_folder_without_captions_is_refused(folder: Path) -> None:
-    with pytest.raises(SatError, match=r"looked for dataset\*\.json .*Flickr8k\.token\.txt .*captions\.csv"):
-        read_dataset(folder)
+def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SatError, match="none is not a folder"):
-        read_dataset(folder / "none")
-
-
-def test_two_split_files_are_refused(folder: Path) -> None:
-    karpathy(folder, *THREE, name="coco")
-    with pytest.raises(SatError, match=r"dataset_coco\.json, dataset_flickr8k\.json; keep the one"):
-        read_dataset(karpathy(folder, *THREE))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"images": [', r"dataset_flickr8k\.json is not valid JSON"),
-        ("[3]", r"dataset_flickr8k\.json must hold a JSON object"),
-        ('{"photos": []}', r"dataset_flickr8k\.json: 'images' must be a list .* is missing"),
-        (json.dumps({"images": [THREE[0], THREE[1] | {"split": 3}]}), r"images\[1\]: 'split' must be a text"),
-        (json.dumps({"images": [THREE[0] | {"filename": None}]}), r"images\[0\]: 'filename' must be a text"),
-        (
-            json.dumps({"images": [THREE[0] | {"sentences": ["a"]}]}),
-            r"images\[0\]: 'sentences' must be a list",
-        ),
-        (
-            json.dumps({"images": [THREE[0] | {"sentences": [{"tokens": ["a"]}, {"tokens": "a dog"}]}]}),
-            r"images\[0\]\.sentences\[1\]: 'tokens' must be a list of words, and is 'a dog'",
-        ),
-    ],
-)
-def test_a_damaged_split_file_is_refused(folder: Path, content: str, message: str) -> None:
-    (folder / "dataset_flickr8k.json").write_text(content, encoding="utf-8")
-    with pytest.raises(SatError, match=message):
-        read_dataset(folder)
-
-
-def test_a_damaged_flickr_line_is_refused(folder: Path) -> None:
-    (folder / "Flickr8k.token.txt").write_text("a.jpg#0\tA dog\na.jpg A dog\n", encoding="utf-8")
-    with pytest.raises(SatError, match=r"Flickr8k\.token\.txt: line 2 must be .* and is 'a\.jpg A dog'"):
-        read_dataset(folder)
-
-
-@pytest.mark.parametrize(
-    ("images", "annotations", "message"),
-    [
-        ([{"id": "7", "file_name": "a.jpg"}], [], r"images\[0\]: 'id' must be a whole number, and is '7'"),
-        ([{"id": 7, "file_name": "a.jpg"}], [{"image_id": 7}], r"annotations\[0\]: 'caption' must be a text"),
-        ([{"id": 7, "file_name": "a.jpg"}], None, r"'annotations' must be a list"),
-        (
-            [{"id": 7, "file_name": "a.jpg"}, {"id": 7, "file_name": "b.jpg"}],
-            [],
-            r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,",
-        ),
-    ],
-)
-def test_damaged_coco_captions_are_refused(folder: Path, images: Any, annotations: Any, message: str) -> None:
-    content = json.dumps({"images": images, "annotations": annotations})
-    (folder / "captions_val2014.json").write_text(content, encoding="utf-8")
-    with pytest.raises(SatError, match=r"captions_val2014\.json: " + message):
-        read_dataset(folder)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the first line must be photo,caption"),
-        ("name;caption\n", "the first line must be photo,caption"),
-        ("photo,caption,Image\n", "the first line names a column twice"),
-        (
-            "photo,caption,split\na.jpg,A dog, running,train\n",
-            r"line 2 must have the cells photo, caption, split \(a caption with a",
-        ),
-        ("photo,caption\na.jpg,A dog\n,A cat\n", "line 3 must have the cells"),
-        ("photo,caption,split\na.jpg,A dog,spare\n", "line 2 has the split 'spare'; use train, val, test"),
-        ("photo,caption,split\na.jpg,A dog,\n", "line 2 has the split ''"),
-        ('photo,caption\na.jpg,"A dog\n', r"captions\.csv: line 2 is damaged"),
-        (
-            'sep=,\nphoto,caption\na.jpg,"A\ndog"\nb.jpg,"A cat\na.jpg,A dog\na.jpg,A "big" dog\n',
-            r"captions\.csv: line 5 is damaged: .*; close the quotes of the row that begins there",
-        ),
-        ('caption,photo\n"A\ndog",a.jpg\n"A\ncat",b.jpg,7\n', r"captions\.csv: line 4 must have the cells"),
-        (
-            'photo,caption\na.jpg,"a dog\nb.jpg,a cat\nc.jpg,a bird"\n',
-            r"captions\.csv: line 2: a pair of quotes begins in this row and holds other rows, the first of them 1",
-        ),
-        (
-            "photo,caption,split\na.jpg,A dog,val\na.jpg,A cat,test\n",
-            "'a.jpg' is in two splits, val and test",
-        ),
-    ],
-)
-def test_damaged_captions_are_refused(folder: Path, text: str, message: str) -> None:
-    (folder / "captions.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(SatError, match=message):
-        read_dataset(folder)
+        read_dataset(tmp_path / "none")
