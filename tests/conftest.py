@@ -8,7 +8,7 @@ import pytest
 import torch
 from builders import small_load_encoder
 
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
+import show_attend_tell.backends.torch as torch_backend
 import show_attend_tell.files as files_module
 import show_attend_tell.vision.encoder as encoder_module
 
@@ -48,6 +48,6 @@ def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
     """The small encoder instead of VGG-19, the cache in the test's own folder, no GPU, no seconds of METEOR."""
     monkeypatch.setattr(encoder_module, "load_encoder", small_load_encoder)
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+    monkeypatch.setattr(torch_backend, "load_encoder", small_load_encoder)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))

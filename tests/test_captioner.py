@@ -566,7 +566,9 @@ def test_a_model_with_a_scale_of_doubt_says_how_sure_it_is(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
     assert captioner(photos[0]).doubt is None and not captioner(photos[0]).unsure
-    annotations = captioner.backend.encode(torch.stack([captioner.backend.encoder.preprocessing(each) for each in photos]))
+    annotations = captioner.backend.encode(
+        torch.stack([captioner.backend.encoder.preprocessing(each) for each in photos])
+    )
     likelihoods = torch.linspace(-9, -1, 120)
     scale = Doubt.fit(summary(annotations), summary(annotations).repeat(60, 1)[:120], likelihoods)
     captioner.checkpoint.doubt = scale

@@ -146,7 +146,9 @@ def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, 
     (tmp_path / "boxes.json").write_text(json.dumps(smaller))
     with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
         point_in_scenes(captioner, tmp_path, show=False)
-    uniform = Captioner(small_checkpoint(captioner.backend.encoder, attention="uniform"), captioner.backend.encoder, name="uniform")
+    uniform = Captioner(
+        small_checkpoint(captioner.backend.encoder, attention="uniform"), captioner.backend.encoder, name="uniform"
+    )
     with pytest.raises(SatError, match="uniform has no attention"):
         point_in_scenes(uniform, tmp_path / "nowhere", show=False)
 

@@ -12,6 +12,8 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.photos import Preprocessing, Resize
@@ -166,9 +168,15 @@ def small_checkpoint(encoder: Encoder, *, seed: int = 5, spread: float = 0.7, **
         words[Vocabulary.END, 0] += 31
         network.output_bias[Vocabulary.END] -= 30
     return Checkpoint(
-        decoder=network,
+        config=network.config,
+        weights=decoder_weights(network),
         vocabulary=vocabulary,
         encoder=EncoderRecord.of(encoder),
         generation=GenerationConfig(beam_size=3, max_length=11),
         training={"data": "shapes", "seed": seed, "settings": {"epochs": 3}},
     )
+
+
+def captioner_of(checkpoint: Checkpoint, encoder: Encoder, *, name: str = "model") -> Captioner:
+    """A captioner of a checkpoint and an encoder at hand, by PyTorch."""
+    return Captioner(checkpoint, TorchBackend(build_decoder(checkpoint, name), encoder), name=name)

@@ -4,29 +4,30 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations, small_decoder
-from gazing import noise_data
+from pointers import noise_data
 
+from show_attend_tell.analysis.ablation.forcing import SeededMode, force
 from show_attend_tell.analysis.ablation.occlusion import (
     DRAWS,
     VARIANTS,
     by_variant,
-    falls_in_annotations,
+    falls,
+    hidden_in_annotations,
+    hidden_in_photo,
     hidden_locations,
-    hide_annotations,
 )
-from show_attend_tell.analysis.ablation.teacher_forcing import Looking, watch
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 
 def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
     annotations = torch.tensor([[[1.0, 2], [3, 4], [5, 9], [7, 7]]])
     masks = torch.tensor([[False, True, False, False], [True, False, True, False]])
-    hidden = hide_annotations(annotations, masks)
+    (hidden,) = hidden_in_annotations(annotations, masks)
     torch.testing.assert_close(hidden[0], torch.tensor([[1, 2], [13 / 3, 6], [5, 9], [7, 7]]))
     torch.testing.assert_close(hidden[1], torch.tensor([[5, 5.5], [3, 4], [5, 5.5], [7, 7]]))
 
 
-def test_as_many_places_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended() -> None:
+def test_as_many_locations_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended() -> None:
     locations = 9 * 7
     alpha, other = (torch.rand(n, locations, generator=torch.Generator().manual_seed(n)).softmax(-1) for n in (4, 3))
     masks = hidden_locations(alpha, other, (9, 7), torch.Generator().manual_seed(2))
@@ -65,13 +66,18 @@ def test_falls_are_sorted_to_the_words_they_belong_to() -> None:
     assert dict(zip(VARIANTS, found[word].tolist(), strict=True)) == expected
 
 
+def test_hidden_cells_of_a_photo_have_the_mean_color() -> None:
+    pixels, masks = torch.ones(3, 4, 6), torch.tensor([[False, True, False, False, False, False]])
+    (encoded,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels)
+    assert encoded[0, :, :2, 2:4].abs().max() == 0 and encoded.sum() == 3 * (4 * 6 - 2 * 2)
+
+
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
 def test_nothing_hidden_costs_nothing(mode: AttentionModeName, tmp_path_factory: pytest.TempPathFactory) -> None:
     (example, *_) = noise_data(tmp_path_factory.mktemp("noise"), 1).examples
     decoder, annotations, ids = small_decoder(), small_annotations(1), torch.tensor([[3, 5, 7]])
     with torch.no_grad():
-        watched = watch(decoder, example, annotations, ["a", "b", "c"], ids, Looking(mode, 13))
-        masks = hidden_locations(watched.alpha, watched.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
-        falls = falls_in_annotations(decoder, annotations, watched, masks)
-    for way in ("annotations", "annotations_at_word"):
-        np.testing.assert_allclose(falls[way], 0, atol=1e-5)
+        forced = force(decoder, example, annotations, ["a", "b", "c"], ids, SeededMode(mode, 13))
+        masks = hidden_locations(forced.alpha, forced.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
+        found = falls(decoder, forced, hidden_in_annotations(annotations, masks))
+    np.testing.assert_allclose(found, 0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""`sat analyze ablation`: whether where a model looks matters to what it says."""
+"""`sat analyze ablation`: whether where a model attends matters to what it says."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ Examples:
   sat analyze ablation --model flickr8k-soft --data flickr8k/
   sat analyze ablation --model flickr8k-hard --data flickr8k/ --beam-size 20 --rerank-weight 0 --json hard.json
   sat analyze ablation --model flickr8k-soft --data flickr8k/ --captions reference --captioned 0
-  sat analyze ablation --model flickr8k-soft --data flickr8k/ --encoded 100      takes an hour or two on a CPU
+  sat analyze ablation --model flickr8k-soft --data flickr8k/ --encoded 100      takes an hour on a CPU
 """
 
 
@@ -56,10 +56,10 @@ Examples:
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Number of these photos in which places are hidden in the pixels too. Each takes 80 encodings.",
+    help="Number of these photos in which locations are hidden in the pixels too. Each takes 40 encodings.",
 )
 @generation_options
-@seed_option("photos and of random places")
+@seed_option("photos and of random locations")
 @json_option("all figures")
 @weights_option
 @cache_option
@@ -82,11 +82,10 @@ def ablation(
     """Measure what attention is worth to each word.
 
     At every word its attention is replaced: by uniform attention, by one map a photo, by another word's or another
-    photo's map, by a random place. Or the places that it attended to are hidden. The tables say what that costs the
+    photo's map, by a random location. Or the locations that it attended to are hidden. The tables say what that costs the
     word's log-probability, by class of word, and what each replacement costs the captions' scores.
     """
     from show_attend_tell.analysis.ablation import run
-    from show_attend_tell.analysis.ablation.table import ablation_table
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
@@ -106,5 +105,5 @@ def ablation(
         seed=seed,
         **generation,
     )
-    if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
-        click.echo(ablation_table(result))
+    if not write_output(json_file, json.dumps(result.to_dict(), ensure_ascii=False, indent=1) + "\n"):
+        click.echo(result.to_text())

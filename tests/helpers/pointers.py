@@ -1,4 +1,4 @@
-"""Decoders that are known to look, or only to say that they look, and photos in which no place is like another."""
+"""Decoders that use their attention, or only report it, and photos in which no two locations are alike."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from builders import COLUMNS, ROWS, D, small_checkpoint, small_encoder
 from PIL import Image
 from torch import Tensor
 
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -31,9 +32,9 @@ class Named(NamedTuple):
 
 
 class Pointer(Decoder):
-    """Attends to two neighboring places, others at each step, and names what is there; or only says that it attends.
+    """Attends to two neighboring locations, others at each step, and names what is there, or only reports this α.
 
-    A decoder that is not coupled has the same α, but names the mean of all places. α depends on nothing but the step.
+    A decoder that is not coupled has the same α, but names the mean of all locations. α depends on the step alone.
     """
 
     attends = True
@@ -82,11 +83,9 @@ def noise_data(folder: Path, number: int = 24) -> Dataset:
     )
 
 
-def captioner_of(decoder: Decoder, mode: AttentionModeName = "mean") -> Captioner:
+def pointing_captioner(decoder: Decoder, mode: AttentionModeName = "mean") -> Captioner:
     """A captioner on the small encoder that decodes greedily, and may say a word twice."""
     encoder = small_encoder()
-    generation = GenerationConfig(beam_size=1, mode=mode, max_length=9, repetitions=True)
+    generation = GenerationConfig(beam_size=1, attention_mode=mode, max_length=9, allow_repetitions=True)
     checkpoint = replace(small_checkpoint(encoder), vocabulary=Vocabulary(WORDS), generation=generation)
-    captioner = Captioner(checkpoint, encoder, name="pointer")
-    captioner.torch_backend().decoder = decoder  # type: ignore[assignment]
-    return captioner
+    return Captioner(checkpoint, TorchBackend(decoder, encoder, device=torch.device("cpu")), name="pointer")
