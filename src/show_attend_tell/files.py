@@ -76,16 +76,16 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
     value = record.get(key)
     if not isinstance(value, str):
         raise SatError(f"{where}: {key!r} must be a text, and is {shown(value)}")
-    return whole(value, where)
+    return encodable(value, where)
 
 
-def whole(text: str, where: str) -> str:
-    """A text of a JSON file; raises `SatError` for one with half of a sign, which no file could hold again."""
+def encodable(text: str, where: str) -> str:
+    """A text of a JSON file; raises `SatError` for one with half of a character, which no file can hold."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise SatError(
-            f"{where}: {shorten(text)} holds half of a sign ({error.reason}): write the text again"
+            f"{where}: {shorten(text)} holds half of a character ({error.reason}): write the text again"
         ) from None
     return text
 
@@ -118,6 +118,11 @@ def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = Fa
             raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
         return
     atomic_write_all({file: write}, sync=sync)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text in UTF-8, as `atomic_write` does."""
+    atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:

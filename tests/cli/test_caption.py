@@ -314,7 +314,7 @@ def captions(photos: Path, model: Path) -> list[Caption]:
 
 
 def results_of(file: Path, page: Path | None = None, **options: Any) -> Results:
-    return Results(str(file), page and str(page), {}, named=False, listed=False, photos=3, **options)
+    return Results(json_file=str(file), html_file=page and str(page), photos=3, **options)
 
 
 def test_json_lines_are_written_before_they_are_printed(captions: list[Caption], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,11 +24,10 @@ from show_attend_tell.cli.command import (
     printable,
     weights_option,
     write_output,
-    write_text,
 )
 from show_attend_tell.cli.options import generation_config, options_from
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.files import check_writable, json_array, make_folder
+from show_attend_tell.files import check_writable, json_array, make_folder, write_text
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -169,7 +168,12 @@ def caption(
         click.echo(found.note, err=True)
 
     results = Results(
-        json_file, html_file, cards, named=bool(compare), listed="num_captions" in generation, photos=len(files)
+        json_file=json_file,
+        html_file=html_file,
+        photos=len(files),
+        cards=cards,
+        named=bool(compare),
+        listed="num_captions" in generation,
     )
     interrupted, pictures = False, 0
     try:
@@ -231,32 +235,22 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
             raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
 
 
+@dataclass(kw_only=True)
 class Results:
     """What the command has made so far, and the files that hold it."""
 
-    def __init__(
-        self,
-        json_file: str | None,
-        html_file: str | None,
-        cards: Mapping[str, str],
-        *,
-        named: bool,
-        listed: bool,
-        photos: int,
-        open_lines: Callable[[str, str], io.FileIO] = io.FileIO,
-    ) -> None:
-        """``named``: print each caption's model. ``listed``: print its alternatives too. ``photos``: how many.
-
-        ``open_lines`` opens the file of JSON Lines.
-        """
-        self.json_file, self.html_file, self.cards = json_file, html_file, cards
-        self.named, self.listed, self.photos, self.open_lines = named, listed, photos, open_lines
-        self.captioned = 0  # photos
-        self.failed: dict[str, str] = {}  # why photos could not be captioned, by their paths
-        self._entries: list[dict[str, Any]] = []  # of the JSON
-        self._shown: list[dict[str, Any]] = []  # captions with their photos, of the page
-        self._in_lines = bool(json_file) and str(json_file).lower().endswith(".jsonl")
-        self._lines: io.FileIO | None = None  # the file of JSON Lines, which is opened when the first one is written
+    json_file: str | None
+    html_file: str | None
+    photos: int  # of the command
+    cards: Mapping[str, str] = field(default_factory=dict)  # of the models, for the page
+    named: bool = False  # print each caption's model
+    listed: bool = False  # print each caption's alternatives too
+    open_lines: Callable[[str, str], io.FileIO] = io.FileIO  # opens the file of JSON Lines
+    captioned: int = 0  # photos
+    failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their paths
+    _entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
+    _shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
+    _lines: io.FileIO | None = None  # the file of JSON Lines, which is opened when the first one is written
 
     def log(self, text: str) -> None:
         """Print a line, on standard error when standard output has the JSON."""
@@ -294,7 +288,7 @@ class Results:
         return captions
 
     def _keep(self, entries: list[dict[str, Any]]) -> None:
-        if not self._in_lines:
+        if not str(self.json_file).lower().endswith(".jsonl"):
             self._entries += entries if self.json_file else []
             return
         text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)

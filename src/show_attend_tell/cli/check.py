@@ -14,8 +14,8 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     check_targets,
     device_option,
+    encoder_options,
     json_option,
-    with_encoder_of_start,
     write_output,
 )
 from show_attend_tell.messages import first_three, plural, shorten
@@ -32,7 +32,7 @@ SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has 
 
 @click.command(cls=BaseCommand, examples=CHECK_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
-@with_encoder_of_start
+@encoder_options
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")
 @device_option

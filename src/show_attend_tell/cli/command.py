@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
-from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,10 +12,10 @@ import click
 
 from show_attend_tell import threads
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
-from show_attend_tell.cli.options import F, PairsOption, SettingsOptions
+from show_attend_tell.cli.options import F, PairsOption
 from show_attend_tell.cli.starting import Starting
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, check_writable
+from show_attend_tell.files import check_writable, write_text
 from show_attend_tell.messages import install_command
 
 
@@ -35,7 +34,7 @@ class BaseCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         made: list[click.Parameter] = []
         for each in self.params:  # options of settings, which are made now, stand where they were given
-            made += each.make() if isinstance(each, SettingsOptions) else [each]
+            made += [each] if isinstance(each, click.Parameter) else each()
         self.params = made
         return super().get_params(ctx)
 
@@ -205,26 +204,22 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) ->
     return given
 
 
-def plugin_option(command: F) -> F:
-    """``--plugin MODULE``, for the commands that load or make models: modules that register decoders."""
+def _import_plugins(ctx: click.Context, parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
+    from show_attend_tell.model.registry import import_plugin
 
-    @click.option(
-        "--plugin",
-        "plugins",
-        multiple=True,
-        metavar="MODULE",
-        help="Module that registers decoders of other kinds: its name, its .py file or its folder. It may be given "
-        "several times.",
-    )
-    @wraps(command)
-    def with_plugins(*arguments: Any, plugins: tuple[str, ...], **options: Any) -> Any:
-        from show_attend_tell.model.registry import import_plugin
+    for plugin in plugins:
+        import_plugin(plugin)
 
-        for plugin in plugins:
-            import_plugin(plugin)
-        return command(*arguments, **options)
 
-    return with_plugins  # type: ignore[return-value]
+plugin_option = click.option(
+    "--plugin",
+    multiple=True,
+    metavar="MODULE",
+    expose_value=False,
+    callback=_import_plugins,
+    help="Module that registers decoders of other kinds: its name, its .py file or its folder. It may be given several "
+    "times.",
+)
 
 
 def model_option(*, default: str | None = DEFAULT_MODEL, required: bool = False, several: str = "") -> Callable[[F], F]:
@@ -295,33 +290,21 @@ cache_option = click.option(
     help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache/show-attend-tell/features]",
 )
 PAPERS_ENCODER = "vgg19"
-
-
-def _with_encoder(encoder: str | None, resize: str | None) -> Callable[[F], F]:
-    """The options of commands that encode photos. A default of None is that of the model to start from."""
-    start = "that of the model to start from, otherwise "
-    return options(
-        click.option(
-            "--encoder",
-            default=encoder,
-            help="Encoder: vgg19, efficientnet-lite2 (512 values a place), efficientnet-lite2-1280 (all values), a "
-            "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
-            f"[default: {'' if encoder else start}{PAPERS_ENCODER}]",
-        ),
-        weights_option,
-        click.option(
-            "--resize",
-            type=click.Choice(["crop", "squash"]),
-            default=resize,
-            help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
-            f"[default: {'' if resize else start}crop]",
-        ),
-    )
-
-
-with_encoder = _with_encoder(PAPERS_ENCODER, "crop")
-with_encoder_of_start = _with_encoder(None, None)
-
+encoder_options = options(
+    click.option(
+        "--encoder",
+        help="Encoder: vgg19, efficientnet-lite2 (512 values a location), efficientnet-lite2-1280 (all values), a "
+        "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
+        f"[default: that of the model to start from, otherwise {PAPERS_ENCODER}]",
+    ),
+    weights_option,
+    click.option(
+        "--resize",
+        type=click.Choice(["crop", "squash"]),
+        help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
+        "[default: that of the model to start from, otherwise crop]",
+    ),
+)
 
 DATA_FILES = (  # what a data folder is read from
     *("captions.*", "metadata.*", "*/metadata.*", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
@@ -378,11 +361,6 @@ def write_output(target: str | None, text: str) -> bool:
     elif target:
         write_text(Path(target), text)
     return target == "-"
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def was_given(name: str) -> bool:

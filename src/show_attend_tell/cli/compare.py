@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, seed_option, write_output, write_text
+from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, seed_option, write_output
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import write_text
 
 COMPARE_EXAMPLES = """
 \b

@@ -11,7 +11,7 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     cache_option,
     device_option,
-    with_encoder_of_start,
+    encoder_options,
 )
 from show_attend_tell.errors import InvalidValue
 
@@ -30,7 +30,7 @@ SECTIONS = {
 
 @click.command(cls=BaseCommand, examples=EXAMPLES, sections=SECTIONS)
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
-@with_encoder_of_start
+@encoder_options
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")
 @click.option(
     "--crops",

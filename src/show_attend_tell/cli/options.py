@@ -7,74 +7,16 @@ The options are made when a command runs or shows its help, because data classes
 `sat --help` need not wait for it.
 """
 
+import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])  # a command's function
-
-
-class SettingsOptions:
-    """Options for settings, which `BaseCommand` makes when it needs them; see `options_from`."""
-
-    def __init__(
-        self, classes: Callable[[], tuple[type, ...]], names: tuple[str, ...], *, into: str, rest: str, default: str
-    ) -> None:
-        self.classes, self.names, self.into, self.rest, self.default = classes, names, into, rest, default
-
-    def make(self) -> Iterator[click.Option]:
-        """The options: one for each named setting, and the one that takes the rest as KEY=VALUE."""
-        fields = _fields(self.classes())
-        for name in self.names:
-            cls, hint = fields[name]
-            default = f" [default: {self.default}]" if self.default and getattr(cls, name, None) is not None else ""
-            yield click.Option(
-                [f"--{name.replace('_', '-')}"],
-                metavar=f"[{_metavar(hint)}]" if "|" in _metavar(hint) else _metavar(hint),
-                help=_sentence(_comments(cls).get(name, "")) + default,
-                expose_value=False,
-                callback=self._keep_one(cls, name),
-            )
-        if self.rest:
-            others = [name for name in fields if name not in self.names]
-            yield PairsOption(
-                [self.rest],
-                metavar="KEY=VALUE",
-                multiple=True,
-                help=f"Another setting of the {self.into}, by a key from below. It may be given several times.",
-                expose_value=False,
-                callback=self._keep_pairs(fields),
-                keys=[
-                    (f"{name}={_metavar(fields[name][1])}", _comments(fields[name][0]).get(name, "")) for name in others
-                ],
-            )
-
-    def _keep_one(self, cls: type, name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-        def keep(ctx: click.Context, parameter: click.Parameter, text: str | None) -> None:
-            values = ctx.params.setdefault(self.into, {})
-            if text is not None:
-                values[name] = _read(cls, name, text)
-
-        return keep
-
-    def _keep_pairs(
-        self, fields: dict[str, tuple[type, Any]]
-    ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], None]:
-        def keep(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> None:
-            values = ctx.params.setdefault(self.into, {})
-            for text in given:
-                name, equals, value = text.partition("=")
-                if not equals or name not in fields:
-                    raise click.BadParameter(f"{text!r}: give KEY=VALUE with one of the keys {', '.join(fields)}")
-                if name in values:
-                    raise click.BadParameter(f"{text!r}: {name} is given twice")
-                values[name] = _read(fields[name][0], name, value)
-
-        return keep
 
 
 class PairsOption(click.Option):
@@ -94,32 +36,65 @@ def options_from(
     option called ``rest``, if there is one, takes any field as KEY=VALUE. The command's function gets the values that
     were given as a dictionary, its argument ``into``. ``default`` says in the help where other values come from.
     """
-    made = SettingsOptions(classes, names, into=into, rest=rest, default=default)
+
+    def make() -> Iterator[click.Option]:
+        fields = _fields(classes())
+        for name in names:
+            cls, hint, comment = fields[name]
+            stated = default and getattr(cls, name, None) is not None
+            yield click.Option(
+                [f"--{name.replace('_', '-')}"],
+                metavar=f"[{_metavar(hint)}]" if "|" in _metavar(hint) else _metavar(hint),
+                help=f"{comment[:1].upper()}{comment[1:]}." + (f" [default: {default}]" if stated else ""),
+                expose_value=False,
+                callback=lambda ctx, _, text, name=name: keep(ctx, fields, [] if text is None else [(name, text)]),
+            )
+        if rest:
+            others = [name for name in fields if name not in names]
+            yield PairsOption(
+                [rest],
+                metavar="KEY=VALUE",
+                multiple=True,
+                help=f"Another setting of the {into}, by a key from below. It may be given several times.",
+                expose_value=False,
+                callback=lambda ctx, _, given: keep(ctx, fields, [_pair(text, fields) for text in given]),
+                keys=[(f"{name}={_metavar(fields[name][1])}", fields[name][2]) for name in others],
+            )
+
+    def keep(ctx: click.Context, fields: Mapping[str, Field], given: Iterable[tuple[str, str]]) -> None:
+        values = ctx.params.setdefault(into, {})
+        for name, text in given:
+            if name in values:
+                raise click.BadParameter(f"'{name}={text}': {name} is given twice")
+            values[name] = _read(fields[name][0], name, text)
 
     def add(command: F) -> F:
-        command.__dict__.setdefault("__click_params__", []).append(made)  # where click's own decorators put theirs
+        command.__dict__.setdefault("__click_params__", []).append(make)  # where click's own decorators put theirs
         return command
 
     return add
 
 
-def _fields(classes: tuple[type, ...]) -> dict[str, tuple[type, Any]]:
-    """The class and the type of each field, by its name."""
-    return {
-        name: (cls, hint)
-        for cls in classes
-        for name, hint in get_type_hints(cls, include_extras=True).items()
-        if name in cls.__dataclass_fields__  # type: ignore[attr-defined]
-    }
+Field = tuple[type, Any, str]  # the class that has a field, the field's type, and the comment behind it
 
 
-def _comments(cls: type) -> dict[str, str]:
-    """The comment behind each field of a class."""
-    return dict(re.findall(r"^    (\w+): .*  # (.+)$", inspect.getsource(cls), re.MULTILINE))
+def _fields(classes: tuple[type, ...]) -> dict[str, Field]:
+    """The fields of classes of settings, by their names."""
+    found = {}
+    for cls in classes:
+        hints = get_type_hints(cls, include_extras=True)
+        comments = dict(re.findall(r"^    (\w+): .*  # (.+)$", inspect.getsource(cls), re.MULTILINE))
+        for field in dataclasses.fields(cls):
+            found[field.name] = cls, hints[field.name], comments.get(field.name, "")
+    return found
 
 
-def _sentence(comment: str) -> str:
-    return f"{comment[:1].upper()}{comment[1:].removesuffix('.')}."
+def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:
+    """The key and the value in a text KEY=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in fields:
+        raise click.BadParameter(f"{text!r}: give KEY=VALUE with one of the keys {', '.join(fields)}")
+    return name, value
 
 
 def _metavar(hint: Any) -> str:

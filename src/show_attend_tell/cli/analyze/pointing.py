@@ -18,10 +18,10 @@ from show_attend_tell.cli.command import (
     was_given,
     weights_option,
     write_output,
-    write_text,
 )
 from show_attend_tell.cli.options import attention_mode_option
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import write_text
 from show_attend_tell.messages import first_three, plural, shorten
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     cache_option,
     device_option,
+    encoder_options,
     fail,
     note_shadowed,
     plugin_option,
     was_given,
-    with_encoder_of_start,
 )
 from show_attend_tell.errors import SatError
 
@@ -107,7 +107,7 @@ Examples:
     is_flag=True,
     help="Continuation of the interrupted training in --output, or its start where there is none yet.",
 )
-@with_encoder_of_start
+@encoder_options
 @click.option(
     "--encoder-lr",
     type=click.FloatRange(0, min_open=True),

@@ -11,10 +11,10 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     cache_option,
     device_option,
+    encoder_options,
     fail,
     note_shadowed,
     was_given,
-    with_encoder_of_start,
 )
 from show_attend_tell.messages import plural
 
@@ -77,7 +77,7 @@ DEFAULT = (
     "--init-from", metavar="MODEL", callback=note_shadowed,
     help="Model that each trial starts from; none starts afresh. [default: as for sat train]",
 )  # fmt: skip
-@with_encoder_of_start
+@encoder_options
 @cache_option
 @device_option
 def tune(

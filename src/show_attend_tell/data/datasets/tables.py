@@ -25,7 +25,7 @@ from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import whole
+from show_attend_tell.files import encodable
 from show_attend_tell.messages import first_three, plural, shorten, shown
 
 PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path", "image_name")
@@ -309,7 +309,7 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
             texts = ["" if text is None or text != text else text for text in given]  # NaN is not equal to itself
             if not all(isinstance(text, str) for text in texts):
                 raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {shown(value)}")
-            captions += [whole(text.strip(), where) for text in texts]
+            captions += [encodable(text.strip(), where) for text in texts]
         if not named:
             raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
         splits = [name for name in record if name.lower() in SPLIT]
@@ -326,4 +326,4 @@ def _only(record: dict[str, Any], names: list[str], where: str, what: str) -> st
         raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
     if not isinstance(value, str) or not value.strip():
         raise SatError(f"{where}: {what!r} must be a text, and is {shown(value)}")
-    return whole(value.strip(), where)
+    return encodable(value.strip(), where)
