@@ -119,7 +119,7 @@ class CaptionBatch(PhotoBatch):
         from show_attend_tell.captioner import Captioner
 
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
-        captioner.check_generation(captioner.checkpoint.generation.merge(**self.overrides))
+        captioner.generation(**self.overrides)
         return captioner
 
     def settings(self) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def caption(
             else:
                 mode = generation["attention_mode"]
                 click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
-        streams.append(captioner.stream(inputs, captioner.checkpoint.generation.merge(**overrides)))
+        streams.append(captioner.stream(inputs, captioner.generation(**overrides)))
         cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)
