@@ -176,35 +176,3 @@ def test_captions_that_are_empty_in_other_words_are_counted(tmp_path: Path) -> N
         and sum(cut.report.captions.values()) == sum(dataset.report.captions.values()) - 1
     )
     assert cut.retokenize(UNICODE) is cut and cut.tokenizer == UNICODE
-
-
-HOSTILE = {
-    "no scores": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"]},
-    "a score too few": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a", "b"], "scores": [-1.0]},
-    "a score that is a text": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": ["-1"]},
-    "an infinite score": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [float("-inf")]},
-    "a huge score": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a"], "scores": [10**400]},
-    "a long piece": {"tokenizer": "unigram", "words": ["<end>", "<unk>", "a" * 65], "scores": [-1.0]},
-    "an unknown tokenizer": {"tokenizer": "os.system", "words": ["<end>", "<unk>", "a"]},
-    "a tokenizer that is a list": {"tokenizer": ["unigram"], "words": ["<end>", "<unk>", "a"], "scores": [-1.0]},
-    "no words": {"tokenizer": "unicode"},
-    "a word twice": {"tokenizer": "unicode", "words": ["<end>", "<unk>", "a", "a"]},
-}
-
-
-@pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_vocabulary_is_refused(what: str, tmp_path: Path) -> None:
-    (tmp_path / "vocabulary.json").write_text(json.dumps(HOSTILE[what]), encoding="utf-8")
-    with pytest.raises(SatError, match=r"vocabulary\.json"):
-        Vocabulary.load(tmp_path / "vocabulary.json")
-
-
-def test_a_vocabulary_far_too_large_is_not_read(tmp_path: Path) -> None:
-    file = tmp_path / "vocabulary.json"
-    with open(file, "wb") as hole:
-        hole.truncate(10**12)  # a terabyte of nothing, which takes no room
-    with pytest.raises(SatError, match="more than 64,000,000 bytes"):
-        Vocabulary.load(file)
-    file.write_text("[" * 100_000)
-    with pytest.raises(SatError, match="cannot read the vocabulary"):
-        Vocabulary.load(file)

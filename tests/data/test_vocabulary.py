@@ -80,29 +80,41 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
 
 
+def unigram(*words: str, **more: object) -> str:
+    return json.dumps({"tokenizer": "unigram", "words": ["<end>", "<unk>", *words], **more})
+
+
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
-        "",
-        '["<end>", "<unk>", "a"',
-        '{"a": 2}',
-        '["a", "b"]',
-        '["<end>", "<unk>", 3]',
-        '["<end>", "<unk>", "a", "a"]',
+        *("", '["<end>", "<unk>", "a"', '{"a": 2}', '["a", "b"]', '["<end>", "<unk>", 3]', "[" * 100_000),
+        *('["<end>", "<unk>", "a", "a"]', '{"tokenizer": "unicode"}', b"\xff\xfe\x00"),
+        '{"tokenizer": "os.system", "words": ["<end>", "<unk>", "a"]}',
+        *(
+            unigram("a"),
+            unigram("a", "b", scores=[-1.0]),
+            unigram("a", scores=["-1"]),
+            unigram("a" * 65, scores=[-1.0]),
+        ),
+        *(unigram("a", scores=[float("-inf")]), unigram("a", scores=[10**400])),
+        unigram("a", scores=[-1.0]).replace('"unigram"', '["unigram"]'),
     ],
 )
-def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "vocabulary.json").write_text(text, encoding="utf-8")
+def test_a_damaged_or_hostile_file_is_refused(tmp_path: Path, content: str | bytes) -> None:
+    file = tmp_path / "vocabulary.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SatError, match=r"vocabulary\.json"):
-        Vocabulary.load(tmp_path / "vocabulary.json")
+        Vocabulary.load(file)
 
 
-def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "vocabulary.json"
     with pytest.raises(SatError, match="cannot read the vocabulary"):
-        Vocabulary.load(tmp_path / "none.json")
-    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SatError, match="cannot read the vocabulary"):
-        Vocabulary.load(tmp_path / "binary.json")
+        Vocabulary.load(file)
+    with open(file, "wb") as hole:
+        hole.truncate(10**12)  # a terabyte of nothing, which takes no room
+    with pytest.raises(SatError, match="more than 64,000,000 bytes"):
+        Vocabulary.load(file)
 
 
 def test_new_words_are_appended() -> None:
