@@ -16,6 +16,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,9 @@ import results
 import shipped
 import stages
 import tables
+from research import retrieval
 from shipped import Training
-from stages import SQUASHED, Stage
+from stages import Stage
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import atomic_write, read_object
@@ -200,8 +202,8 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     system = SYSTEMS[name]
     files = [output / f"{each}.json" for each in evaluated(name)]
     if name == "retrieval":
-        command = ("analyze", "retrieval", data, *SQUASHED, "--json", files[0])
-        return [Stage(f"evaluate {files[0].stem}", files[0].exists, lambda: command)]
+        make = partial(retrieval.main, [str(data), "--json", str(files[0])])
+        return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
     plugin = PLUGIN if name.removesuffix("-ensemble") in BASELINES else ()
     if name == "nic-ensemble":
         return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]

@@ -9,9 +9,9 @@ import pytest
 import reference
 import torch
 from decoders import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations, small_captions, small_decoder
+from research.hard_attention import Estimator
 from torch import Tensor, nn
 
-from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import (
     ArgmaxAttention,

@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 AVERAGING = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr")  # which read ā alone
 every_kind = pytest.mark.parametrize("kind", [*AVERAGING, "msr"])
 averaging = pytest.mark.parametrize("kind", AVERAGING)
+NO_DROPOUT = {"dropout": 0.0, "annotation_dropout": 0.0, "embedding_dropout": 0.0}
 
 
 # The equations, once more, in NumPy and for one caption: v the mean annotation, x the embeddings of the words before
@@ -173,10 +174,9 @@ def test_only_the_mean_annotation_counts(kind: str) -> None:
 
 
 @averaging
-@pytest.mark.parametrize("name", ["dropout", "annotation_dropout", "embedding_dropout"])
+@pytest.mark.parametrize("name", NO_DROPOUT)
 def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
-    none = {"dropout": 0.0, "annotation_dropout": 0.0, "embedding_dropout": 0.0}
-    decoder = small_baseline(kind, **{**none, name: 0.5})
+    decoder = small_baseline(kind, **{**NO_DROPOUT, name: 0.5})
     annotations, captions = torch.rand(3, 5, BASELINE_SIZES["annotation_size"]), torch.tensor([[4, 9, 2, 0]] * 3)
     with torch.no_grad():
         assert torch.equal(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
@@ -213,7 +213,7 @@ def test_it_learns_from_the_mean_annotation(kind: str) -> None:
     data = random_data(views=2)
     data = replace(data, views=[MeanAnnotations(view) for view in data.views])
     config = small_config(epochs=12, learning_rate=0.03, soft=SoftObjective(doubly_stochastic=0.0), flipped=True)
-    decoder = config_class(kind)(**{**BASELINE_SIZES, **OWN_SIZES[kind], "dropout": 0.0})
+    decoder = config_class(kind)(**BASELINE_SIZES, **OWN_SIZES[kind], **NO_DROPOUT)
     trainer = Trainer(fitted(replace(config, decoder=decoder), data), data, device=torch.device("cpu"))
     losses: list[float] = []
     trainer.run(on_epoch=lambda epoch, better: losses.append(epoch.watch["nats_per_word"]), show=False)
