@@ -36,7 +36,7 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import teacher_forcing
-from show_attend_tell.model.unroll import UnrolledForward
+from show_attend_tell.model.unroll import unroll
 from show_attend_tell.search import Hypothesis, beam_search, search_batch_size
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
@@ -95,7 +95,7 @@ def package_step(objective: SoftObjective | HardObjective, fast: bool) -> tuple[
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
     generator = torch.Generator().manual_seed(0)
     used = kernels.compiled() if fast else kernels.REFERENCE
-    telling: Callable[..., object] = UnrolledForward(used) if fast else teacher_forcing
+    telling: Callable[..., object] = partial(unroll, kernels=used) if fast else teacher_forcing
 
     def step() -> None:
         draws = objective.draw(BATCH, STEPS, generator)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Attended, attend_at
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, State, Step
@@ -50,18 +49,6 @@ def small_captions(batch: int = B, steps: int = C, vocabulary: int = SIZES["voca
     words = torch.randint(2, vocabulary, (batch, steps), generator=torch.Generator().manual_seed(seed))
     words[:, -1] = Vocabulary.END
     return words
-
-
-class LookAt:
-    """Looks at the places that it is told, (B, P, C)."""
-
-    def __init__(self, locations: Tensor) -> None:
-        self.locations = locations
-        self.time = 0
-
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
-        self.time += 1
-        return attend_at(self.locations[:, :, self.time - 1], annotations)
 
 
 class Line(NamedTuple):

@@ -18,9 +18,9 @@ from show_attend_tell.model.interface import teacher_forcing
 
 
 def test_alpha_sums_to_one() -> None:
-    told = teacher_forcing(small_decoder(spread=2.0), small_annotations(), small_captions(), paths=P)
-    assert (told.alpha >= 0).all()
-    torch.testing.assert_close(told.alpha.sum(-1), torch.ones(B, P, C), rtol=0, atol=1e-6)
+    output = teacher_forcing(small_decoder(spread=2.0), small_annotations(), small_captions(), paths=P)
+    assert (output.alpha >= 0).all()
+    torch.testing.assert_close(output.alpha.sum(-1), torch.ones(B, P, C), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -41,15 +41,15 @@ def test_alpha_moves_from_step_to_step_and_with_the_words() -> None:
     other[:, 0] = 3 + (captions[:, 0] == 3)
     with torch.no_grad():
         alpha, after_other = (teacher_forcing(decoder, annotations, words).alpha for words in (captions, other))
-    # y_1 is said by h_1, fed to h_2, and so first moves α_3
+    # y_1 is fed to h_2, and so first moves α_3
     for t in range(C - 1):
         assert (0.5 * (alpha[:, :, t] - alpha[:, :, t + 1]).abs().sum(-1) > 0.01).all()
     assert torch.equal(alpha[:, :, :2], after_other[:, :, :2])
     assert (0.5 * (alpha[:, :, 2:] - after_other[:, :, 2:]).abs().sum(-1) > 0.001).all()
 
 
-def test_seeing_every_place_twice_halves_alpha() -> None:
-    """Fault: scores scaled by 1/√L. They depend on a place and h alone, so twice the places share the same odds."""
+def test_repeating_every_location_halves_alpha() -> None:
+    """Fault: scores scaled by 1/√L. They depend on a location and h alone, so a repetition shares its odds."""
     decoder, annotations = small_decoder(), small_annotations()
     hidden = torch.randn(B, P, 13, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -59,8 +59,8 @@ def test_seeing_every_place_twice_halves_alpha() -> None:
     torch.testing.assert_close(twice, torch.cat([once, once], dim=-1) / 2)
 
 
-def test_seeing_every_place_twice_leaves_the_context() -> None:
-    """Fault: the context divided by L. It is an average already, whatever the number of places."""
+def test_repeating_every_location_leaves_the_context() -> None:
+    """Fault: the context divided by L. It is an average already, whatever the number of locations."""
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     with torch.no_grad():
         once, twice = (teacher_forcing(decoder, x, captions) for x in (annotations, annotations.repeat(1, 2, 1)))
@@ -69,7 +69,7 @@ def test_seeing_every_place_twice_leaves_the_context() -> None:
     torch.testing.assert_close(MeanAttention()(once.alpha[:, :, 0], constant).context, torch.full((B, 1, 11), 3.0))
 
 
-def test_the_order_of_places_matters_to_nothing() -> None:
+def test_the_order_of_locations_does_not_matter() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     order = torch.tensor([4, 2, 0, 3, 1])
     with torch.no_grad():
@@ -78,24 +78,24 @@ def test_the_order_of_places_matters_to_nothing() -> None:
     torch.testing.assert_close(straight.alpha[..., order], moved.alpha, rtol=0, atol=1e-6)
 
 
-def test_looks_at_one_place() -> None:
+def test_attends_to_one_location() -> None:
     annotations = small_annotations()
     alpha = torch.softmax(torch.randn(B, P, L, generator=torch.Generator().manual_seed(1)), dim=-1)
-    likeliest = ArgmaxAttention()(alpha, annotations)
+    most = ArgmaxAttention()(alpha, annotations)
     uniforms = torch.rand(B, P, 1, generator=torch.Generator().manual_seed(2))
-    for looked in (
-        likeliest,
+    for attended in (
+        most,
         SampleAttention(uniforms)(alpha, annotations),
         attend_at(torch.randint(L, (B, P)), annotations),
     ):
         for b in range(B):
             for p in range(P):
-                assert torch.equal(looked.context[b, p], annotations[b, looked.locations[b, p]])
-    assert torch.equal(likeliest.locations, alpha.argmax(-1))
+                assert torch.equal(attended.context[b, p], annotations[b, attended.locations[b, p]])
+    assert torch.equal(most.locations, alpha.argmax(-1))
 
 
-def test_places_are_drawn_by_alpha() -> None:
-    """The frequencies of Multinoulli(α), by Pearson's χ²; and never a place that α excludes."""
+def test_locations_are_drawn_by_alpha() -> None:
+    """The frequencies of Multinoulli(α), by Pearson's χ²; and never a location that α excludes."""
     alpha = torch.tensor([0.0, 0.5, 0.1, 0.0, 0.38, 0.02, 0.0])
     draws = 20_011
     mode = SampleAttention.for_photos([17], paths=draws, steps=1, device=torch.device("cpu"))
@@ -111,7 +111,7 @@ def test_edges_of_the_draw() -> None:
     alpha = torch.tensor([[[0.25, 0.25, 0.5]]])
     for uniform, location in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
         assert SampleAttention(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).locations.item() == location
-    short = alpha * 0.9  # rounding may leave the sum below the draw: the last place, not one past it
+    short = alpha * 0.9  # rounding may leave the sum below the draw: the last location, not one past it
     assert SampleAttention(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).locations.item() == 2
 
 
@@ -126,7 +126,7 @@ def test_draws_are_a_photos_own() -> None:
     assert len(together.unique()) == together.numel()
 
 
-def test_looks_by_name() -> None:
+def test_modes_by_name() -> None:
     for name in ATTENTION_MODES:
         mode = attention_mode_by_name(name, seeds=[1, 2], paths=P, steps=1)
         alpha = torch.softmax(torch.randn(B, P, L), dim=-1)

@@ -1,4 +1,4 @@
-"""The decoder is the paper's equations: held against a plain NumPy transcription, its gradients against differences."""
+"""The decoder is the paper's equations: compared with a NumPy transcription, its gradients with differences."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 import torch
-from decoders import SIZES, B, C, L, LookAt, P, paper_weights, small_annotations, small_captions, small_decoder
+from decoders import SIZES, B, C, L, P, paper_weights, small_annotations, small_captions, small_decoder
 from research.hard_attention import Estimator
 from torch import Tensor, nn
 
@@ -16,6 +16,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import (
     ArgmaxAttention,
     AttentionMode,
+    GivenLocations,
     MeanAttention,
     MixedAttention,
     SampleAttention,
@@ -48,29 +49,29 @@ OPTIONS = [
 ]
 
 
-def looks() -> dict[str, tuple[AttentionMode, Tensor | None]]:
-    """Ways of looking, each with what tells the reference where a path looked (B, P, C), or None: by its name."""
+def attention_modes() -> dict[str, tuple[AttentionMode, Tensor | None]]:
+    """Attention modes by name, each with what tells the reference the locations of a path (B, P, C), or None."""
     generator = torch.Generator().manual_seed(11)
     locations = torch.randint(0, L, (B, P, C), generator=generator)
     uniforms = torch.rand(B, P, C, generator=generator)
     return {
         "mean": (MeanAttention(), None),
         "argmax": (ArgmaxAttention(), None),
-        "locations": (LookAt(locations), locations),
+        "locations": (GivenLocations(locations), locations),
         "sample": (SampleAttention(uniforms), uniforms),
     }
 
 
-@pytest.mark.parametrize("way", ["mean", "argmax", "locations", "sample"])
+@pytest.mark.parametrize("name", ["mean", "argmax", "locations", "sample"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "default")
-def test_equals_numpy_transcription(options: dict[str, object], way: str, float64: None) -> None:
+def test_equals_numpy_transcription(options: dict[str, object], name: str, float64: None) -> None:
     decoder = small_decoder(**options)
     annotations, captions = small_annotations(), small_captions()
-    mode, given = looks()[way]
+    mode, given = attention_modes()[name]
     with torch.no_grad():
-        told = teacher_forcing(decoder, annotations, captions, paths=P, mode=mode)
-    log_p = torch.log_softmax(told.logits, dim=-1)
-    assert log_p.shape == (B, P, C, SIZES["vocabulary_size"]) and told.alpha.shape == (B, P, C, L)
+        output = teacher_forcing(decoder, annotations, captions, paths=P, mode=mode)
+    log_p = torch.log_softmax(output.logits, dim=-1)
+    assert log_p.shape == (B, P, C, SIZES["vocabulary_size"]) and output.alpha.shape == (B, P, C, L)
     weights = paper_weights(decoder)
     for b in range(B):
         for p in range(P):
@@ -78,20 +79,20 @@ def test_equals_numpy_transcription(options: dict[str, object], way: str, float6
                 weights,
                 annotations[b].numpy(),
                 captions[b].tolist(),
-                mode=way if given is None else given[b, p].tolist(),
+                mode=name if given is None else given[b, p].tolist(),
                 tanh_output=decoder.config.output_tanh,
                 word_output=decoder.config.output_word,
             )
             np.testing.assert_allclose(log_p[b, p].numpy(), expected.log_p, rtol=0, atol=1e-10)
-            np.testing.assert_allclose(told.alpha[b, p].numpy(), expected.alpha, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(output.alpha[b, p].numpy(), expected.alpha, rtol=0, atol=1e-10)
             if decoder.config.gate:
-                np.testing.assert_allclose(told.beta[b, p].numpy(), expected.beta, rtol=0, atol=1e-10)
+                np.testing.assert_allclose(output.beta[b, p].numpy(), expected.beta, rtol=0, atol=1e-10)
             else:
-                assert told.beta is None
-            if way == "mean":
-                assert told.locations is None
+                assert output.beta is None
+            if name == "mean":
+                assert output.locations is None
             else:
-                assert told.locations[b, p].tolist() == expected.locations.tolist()
+                assert output.locations[b, p].tolist() == expected.locations.tolist()
 
 
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
@@ -113,7 +114,7 @@ def test_float32_is_the_same_to_its_own_precision() -> None:
 
 
 class LossOf(nn.Module):
-    """A decoder's loss as a function of its parameters, with the places drawn by fixed uniform numbers."""
+    """A decoder's loss as a function of its parameters, with the locations drawn by fixed uniform numbers."""
 
     def __init__(self, decoder: AttentionDecoder, objective: SoftObjective | HardObjective, captions: Tensor) -> None:
         super().__init__()
@@ -122,8 +123,8 @@ class LossOf(nn.Module):
     def forward(self, annotations: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(13)
         draws = self.objective.draw(*self.captions.shape, generator)
-        told = teacher_forcing(self.decoder, annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
-        return self.objective(told, self.captions, draws).total
+        output = teacher_forcing(self.decoder, annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
+        return self.objective(output, self.captions, draws).total
 
 
 @pytest.mark.parametrize("options", [{}, OPTIONS[-2]], ids=["default", "other"])
@@ -225,7 +226,7 @@ def test_batch_order_and_company_change_nothing() -> None:
             torch.testing.assert_close(alone, together[one], rtol=0, atol=1e-5)
 
 
-def test_words_to_come_change_nothing_that_was_said() -> None:
+def test_later_words_change_nothing_before_them() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     other = captions.clone()
     other[:, 4:] = 2
@@ -243,15 +244,10 @@ def test_dropout_only_while_training() -> None:
         assert not torch.allclose(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
 
 
-def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    dropped: list[tuple[int, ...]] = []
-
-    def forward(self: Dropout, value: Tensor) -> Tensor:
-        dropped.append((self.p, *value.shape))
-        return value
-
-    monkeypatch.setattr(Dropout, "forward", forward)
+def test_dropout_is_on_the_start_on_h_and_on_the_deep_output() -> None:
+    dropped: list[tuple[float, ...]] = []
     decoder, captions = small_decoder(dropout=0.25).train(), small_captions()
+    decoder.dropout.register_forward_pre_hook(lambda module, values: dropped.append((module.p, *values[0].shape)))
     n, m = decoder.config.hidden_size, decoder.config.embedding_size
     teacher_forcing(decoder, small_annotations(), captions)
     batch, steps = captions.shape
@@ -260,16 +256,16 @@ def test_dropout_is_on_the_start_on_h_and_on_the_deep_output(monkeypatch: pytest
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("norm", ["scale", "layer"])
-def test_uniform_attention_is_the_soft_decoder_that_cannot_tell_places_apart(norm: str) -> None:
+def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) -> None:
     soft, uniform = (small_decoder(annotation_norm=norm, attention=attention) for attention in ("soft", "uniform"))
     with torch.no_grad():
-        soft.attention.energy.zero_()  # e is 0 at every place
+        soft.attention.energy.zero_()  # e is 0 at every location
     annotations, captions = small_annotations(), small_captions()
-    even, told = teacher_forcing(soft, annotations, captions), teacher_forcing(uniform, annotations, captions)
+    even, output = teacher_forcing(soft, annotations, captions), teacher_forcing(uniform, annotations, captions)
     assert even.alpha is not None and torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
-    torch.testing.assert_close(told.logits, even.logits)
-    torch.testing.assert_close(told.beta, even.beta)
-    assert told.alpha is None  # nothing to show
+    torch.testing.assert_close(output.logits, even.logits)
+    torch.testing.assert_close(output.beta, even.beta)
+    assert output.alpha is None  # nothing to show
 
 
 def test_initial_dropout_takes_the_photo_out_of_the_start() -> None:
@@ -303,7 +299,7 @@ def test_annotation_dropout_takes_whole_channels() -> None:
     annotations, dropped = torch.ones(B, L, SIZES["annotation_size"]), []
     for _ in range(200):
         seen = decoder.start(annotations).source[0]
-        assert (seen == seen[:, :1]).all()  # one fate for a channel at every place
+        assert (seen == seen[:, :1]).all()  # one fate for a channel at every location
         dropped.append((seen == 0).float().mean())
         torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
     assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
@@ -391,11 +387,11 @@ def test_another_history_changes_what_follows_and_nothing_before() -> None:
     captions = small_captions(2, 5, decoder.vocabulary_size)
     other = captions.clone()
     other[:, 2] = (captions[:, 2] + 1) % decoder.vocabulary_size
-    plain = teacher_forcing(decoder, annotations, captions).logits
-    told = teacher_forcing(decoder, annotations, captions, history=other).logits
-    assert torch.equal(told[:, :, :3], plain[:, :, :3])  # up to the word that is remembered otherwise
-    assert not torch.allclose(told[:, :, 3], plain[:, :, 3])
-    assert torch.equal(teacher_forcing(decoder, annotations, captions, history=captions).logits, plain)
+    wanted = teacher_forcing(decoder, annotations, captions).logits
+    output = teacher_forcing(decoder, annotations, captions, history=other).logits
+    assert torch.equal(output[:, :, :3], wanted[:, :, :3])  # up to the word that is another
+    assert not torch.allclose(output[:, :, 3], wanted[:, :, 3])
+    assert torch.equal(teacher_forcing(decoder, annotations, captions, history=captions).logits, wanted)
 
 
 def test_a_gate_taken_out_leaves_its_mean() -> None:
@@ -404,15 +400,15 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     with torch.no_grad():
         decoder.gate.weight.zero_()
         decoder.gate.bias.fill_(-0.7)
-    plain = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
-    plain.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
+    without = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
+    without.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
     annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
-    before, after = (teacher_forcing(one, annotations, captions) for one in (decoder, plain))
+    before, after = (teacher_forcing(one, annotations, captions) for one in (decoder, without))
     assert torch.allclose(before.logits, after.logits, atol=1e-6)
     assert after.beta is None
 
 
-def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
+def test_a_window_takes_the_mean_around_each_location_by_hand() -> None:
     annotations = small_annotations(2, locations=16)
     found = windowed(annotations, 3).view(2, 4, 4, -1)
     grid = annotations.view(2, 4, 4, -1)
@@ -424,9 +420,9 @@ def test_a_window_takes_the_mean_around_each_place_by_hand() -> None:
 def test_a_window_leaves_the_mean_annotation_and_so_the_start() -> None:
     """h_0 and c_0 come of the whole photo; keys and contexts of the windows."""
     annotations = small_annotations(2, locations=16)
-    plain, wide = (small_decoder(annotation_window=window).start(annotations) for window in (1, 3))
-    assert all(torch.equal(*parts) for parts in zip(plain.memory, wide.memory, strict=True))
-    torch.testing.assert_close(wide.source[0], windowed(plain.source[0], 3))
+    single, windows = (small_decoder(annotation_window=window).start(annotations) for window in (1, 3))
+    assert all(torch.equal(*parts) for parts in zip(single.memory, windows.memory, strict=True))
+    torch.testing.assert_close(windows.source[0], windowed(single.source[0], 3))
 
 
 def test_a_window_needs_a_square_grid_and_an_odd_side() -> None:

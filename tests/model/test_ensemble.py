@@ -1,4 +1,4 @@
-"""An ensemble averages probabilities, and is searched and told like any decoder."""
+"""An ensemble averages probabilities, and is used like any decoder."""
 
 import math
 from dataclasses import replace
@@ -9,8 +9,6 @@ import torch
 from builders import shape_photo, small_checkpoint, small_encoder
 from decoders import B, C, L, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
 
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -18,7 +16,6 @@ from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.search import beam_search
-from show_attend_tell.vision.encoder import Encoder
 
 
 def test_probabilities_alpha_and_beta_are_means() -> None:
@@ -26,19 +23,21 @@ def test_probabilities_alpha_and_beta_are_means() -> None:
     annotations, captions = small_annotations(), small_captions()
     together = teacher_forcing(Ensemble(members), annotations, captions, paths=P)
     apart = [teacher_forcing(member, annotations, captions, paths=P) for member in members]
-    wanted = torch.stack([told.logits.softmax(-1) for told in apart]).mean(0)
+    wanted = torch.stack([output.logits.softmax(-1) for output in apart]).mean(0)
     assert torch.allclose(together.logits.exp(), wanted, atol=1e-6)  # they are log-probabilities already
     for name in ("alpha", "beta"):
-        wanted = torch.stack([getattr(told, name) for told in apart]).mean(0)
+        wanted = torch.stack([getattr(output, name) for output in apart]).mean(0)
         assert torch.allclose(getattr(together, name), wanted, atol=1e-6)
 
 
 def test_what_a_member_lacks_is_none() -> None:
     annotations, captions = small_annotations(), small_captions()
-    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions)
-    assert told.alpha is not None and told.beta is None
-    told = teacher_forcing(Ensemble([small_decoder(seed=1), small_baseline("nic")]), annotations, captions)
-    assert told.alpha is None and told.beta is None and told.logits.shape == (B, 1, C, 23)
+    output = teacher_forcing(
+        Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions
+    )
+    assert output.alpha is not None and output.beta is None
+    output = teacher_forcing(Ensemble([small_decoder(seed=1), small_baseline("nic")]), annotations, captions)
+    assert output.alpha is None and output.beta is None and output.logits.shape == (B, 1, C, 23)
 
 
 def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
@@ -51,7 +50,7 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
     assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
 
 
-def test_a_search_gives_the_probability_that_telling_gives() -> None:
+def test_a_search_gives_the_probability_of_teacher_forcing() -> None:
     ensemble = Ensemble([small_decoder(seed=1), small_baseline("log_bilinear"), small_baseline("brnn")])
     annotations = small_annotations()
     for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam_size=P, max_length=C)):
@@ -62,20 +61,19 @@ def test_a_search_gives_the_probability_that_telling_gives() -> None:
             assert hypothesis.log_probability == pytest.approx(wanted, abs=1e-3)
 
 
-def test_sampled_places_are_drawn_once_a_step() -> None:
+def test_locations_are_drawn_once_a_step() -> None:
     """By every member's own α: an ensemble of a decoder with itself is that decoder."""
     annotations, captions = small_annotations(), small_captions()
 
-    def mode() -> object:
-        return attention_mode_by_name("sample", seeds=[3, 4], paths=P, steps=C)
-
-    alone = teacher_forcing(small_decoder(), annotations, captions, paths=P, mode=mode())  # type: ignore[arg-type]
-    together = teacher_forcing(
-        Ensemble([small_decoder(), small_decoder()]),
-        annotations,
-        captions,
-        paths=P,
-        mode=mode(),  # type: ignore[arg-type]
+    alone, together = (
+        teacher_forcing(
+            decoder,
+            annotations,
+            captions,
+            paths=P,
+            mode=attention_mode_by_name("sample", seeds=[3, 4], paths=P, steps=C),
+        )
+        for decoder in (small_decoder(), Ensemble([small_decoder(), small_decoder()]))
     )
     assert torch.allclose(together.logits, alone.logits.log_softmax(-1), atol=1e-5)
     assert alone.locations is not None and together.locations is None
@@ -88,15 +86,9 @@ def test_members_must_belong_together() -> None:
         Ensemble([small_decoder(), small_decoder(vocabulary_size=29)])
 
 
-@pytest.fixture
-def encoder(monkeypatch: pytest.MonkeyPatch) -> Encoder:
+@pytest.mark.usefixtures("small")
+def test_several_models_are_one_captioner(tmp_path: Path) -> None:
     encoder = small_encoder()
-    monkeypatch.setattr(checkpoint_module, "load_encoder", lambda name, **options: encoder)
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
-    return encoder
-
-
-def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> None:
     for seed in (5, 6):
         small_checkpoint(encoder, seed=seed).save(tmp_path / f"model{seed}")
     captioner = Captioner.from_pretrained(tmp_path / "model5", tmp_path / "model6", device="cpu")
@@ -114,7 +106,8 @@ def test_several_models_are_one_captioner(encoder: Encoder, tmp_path: Path) -> N
     assert not (tmp_path / "both").exists()
 
 
-def test_models_that_do_not_belong_together_are_named(encoder: Encoder, tmp_path: Path) -> None:
+def test_models_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
+    encoder = small_encoder()
     one = small_checkpoint(encoder)
     one.save(tmp_path / "one")
     two = small_checkpoint(encoder)

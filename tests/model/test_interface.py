@@ -53,12 +53,12 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
     assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
     together = decoder.embed(before)
     with torch.no_grad():
-        told = teacher_forcing(decoder, annotations, captions, paths=P)
+        output = teacher_forcing(decoder, annotations, captions, paths=P)
         for time in range(C):
             embedded = decoder.embed(before[:, time : time + 1].expand(-1, P))
             map_parts(torch.testing.assert_close, at_step(together, time, P), embedded)
             step = decoder.step(embedded, state)
-            torch.testing.assert_close(decoder.read_out(step.output), told.logits[:, :, time], rtol=0, atol=1e-5)
+            torch.testing.assert_close(decoder.read_out(step.output), output.logits[:, :, time], rtol=0, atol=1e-5)
             state = step.state
 
 
@@ -71,25 +71,25 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
         (torch.float64, torch.float64),
     ],
 )
-def test_half_precision_is_widened_and_nothing_is_narrowed(given: torch.dtype, kept: torch.dtype) -> None:
+def test_only_half_precision_is_promoted(given: torch.dtype, kept: torch.dtype) -> None:
     values = torch.tensor([0.1, 2.0], dtype=given)
     assert promote(values).dtype == kept and torch.equal(promote(values), values.to(kept))
 
 
 @pytest.mark.parametrize("decoder", decoders(), ids=lambda decoder: type(decoder).__name__)
 def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
-    told = teacher_forcing(decoder.double(), small_annotations(), small_captions())
-    assert told.logits.dtype == torch.float64 and (told.alpha is None or told.alpha.dtype == torch.float64)
+    output = teacher_forcing(decoder.double(), small_annotations(), small_captions())
+    assert output.logits.dtype == torch.float64 and (output.alpha is None or output.alpha.dtype == torch.float64)
 
 
-def test_a_caption_for_each_path_is_told_as_if_alone() -> None:
+def test_a_caption_for_each_path_has_the_output_of_one_alone() -> None:
     """Padding behind its end changes nothing before it."""
     decoder, annotations = small_decoder(), small_annotations()
     captions = small_captions(batch=B * P).view(B, P, C)
     padded = torch.cat([captions, torch.ones(B, P, 3, dtype=torch.long)], dim=-1)
-    told = teacher_forcing(decoder, annotations, padded, paths=P)
-    log_p = word_log_probabilities(told.logits, padded)
+    output = teacher_forcing(decoder, annotations, padded, paths=P)
+    log_p = word_log_probabilities(output.logits, padded)
     for path in range(P):
         alone = teacher_forcing(decoder, annotations, captions[:, path])
-        torch.testing.assert_close(told.logits[:, [path], :C], alone.logits)
+        torch.testing.assert_close(output.logits[:, [path], :C], alone.logits)
         torch.testing.assert_close(log_p[:, [path], :C], word_log_probabilities(alone.logits, captions[:, path]))

@@ -1,4 +1,4 @@
-"""The recurrence over a whole caption at once is the one that the decoder's step has, gradients too."""
+"""The recurrence over a whole caption at once is the one of the decoder's step, gradients too."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import GivenLocations, MeanAttention, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
-from show_attend_tell.model.unroll import UnrolledForward
+from show_attend_tell.model.unroll import unroll
 
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
@@ -26,74 +26,72 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def draws() -> MixedAttention:
-    """The same places and expected paths at each call."""
+    """The same locations and expected paths at each call."""
     generator = torch.Generator().manual_seed(5)
     expect = torch.arange(B * P).view(B, P) % 2 == 0
     return MixedAttention(expect, torch.rand(B, P, C, generator=generator))
 
 
-def several() -> Tensor:
+def one_a_path() -> Tensor:
     """Another caption for each path (B, P, C)."""
     return small_captions(batch=B * P).view(B, P, C)
 
 
-def told_and_gradients(
-    decoder: AttentionDecoder, telling: Any, hard: bool, captions: Tensor | None = None, mode: Any = None
+def output_and_gradients(
+    decoder: AttentionDecoder, forward: Any, hard: bool, captions: Tensor | None = None, mode: Any = None
 ) -> tuple[DecoderOutput, dict[str, Tensor]]:
-    """What is told of small captions, and the gradients of a sum that weighs all of it."""
+    """The output of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
     mode = mode or (draws() if hard else MeanAttention())
     captions = small_captions() if captions is None else captions
-    told = telling(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, mode=mode)
+    output = forward(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, mode=mode)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
-    for part in (told.logits, told.alpha, told.beta):
+    for part in (output.logits, output.alpha, output.beta):
         if part is not None:
             total = total + (part * torch.randn(part.shape, generator=generator)).sum()
     decoder.zero_grad()
     total.backward()
     gradients = {name: value.grad for name, value in decoder.named_parameters() if value.grad is not None}
-    return told, {**gradients, "annotations": annotations.grad}
+    return output, {**gradients, "annotations": annotations.grad}
 
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("captions", [small_captions, several], ids=["one caption", "a caption a path"])
+@pytest.mark.parametrize("captions", [small_captions, one_a_path], ids=["one caption", "a caption a path"])
 def test_it_is_the_step_by_step_recurrence(name: str, captions: Any) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    check_the_same(
-        *(told_and_gradients(decoder, telling, hard, captions()) for telling in (teacher_forcing, UnrolledForward()))
-    )
+    check_the_same(*(output_and_gradients(decoder, forward, hard, captions()) for forward in (teacher_forcing, unroll)))
 
 
 @pytest.mark.usefixtures("float64")
-def test_places_that_were_drawn_before_are_looked_at() -> None:
+def test_given_locations_are_attended_to() -> None:
     decoder = small_decoder(attention="hard", gate=False)
-    drawn = UnrolledForward()(decoder, small_annotations(), several(), paths=P, mode=only_places())
+    drawn = unroll(decoder, small_annotations(), one_a_path(), paths=P, mode=only_sampled())
     assert drawn.locations is not None
     check_the_same(
         *(
-            told_and_gradients(decoder, telling, True, several(), GivenLocations(drawn.locations))
-            for telling in (teacher_forcing, UnrolledForward())
+            output_and_gradients(decoder, forward, True, one_a_path(), GivenLocations(drawn.locations))
+            for forward in (teacher_forcing, unroll)
         )
     )
-    again = UnrolledForward()(decoder, small_annotations(), several(), paths=P, mode=GivenLocations(drawn.locations))
+    again = unroll(decoder, small_annotations(), one_a_path(), paths=P, mode=GivenLocations(drawn.locations))
     torch.testing.assert_close(again.logits, drawn.logits)
 
 
-def only_places() -> MixedAttention:
-    """Sampled places on every path."""
+def only_sampled() -> MixedAttention:
+    """Sampled locations on every path."""
     return MixedAttention(torch.zeros(B, P, dtype=torch.bool), draws().sampled.uniforms)
 
 
 def check_the_same(
     one: tuple[DecoderOutput, dict[str, Tensor]], other: tuple[DecoderOutput, dict[str, Tensor]]
 ) -> None:
-    """Both told the same, with the same gradients."""
-    (plain, expected), (unrolled, found) = one, other
+    """Both output the same, with the same gradients."""
+    (reference, expected), (unrolled, found) = one, other
     for part in ("logits", "alpha", "beta", "locations"):
-        wanted, have = getattr(plain, part), getattr(unrolled, part)
+        wanted, have = getattr(reference, part), getattr(unrolled, part)
         assert (wanted is None) == (have is None), part
         if wanted is not None:
             torch.testing.assert_close(have, wanted, msg=lambda text, part=part: f"{part}: {text}")
@@ -103,30 +101,30 @@ def check_the_same(
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_history_is_told_too() -> None:
+def test_a_history_is_fed() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     history = small_captions(seed=9)
-    plain = teacher_forcing(decoder, annotations, captions, history=history).logits
-    torch.testing.assert_close(UnrolledForward()(decoder, annotations, captions, history=history).logits, plain)
+    wanted = teacher_forcing(decoder, annotations, captions, history=history).logits
+    torch.testing.assert_close(unroll(decoder, annotations, captions, history=history).logits, wanted)
 
 
 @pytest.mark.parametrize(("spread", "same"), [(3.0, True), (40.0, False)])
 def test_large_keys_and_queries(spread: float, same: bool) -> None:
-    """Keys and queries up to ±20 give the α of the plain path; larger ones are cut there, and all stays finite."""
+    """Keys and queries up to ±20 give the α of the reference; larger ones are clamped there, and all stays finite."""
     decoder = small_decoder(spread=spread)
     largest = decoder.start(small_annotations()).source[1].abs().max()
     assert (largest < 20) == same
-    told, gradients = told_and_gradients(decoder, UnrolledForward(), hard=False)
-    assert told.alpha is not None and told.alpha.isfinite().all()
+    output, gradients = output_and_gradients(decoder, unroll, hard=False)
+    assert output.alpha is not None and output.alpha.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     if same:
-        torch.testing.assert_close(told.alpha, teacher_forcing(decoder, small_annotations(), small_captions()).alpha)
+        torch.testing.assert_close(output.alpha, teacher_forcing(decoder, small_annotations(), small_captions()).alpha)
 
 
 @pytest.mark.proof  # compiling takes a while
 @pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
-def test_compiled_kernels_are_the_plain_ones() -> None:
+def test_compiled_kernels_are_the_written_ones() -> None:
     generator = torch.Generator().manual_seed(1)
 
     def drawn(*shape: int) -> Tensor:
@@ -137,8 +135,8 @@ def test_compiled_kernels_are_the_plain_ones() -> None:
     cases: dict[str, tuple[Any, ...]] = {
         "normalize": (drawn(2, 5, 16), drawn(2, 1, 16), torch.float32),
         "exponentials": (drawn(2, 5, 16),),
-        "attention_mode": (keys, query, weight),
-        "mode_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
+        "attend": (keys, query, weight),
+        "attend_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
         "query_sums": (keys.mT.contiguous(), query, slope),
         "key_sums": (keys, query, slope, weight),
         "advance": (gates, drawn(2, 3, 16), drawn(2, 3, 16), memory),

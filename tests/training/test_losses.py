@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reference
 import torch
-from decoders import LookAt, small_annotations, small_captions, small_decoder
+from decoders import small_annotations, small_captions, small_decoder
+from show_attend_tell.analysis.hard_attention import Estimator
 from torch import Tensor
 
-from show_attend_tell.analysis.hard_attention import Estimator
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import MeanAttention
+from show_attend_tell.model.attention import GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
 from show_attend_tell.training.data import batches
@@ -395,7 +395,7 @@ def enumerate_places(tiny: Tiny) -> tuple[Tensor, Tensor]:
     """log p(s|a) and log p(y|s,a) of all 27 sequences of places, each (2, 27)."""
     sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
     locations = sequences.expand(2, -1, -1)
-    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=LookAt(locations))
+    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=GivenLocations(locations))
     log_places = told.alpha.gather(-1, locations[..., None]).squeeze(-1).log().sum(-1)
     return log_places, word_log_probabilities(told.logits, tiny.captions).sum(-1)
 

@@ -15,7 +15,7 @@ The equations of the backward pass are those that `step` has by automatic differ
 the other.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,57 +26,66 @@ from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, prev
 from show_attend_tell.model.kernels import REFERENCE, Kernels
 
 
-class Weights(NamedTuple):
-    """The weights of the recurrence, all of one type."""
-
-    from_hidden: Tensor  # (4n + A + 1, n): the gates', W_h of the attention, and f_β's; without a gate (4n + A, n)
-    from_context: Tensor  # (4n, D)
-    energy: Tensor  # (A,)
-    gate_bias: Tensor | None  # (1,), f_β's; None without a gate
-
-
-class Unrolled(NamedTuple):
-    """What the recurrence gives, for every step."""
-
-    hidden: Tensor  # h_t (B, P, T, n)
-    context: Tensor  # ẑ_t (B, P, T, D), the gate included
-    alpha: Tensor  # (B, P, T, L)
-    beta: Tensor | None  # (B, P, T)
-    locations: Tensor | None  # (B, P, T), drawn; None where nothing was drawn
-
-
 def unroll(
-    words: Tensor,
+    decoder: AttentionDecoder,
     annotations: Tensor,
-    keys: Tensor,
-    hidden: Tensor,
-    memory: Tensor,
-    weights: Weights,
+    captions: Tensor,
     *,
-    expect: Tensor | None = None,
-    uniforms: Tensor | None = None,
-    locations: Tensor | None = None,
+    paths: int = 1,
+    mode: AttentionMode = MEAN_ATTENTION,
+    history: Tensor | None = None,
     kernels: Kernels = REFERENCE,
-) -> Unrolled:
-    """Run the recurrence over the words' share of the gates (B, T, 4n), or (B, P, T, 4n) of another caption for each
-    path; biases are included.
+) -> DecoderOutput:
+    """`teacher_forcing` of an `AttentionDecoder` over captions (B, C) or (B, P, C), by the loops of ``kernels``.
 
-    annotations (B, L, D), keys W_a a (B, L, A), first hidden state and memory (B, n). With ``uniforms`` (B, P, T) a
-    location is drawn at each step, and is the context of the paths where ``expect`` (B, P) is false. With ``locations``
-    (B, P, T) every path attends to these. Without both, every context is the mean.
+    ``mode`` is a `MeanAttention`, a `MixedAttention` or a `GivenLocations`.
     """
-    gate_bias = weights.gate_bias
-    words = words if words.dim() == 4 else words[:, None]
-    if locations is not None:
-        expect = torch.zeros(locations.shape[:2], dtype=torch.bool, device=locations.device)
-    outputs = _Unroll.apply(  # type: ignore[no-untyped-call]
-        words, annotations, keys, hidden, memory, *weights[:3], gate_bias, expect, uniforms, locations, kernels
+    embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
+    embedding, words = embedded
+    if captions.dim() == 2:
+        embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
+    dtype = words.dtype
+    state = decoder.first_state(*decoder.normalized(annotations, kernels.normalize, dtype), paths=1)
+    (annotations, keys), (hidden, memory), gate = state.source, state.memory, decoder.gate
+    from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
+    expect = uniforms = locations = None
+    if isinstance(mode, MixedAttention):
+        expect, uniforms = mode.expected.to(keys.device), mode.sampled.uniforms.to(keys.device)
+    elif isinstance(mode, GivenLocations):
+        locations = mode.locations.to(keys.device)
+        expect = torch.zeros(locations.shape[:2], dtype=torch.bool, device=keys.device)
+    hiddens, contexts, alpha, beta, locations = _Unroll.apply(  # type: ignore[no-untyped-call]
+        words,
+        annotations,
+        keys,
+        hidden[:, 0],
+        memory[:, 0],
+        torch.cat(from_hidden if gate is None else [*from_hidden, gate.weight]).to(dtype),
+        decoder.gates_from_context.weight.to(dtype),
+        decoder.attention.energy,
+        None if gate is None else gate.bias,
+        expect,
+        uniforms,
+        locations,
+        kernels,
     )
-    hiddens, contexts, alphas, betas, locations = outputs
-    return Unrolled(hiddens, contexts, alphas, betas if gate_bias is not None else None, locations)
+    return DecoderOutput(
+        decoder.read_out(Output(embedding, hiddens, contexts)),
+        None if decoder.config.attention == "uniform" else alpha,
+        None if gate is None else beta,
+        locations,
+    )
 
 
 class _Unroll(torch.autograd.Function):
+    """h_t (B, P, T, n), the gated ẑ_t (B, P, T, D), α (B, P, T, L), β (B, P, T) and locations (B, P, T), or None.
+
+    Gets the words' share of the gates with its bias, (B, 1, T, 4n) or (B, P, T, 4n); annotations (B, L, D) and keys
+    (B, L, A); the first h and c (B, n); the weights that are multiplied by h (4n + A + 1, n), or (4n + A, n) without a
+    gate, by ẑ (4n, D), and in the attention (A,); the gate's bias (1,) or None. ``uniforms`` (B, P, T) draw a location
+    at each step, which is the context of the paths where ``expect`` (B, P) is false. ``given`` (B, P, T) are locations.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -199,57 +208,3 @@ class _Unroll(torch.autograd.Function):
             d_words, d_annotations, d_keys, d_h.sum(1), d_c.sum(1), d_from_hidden, d_from_context,
             d_energy.to(energy.dtype), d_bias, None, None, None, None,
         )  # fmt: skip
-
-
-class UnrolledForward:
-    """`teacher_forcing` of an `AttentionDecoder` by the recurrence of `unroll`, with the loops of ``kernels``."""
-
-    def __init__(self, kernels: Kernels = REFERENCE) -> None:
-        self.kernels = kernels
-
-    def __call__(
-        self,
-        decoder: AttentionDecoder,
-        annotations: Tensor,
-        captions: Tensor,
-        *,
-        paths: int = 1,
-        mode: AttentionMode = MEAN_ATTENTION,
-        history: Tensor | None = None,
-    ) -> DecoderOutput:
-        """Run the decoder over captions (B, C), or (B, P, C) with one for each path, as `teacher_forcing` does.
-
-        ``mode`` is a `MeanAttention`, a `MixedAttention` or a `GivenLocations`.
-        """
-        embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
-        dtype = embedded.gates.dtype
-        state = decoder.first_state(*decoder.normalized(annotations, self.kernels.normalize, dtype), paths=1)
-        annotations, keys = state.source
-        hidden, memory = state.memory
-        gate = decoder.gate
-        from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
-        from_hidden += [] if gate is None else [gate.weight]
-        mixed = mode if isinstance(mode, MixedAttention) else None
-        unrolled = unroll(
-            embedded.gates,
-            annotations,
-            keys,
-            hidden[:, 0],
-            memory[:, 0],
-            Weights(
-                torch.cat(from_hidden).to(dtype),
-                decoder.gates_from_context.weight.to(dtype),
-                decoder.attention.energy,
-                None if gate is None else gate.bias,
-            ),
-            expect=None if mixed is None else mixed.expected.to(keys.device),
-            uniforms=None if mixed is None else mixed.sampled.uniforms.to(keys.device),
-            locations=mode.locations.to(keys.device) if isinstance(mode, GivenLocations) else None,
-            kernels=self.kernels,
-        )
-        embedding = embedded.embedding
-        if captions.dim() == 2:
-            embedding = embedding[:, None].expand(-1, paths, -1, -1)
-        output = Output(embedding, unrolled.hidden, unrolled.context)
-        alpha = None if decoder.config.attention == "uniform" else unrolled.alpha
-        return DecoderOutput(decoder.read_out(output), alpha, unrolled.beta, unrolled.locations)

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, drawn_words, teacher_forcing
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
-from show_attend_tell.model.unroll import UnrolledForward
+from show_attend_tell.model.unroll import unroll
 from show_attend_tell.progress import Progress
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -109,7 +110,7 @@ class Trainer:
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.REFERENCE
         unrolled = self.kernels is not kernels.REFERENCE and isinstance(self.decoder, AttentionDecoder)
-        self.tell: Callable[..., DecoderOutput] = UnrolledForward(self.kernels) if unrolled else teacher_forcing
+        self.tell: Callable[..., DecoderOutput] = partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from decoders import L, LookAt, small_annotations, small_decoder
+from decoders import L, small_annotations, small_decoder
 from torch import Tensor
 
 from show_attend_tell.analysis.ablation.controls import (
@@ -20,7 +20,14 @@ from show_attend_tell.analysis.ablation.controls import (
 )
 from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force
 from show_attend_tell.data.datasets import Example
-from show_attend_tell.model.attention import ArgmaxAttention, Attended, AttentionMode, MeanAttention, SampleAttention
+from show_attend_tell.model.attention import (
+    ArgmaxAttention,
+    Attended,
+    AttentionMode,
+    GivenLocations,
+    MeanAttention,
+    SampleAttention,
+)
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.settings import AttentionModeName
@@ -82,7 +89,7 @@ def test_a_control_at_a_word_s_own_step(mode: AttentionModeName) -> None:
             }
             for name, value in expected.items():
                 assert found[name][step] == pytest.approx(float(forced.log_p[step]) - value, abs=1e-5), name
-            locations = [log_p(step, LookAt(torch.full((1, 1, 1), location))) for location in range(L)]
+            locations = [log_p(step, GivenLocations(torch.full((1, 1, 1), location))) for location in range(L)]
             assert float(forced.log_p[step]) - max(locations) <= found["random"][step] + 1e-5
             assert found["random"][step] <= float(forced.log_p[step]) - min(locations) + 1e-5
     assert set(found) == set(CONTROLS)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from builders import shape_folder, small_checkpoint, small_encoder
-from decoders import LookAt, small_annotations, small_captions, small_decoder
+from decoders import small_annotations, small_captions, small_decoder
 from research import hard_attention
 from research.hard_attention import (
     WARM_UP,
@@ -32,7 +32,7 @@ from torch import Tensor
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import Attended, MeanAttention
+from show_attend_tell.model.attention import Attended, GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.losses import SoftObjective
@@ -56,7 +56,9 @@ def tiny(float64: None) -> Tiny:
     annotations, caption = 3 * small_annotations(1, LOCATIONS), small_captions(1, STEPS)
     sequences = torch.tensor(list(itertools.product(range(LOCATIONS), repeat=STEPS)))[None]
     with torch.no_grad():
-        output = teacher_forcing(decoder, annotations, caption, paths=sequences.shape[1], mode=LookAt(sequences))
+        output = teacher_forcing(
+            decoder, annotations, caption, paths=sequences.shape[1], mode=GivenLocations(sequences)
+        )
     assert output.alpha is not None and output.locations is not None
     log_words = word_log_probabilities(output.logits, caption).sum(-1)
     log_locations = output.alpha.gather(-1, output.locations[..., None]).squeeze(-1).log().sum(-1)

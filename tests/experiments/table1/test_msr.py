@@ -1,4 +1,4 @@
-"""MS Research: word detectors by noisy-OR, a language model that spends the detected words, and the ranking by them."""
+"""MS Research: word detectors by noisy-OR, a language model of the detected words, and the ranking by them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def small_msr(**options: Any) -> Any:
 
 
 def probabilities(w: dict[str, Array], annotations: Array) -> Array:
-    """p_w of the detected words, one place after the other."""
+    """p_w of the detected words, one location after the other."""
     absent = np.ones(DETECTED)
     for location in annotations:
         normal = (location - location.mean()) / np.sqrt(location.var() + 1e-5)
@@ -48,16 +48,16 @@ def probabilities(w: dict[str, Array], annotations: Array) -> Array:
 
 def test_the_logits_are_the_equations(float64: None) -> None:
     decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
-    told = teacher_forcing(decoder, annotations, captions, paths=P)
+    output = teacher_forcing(decoder, annotations, captions, paths=P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
-    spent = 0
+    mentioned = 0
     for photo in range(B):
         p = probabilities(w, annotations[photo].numpy())
         left = {2 + word for word in range(DETECTED) if p[word] >= 0.3}
         assert 0 < len(left) < DETECTED
-        said: list[int] = []
+        words: list[int] = []
         for time in range(C):
-            before = [NOTHING, NOTHING, NOTHING, *said][::-1][:3]
+            before = [NOTHING, NOTHING, NOTHING, *words][::-1][:3]
             for word in range(K):
                 inside = int(word in left)
                 wanted = SCALE * w["word"][inside, word]
@@ -69,24 +69,24 @@ def test_the_logits_are_the_equations(float64: None) -> None:
                     wanted = wanted + w["score"] * np.log(p[word - 2])
                 if word == Vocabulary.END:
                     wanted = wanted + w["end"][len(left)]
-                found = told.logits[photo, :, time, word].detach().numpy()
+                found = output.logits[photo, :, time, word].detach().numpy()
                 np.testing.assert_allclose(found, wanted, atol=1e-9)
-            said.append(int(captions[photo, time]))
-            spent += said[-1] in left
-            left -= {said[-1]}
-    assert spent > 0
+            words.append(int(captions[photo, time]))
+            mentioned += words[-1] in left
+            left -= {words[-1]}
+    assert mentioned > 0
 
 
 def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
     decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
-    told = teacher_forcing(decoder, annotations, captions, paths=P)
-    assert told.penalty is not None and told.penalty.shape == (B, P)
+    output = teacher_forcing(decoder, annotations, captions, paths=P)
+    assert output.penalty is not None and output.penalty.shape == (B, P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
     for photo in range(B):
         p = probabilities(w, annotations[photo].numpy())
         there = np.isin(np.arange(2, 2 + DETECTED), captions[photo].numpy())
         wanted = -np.where(there, np.log(p), np.log(1 - p)).sum() / 2
-        np.testing.assert_allclose(told.penalty[photo].detach().numpy(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(output.penalty[photo].detach().numpy(), wanted, rtol=1e-6)
 
 
 def test_each_path_may_have_its_own_caption(float64: None) -> None:
@@ -100,7 +100,7 @@ def test_each_path_may_have_its_own_caption(float64: None) -> None:
         torch.testing.assert_close(both[:, path : path + 1], alone)
 
 
-def test_captions_are_ranked_by_the_detected_words_that_they_say() -> None:
+def test_captions_are_ranked_by_the_share_of_detected_words() -> None:
     decoder, annotations = small_msr(), small_annotations()
     found = beam_search(decoder, annotations, beam_size=P, max_length=C)
     ranked = decoder.own_reranker().add_rerank_scores(annotations, found)
@@ -115,7 +115,7 @@ def test_captions_are_ranked_by_the_detected_words_that_they_say() -> None:
     assert len(shares) > 1
 
 
-def test_it_reads_the_places_and_learns() -> None:
+def test_it_reads_the_locations_and_learns() -> None:
     data = random_data()
     config = fitted(small_config(epochs=3, learning_rate=0.05), data)
     sizes = {"vocabulary_size": config.decoder.vocabulary_size, "annotation_size": config.decoder.annotation_size}
