@@ -21,17 +21,17 @@ Left out or changed:
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.backends.base import Backend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.decoder import Dropout
-from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations, initial_state
 from show_attend_tell.model.precision import promote
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.settings import Amount, Count, Share, ShareBelowOne, settings
@@ -165,15 +165,13 @@ class Coverage:
         self.decoder = decoder
 
     @torch.inference_mode()
-    def add_rerank_scores(
-        self, annotations: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float = 0.0
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each photo with their scores, from the photos' annotations (B, L, D).
-
-        ``rare_word_exponent`` belongs to the other reranker and is not read.
-        """
-        detected = self.decoder.start(annotations).memory.left[:, 0].cpu()  # (B, K)
+    def scores(
+        self, backend: Backend, features: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float
+    ) -> list[list[float]]:
+        """The scores of each photo's hypotheses; ``rare_word_exponent`` is of visual n-grams and not used."""
+        detected = initial_state(self.decoder, features).memory.left[:, 0].cpu()  # (B, K)
+        words = [{*row.nonzero()[:, 0].tolist()} for row in detected]
         return [
-            [replace(each, rerank_score=len({*each.words} & words) / max(1, len(words))) for each in hypotheses]
-            for words, hypotheses in zip(({*row.nonzero()[:, 0].tolist()} for row in detected), found, strict=True)
+            [len({*hypothesis.words} & of_photo) / max(1, len(of_photo)) for hypothesis in hypotheses]
+            for of_photo, hypotheses in zip(words, found, strict=True)
         ]

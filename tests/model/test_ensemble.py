@@ -9,13 +9,15 @@ import torch
 from builders import shape_photo, small_checkpoint, small_encoder
 from decoders import B, C, L, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
 
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.search import beam_search
+from show_attend_tell.search.config import GenerationConfig
 
 
 def test_probabilities_alpha_and_beta_are_means() -> None:
@@ -45,7 +47,8 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
     one, two = torch.full((5, 4), 0.01), torch.full((5, 4), 0.01)
     one[4], two[4] = torch.tensor([0.01, 0.01, 0.5, 0.48]), torch.tensor([0.5, 0.01, 0.01, 0.48])
     one[:4, 0] = two[:4, 0] = 1
-    found = beam_search(Ensemble([Scripted(one.log()), Scripted(two.log())]), torch.zeros(1, 1, 1))
+    backend = TorchBackend(Ensemble([Scripted(one.log()), Scripted(two.log())]), device=torch.device("cpu"))
+    found = search_candidates(backend, torch.zeros(1, 1, 1), GenerationConfig(beam_size=1), seeds=[0])
     assert found[0][0].words == [3]
     assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
 
@@ -53,7 +56,9 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
 def test_a_search_gives_the_probability_of_teacher_forcing() -> None:
     ensemble = Ensemble([small_decoder(seed=1), small_baseline("log_bilinear"), small_baseline("brnn")])
     annotations = small_annotations()
-    for photo, hypotheses in enumerate(beam_search(ensemble, annotations, beam_size=P, max_length=C)):
+    config = GenerationConfig(beam_size=P, max_length=C)
+    found = search_candidates(TorchBackend(ensemble), annotations, config, seeds=[0] * B)
+    for photo, hypotheses in enumerate(found):
         for hypothesis in hypotheses:
             words = torch.tensor([[*hypothesis.words, *([Vocabulary.END] if hypothesis.ended else [])]])
             logits = teacher_forcing(ensemble, annotations[photo : photo + 1], words).logits
@@ -91,7 +96,7 @@ def test_several_models_are_one_captioner(tmp_path: Path) -> None:
     encoder = small_encoder()
     for seed in (5, 6):
         small_checkpoint(encoder, seed=seed).save(tmp_path / f"model{seed}")
-    captioner = Captioner.from_pretrained(tmp_path / "model5", tmp_path / "model6", device="cpu")
+    captioner = Captioner.ensemble([tmp_path / "model5", tmp_path / "model6"], device="cpu")
     assert captioner.name == "model5 + model6" and captioner.checkpoint.generation.beam_size == 3  # the first's
     photo = shape_photo("red", "circle", True)
     caption = captioner(photo)
@@ -101,7 +106,7 @@ def test_several_models_are_one_captioner(tmp_path: Path) -> None:
     members = [Captioner.from_pretrained(tmp_path / f"model{seed}", device="cpu") for seed in (5, 6)]
     first = [member.log_probability(photo, "word3") for member in members]
     assert min(first) < captioner.score(photo, "word3") < max(first)
-    with pytest.raises(SatError, match=r"Ensembles cannot be trained or saved"):
+    with pytest.raises(SatError, match="model5 \\+ model6 is an ensemble: save its members"):
         captioner.save_pretrained(tmp_path / "both")
     assert not (tmp_path / "both").exists()
 
@@ -114,9 +119,9 @@ def test_models_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
     two.vocabulary = Vocabulary([f"word{number}" for number in range(20, -1, -1)])  # the same words, other numbers
     two.save(tmp_path / "two")
     with pytest.raises(SatError, match=r"one and two cannot be an ensemble, .*do not have the same vocabulary"):
-        Captioner.from_pretrained(tmp_path / "one", tmp_path / "two")
+        Captioner.ensemble([tmp_path / "one", tmp_path / "two"])
     replace(one, encoder=replace(one.encoder, digest="0" * 64)).save(tmp_path / "three")
     with pytest.raises(SatError, match=r"one and three .* the same encoder"):
-        Captioner.from_pretrained(tmp_path / "one", tmp_path / "three")
-    with pytest.raises(SatError, match="no model to load"):
-        Captioner.from_pretrained()
+        Captioner.ensemble([tmp_path / "one", tmp_path / "three"])
+    with pytest.raises(SatError, match="give a list of models"):
+        Captioner.ensemble([])

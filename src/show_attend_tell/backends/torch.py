@@ -26,7 +26,7 @@ from show_attend_tell.model.attention import AttentionMode, attention_mode_by_na
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, Step
+from show_attend_tell.model.interface import Decoder, Step, initial_state
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
@@ -167,7 +167,7 @@ class TorchSession:
         self.decoder, self.mode, self.device = decoder, mode, annotations.device
         self.vocabulary_size = decoder.vocabulary_size
         self.photos, self.paths = len(annotations), paths
-        self.state = decoder.start(annotations, paths=paths)
+        self.state = initial_state(decoder, annotations, paths=paths)
         self.rows = np.tile(np.arange(paths), (self.photos, 1))
         self.taken: Step
 

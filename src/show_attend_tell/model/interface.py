@@ -127,7 +127,7 @@ class Decoder(nn.Module):
         return None
 
     def own_reranker(self) -> Any:
-        """A reranker of the decoder's own, with ``add_rerank_scores`` as `VisualNgrams` has it; None for none."""
+        """A reranker of the decoder's own (`rerank.Reranker`); None for none, as nearly all."""
         return None
 
 

@@ -13,12 +13,14 @@ from decoders import BASELINE_SIZES, OWN_SIZES, B, C, L, P, small_annotations, s
 from documents import ROOT
 from numpy.typing import NDArray
 
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.model.registry import build, config_class
-from show_attend_tell.search import beam_search, sample
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import SoftObjective
 from show_attend_tell.training.presets import preset
@@ -187,8 +189,9 @@ def test_every_dropout_drops_while_training(kind: str, name: str) -> None:
 @every_kind
 def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: str) -> None:
     decoder, annotations = small_baseline(kind), small_annotations()
-    found = beam_search(decoder, annotations, beam_size=P, max_length=C)
-    found += sample(decoder, annotations, seeds=[1, 2], captions=P, max_length=C)
+    found, config = [], GenerationConfig(beam_size=P, max_length=C)
+    for how in (config, config.merge(do_sample=True, num_captions=P)):
+        found += search_candidates(TorchBackend(decoder), annotations, how, seeds=[1, 2])
     for photo, hypotheses in zip((0, 1, 0, 1), found, strict=True):
         assert len(hypotheses) == P
         for hypothesis in hypotheses:

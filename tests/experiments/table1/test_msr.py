@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import fitted, random_data, small_config, small_encoder
+from builders import D, fitted, random_data, small_config, small_encoder
 from decoders import B, C, L, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
 from table1.msr import PRIMES, SCALE, Msr, MsrConfig
 
+from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.interface import teacher_forcing
-from show_attend_tell.search import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.loop import Trainer
 
@@ -102,11 +103,11 @@ def test_each_path_may_have_its_own_caption(float64: None) -> None:
 
 def test_captions_are_ranked_by_the_share_of_detected_words() -> None:
     decoder, annotations = small_msr(), small_annotations()
-    found = beam_search(decoder, annotations, beam_size=P, max_length=C)
-    ranked = decoder.own_reranker().add_rerank_scores(annotations, found)
+    backend, config = TorchBackend(decoder), GenerationConfig(beam_size=P, max_length=C)
+    found = search_candidates(backend, annotations, config, seeds=[0] * B, reranker=backend.own_reranker())
     detected = decoder.start(annotations).memory.left[:, 0]
     shares = set()
-    for photo, hypotheses in enumerate(ranked):
+    for photo, hypotheses in enumerate(found):
         words = {*detected[photo].nonzero()[:, 0].tolist()}
         for hypothesis in hypotheses:
             share = sum(word in hypothesis.words for word in words) / len(words)
@@ -129,15 +130,17 @@ def test_it_reads_the_locations_and_learns() -> None:
 
 def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Path) -> None:
     encoder = small_encoder()
-    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=64, detected=DETECTED, table_size=SIZE)).eval()
-    vocabulary = Vocabulary([f"word{number}" for number in range(21)])
-    generation = GenerationConfig(beam_size=3, max_length=5, rerank_weight=2.0)
-    Checkpoint(decoder=decoder, vocabulary=vocabulary, encoder=EncoderRecord.of(encoder), generation=generation).save(
-        tmp_path
-    )
+    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=D, detected=DETECTED, table_size=SIZE))
+    Checkpoint(
+        config=decoder.config,
+        weights=decoder_weights(decoder),
+        vocabulary=Vocabulary([f"word{number}" for number in range(21)]),
+        encoder=EncoderRecord.of(encoder),
+        generation=GenerationConfig(beam_size=3, max_length=5, rerank_weight=2.0),
+    ).save(tmp_path)
     found = Checkpoint.load(tmp_path)
-    assert found.decoder.config == decoder.config and found.generation.rerank_weight == 2.0
+    assert found.config == decoder.config and found.generation.rerank_weight == 2.0
     assert "detected 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    captioner = Captioner(found, encoder)
-    hypotheses = captioner.generate(torch.rand(2, L, 64), found.generation, seeds=[0, 1])
+    captioner = Captioner(found, TorchBackend(build_decoder(found), encoder))
+    hypotheses = captioner.generate(torch.rand(2, L, D), found.generation, seeds=[0, 1])
     assert all(each.rerank_score is not None for photo in hypotheses for each in photo)

@@ -1,0 +1,1 @@
+"""Measurements that only our own pages need, as scripts."""
