@@ -8,6 +8,9 @@ import torch
 from backbones import CONVNEXT, RESNET, VIT, noise, save_model
 from builders import Held
 
+from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.onnx import encoder as onnx
+from show_attend_tell.checkpoint.packing import as_array, pack, unpack, unpacked
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import VGG19, SmallEncoder
@@ -31,6 +34,15 @@ def small() -> Encoder:
     return Encoder(body, name="small", annotation_size=64, grid=(8, 8), preprocessing=Preprocessing(size=64))
 
 
+def lite() -> Encoder:
+    """EfficientNet-Lite2 with the shipped weights, for photos of 64 × 64 pixels."""
+    body = load_encoder("efficientnet-lite2-1280").body
+    preprocessing = Preprocessing(size=64)
+    return Encoder(
+        body, name="lite", annotation_size=1280, grid=(2, 2), preprocessing=preprocessing, fixed_precision="float32"
+    )
+
+
 @pytest.mark.parametrize(
     ("encoder", "block", "read", "names"),
     [
@@ -38,17 +50,19 @@ def small() -> Encoder:
         (vgg19, "conv5_4", (4, 512), [34]),
         (vgg19, "conv1_2", (32 * 32, 64), [2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34]),
         (small, "conv3", (16 * 16, 64), [4]),
+        (lite, "block21", (2 * 2, 208), ["block21_expand", "block21_depthwise", "block21_project", "head"]),
+        (lite, "head", (2 * 2, 352), ["head"]),
     ],
 )
-def test_both_parts_are_the_whole(encoder: Any, block: str, read: tuple[int, int], names: list[int]) -> None:
+def test_both_parts_are_the_whole(encoder: Any, block: str, read: tuple[int, int], names: list[Any]) -> None:
     whole = encoder()
     pixels = noise(2, whole.preprocessing.size)
     expected = whole(pixels)
     below, last, found = cut(whole, block)
     assert below(pixels).shape == (2, *read) and (below.grid[0] * below.grid[1], below.annotation_size) == read
     torch.testing.assert_close(last(below(pixels)), expected)
-    layers = "convolutions" if encoder is small else "features"
-    assert sorted(found) == sorted(f"{layers}.{number}.{part}" for number in names for part in ("bias", "weight"))
+    layers = {vgg19: "features.", small: "convolutions.", lite: ""}[encoder]
+    assert sorted(found) == sorted(f"{layers}{number}.{part}" for number in names for part in ("bias", "weight"))
     assert {id(weight) for weight in last.parameters()} == {
         id(weight) for name, weight in whole.body.named_parameters() if name in found
     }
@@ -72,6 +86,26 @@ def test_the_last_blocks_learn_and_the_others_do_not() -> None:
     last(below(noise(1, 32))).sum().backward()
     for name, weight in encoder.body.named_parameters():
         assert (weight.grad is not None) == weight.requires_grad == (name in names), name
+
+
+def test_tuned_blocks_of_efficientnet_are_cached_stored_and_run_by_both_back_ends() -> None:
+    encoder, pixels = lite(), noise(2, 64)
+    below, last, names = cut(encoder, "block20")
+    read = below.annotate(pixels)
+    encode = fastest_encode(below)
+    assert below.precision == "float32" and encode != below.annotate
+    torch.testing.assert_close(encode(pixels), read, atol=1e-4, rtol=1e-4)
+
+    last(read).square().mean().backward()
+    with torch.no_grad():
+        for weight in last.parameters():
+            assert weight.grad is not None
+            weight += 0.01 * weight.grad.sign() * weight.abs().mean()
+    stored = pack({name: encoder.body.get_parameter(name).detach() for name in names})
+    tuned, light = load_encoder("efficientnet-lite2-1280"), onnx.load_encoder("efficientnet-lite2-1280")
+    tuned.adopt(unpack(stored))
+    light.adopt(unpacked({name: as_array(tensor) for name, tensor in stored.items()}))
+    assert tuned.digest == light.digest != load_encoder("efficientnet-lite2-1280").digest
 
 
 def test_a_photo_of_a_batch_is_computed_once() -> None:
@@ -121,6 +155,8 @@ def test_transformers_models_are_cut_too(kind: str, config: dict[str, Any], size
 def test_refusals() -> None:
     with pytest.raises(SatError, match=r"no block 'conv6_1': choose one of conv1_2, conv2_1, .*, conv5_4"):
         cut(vgg19(), "conv6_1")
+    with pytest.raises(SatError, match=r"no block 'block22': choose one of block1, .*, block21, head"):
+        cut(lite(), "block22")
     with pytest.raises(SatError, match="choose one of conv2, conv3"):
         cut(small(), "conv1")  # before it there is nothing to cache
     torch.manual_seed(0)

@@ -21,7 +21,6 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
-from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that halve the map
@@ -146,8 +145,6 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
         load_encoder("efficientnet-lite2", weights=tmp_path / "other.safetensors")
     with pytest.raises(SatError, match=r"none\.safetensors: no such file of EfficientNet-Lite2 weights"):
         onnx.load_encoder("efficientnet-lite2", weights=tmp_path / "none.safetensors")
-    with pytest.raises(SatError, match="cannot be cut into blocks"):
-        cut(plain, "head")
 
 
 def test_the_installed_weights_are_folded_and_rounded(

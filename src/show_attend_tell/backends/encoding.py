@@ -8,7 +8,7 @@ from torch import Tensor
 
 from show_attend_tell.backends.onnx.encoder import OnnxEfficientNet
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.encoder import Encode, Encoder
 
 
@@ -16,14 +16,14 @@ def fastest_encode(encoder: Encoder) -> Encode:
     """`Encoder.annotate`, or the same computed by ONNX Runtime where this is faster.
 
     Pixels (B, 3, S, S) → annotations (B, L, D) in float32, on the encoder's device. PyTorch's depthwise convolutions
-    are slow on a CPU, so a frozen EfficientNet-Lite2 is run by ONNX Runtime there; the annotations agree to about 1e-5.
-    It uses the device and the weights that the encoder has now.
+    are slow on a CPU. So ONNX Runtime runs a frozen EfficientNet-Lite2 there, or its first blocks; its annotations
+    agree to about 1e-5. It uses the device and the weights that the encoder has now.
     """
-    on_cpu = next(encoder.parameters()).device.type == "cpu"
-    if not (encoder.name in efficientnet.NAMES and encoder.frozen and on_cpu and encoder.precision == "float32"):
+    body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"
+    if not (isinstance(body, EfficientNetLite2) and encoder.frozen and on_cpu and encoder.precision == "float32"):
         return encoder.annotate
-    weights = {name: as_array(tensor) for name, tensor in encoder.body.state_dict().items()}
-    network = OnnxEfficientNet(encoder.name, weights, encoder.preprocessing)
+    weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}
+    network = OnnxEfficientNet(encoder.name, weights, encoder.preprocessing, body.blocks)
 
     def encode(pixels: Tensor | NDArray[Any]) -> Tensor:
         encoder.check(pixels)

@@ -66,28 +66,20 @@ class VGG19(nn.Module):
 
 def vgg19(weights: Weights, resize: Resize) -> Backbone:
     """VGG-19 with the shipped weights, torchvision's or those of a file, as `encoder.load_encoder` has it."""
-    body = VGG19()
-    body.load_state_dict(_vgg19_weights(weights))
-    preprocessing = Preprocessing(resize=resize)
-    locations = preprocessing.size // 16
-    return Backbone(body, "vgg19", 512, (locations, locations), preprocessing)
-
-
-def _vgg19_weights(weights: Weights) -> dict[str, Tensor]:
-    """Float32 weights for `VGG19`, all of them and nothing else."""
     if weights == "torchvision":
         try:
             state = torch.hub.load_state_dict_from_url(
                 TORCHVISION_VGG19, map_location="cpu", check_hash=True, weights_only=True
             )
         except (OSError, RuntimeError) as error:
-            raise SatError(
-                f"could not be downloaded ({error})",
-                subject=TORCHVISION_VGG19,
-                remedy="try again, or give a local file",
-            ) from None
+            reason, remedy = f"could not be downloaded ({error})", "try again, or give a local file"
+            raise SatError(reason, subject=TORCHVISION_VGG19, remedy=remedy) from None
         weights = {name: as_array(tensor) for name, tensor in state.items()}
-    return as_tensors(vgg.read(weights))
+    body = VGG19()
+    body.load_state_dict(as_tensors(vgg.read(weights)))
+    preprocessing = Preprocessing(resize=resize)
+    locations = preprocessing.size // 16
+    return Backbone(body, "vgg19", 512, (locations, locations), preprocessing)
 
 
 # EfficientNet-Lite2
@@ -107,6 +99,14 @@ class EfficientNetLite2(nn.Module):
             for each in block.convolutions:
                 layer = nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, groups=each.groups)
                 self.add_module(each.name, layer)
+
+    def part(self, blocks: Sequence[efficientnet.Block]) -> "EfficientNetLite2":
+        """A network of some of the blocks, one after the other, that shares their weights."""
+        part = EfficientNetLite2(())
+        part.blocks = blocks
+        for each in (convolution for block in blocks for convolution in block.convolutions):
+            part.add_module(each.name, self.get_submodule(each.name))
+        return part
 
     def forward(self, pixels: Tensor) -> Tensor:
         value = pixels
@@ -199,14 +199,13 @@ class TransformersBody(nn.Module):
 
 def transformers_model(name: str, resize: Resize) -> Backbone:
     """The vision model of a hub id or a local folder; raises `SatError` for one that cannot be had or does not fit."""
-    folder = Path(name) if Path(name).is_dir() else None
-    if folder is None and "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
+    if Path(name).is_dir():  # a checkpoint that names this encoder is read from other folders too
+        name = str(Path(name).resolve())
+    elif "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
         raise SatError(
             f"there is no encoder {name!r}: choose {', '.join(BUILT_IN)}, a model of the Hugging Face hub "
             "(OWNER/NAME), or a local folder"
         )
-    if folder is not None:  # a checkpoint that names this encoder is read from other folders too
-        name = str(folder.resolve())
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
@@ -237,8 +236,7 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
     preprocessing = _transformers_preprocessing(transformers, name, config, resize)
     body = TransformersBody(model)
     annotation_size, grid = _probe(body, name, config, preprocessing.size)
-    known_as = (hub_id(folder) if folder is not None else None) or name
-    return Backbone(body, known_as, annotation_size, grid, preprocessing)
+    return Backbone(body, hub_id(Path(name)) or name, annotation_size, grid, preprocessing)
 
 
 def _transformers_preprocessing(transformers: Any, name: str, config: Any, resize: Resize) -> Preprocessing:

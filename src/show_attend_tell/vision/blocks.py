@@ -4,14 +4,14 @@ B batch · L′ locations and D′ size of what the last blocks read · L locati
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import VGG19, SmallEncoder, TransformersBody
+from show_attend_tell.vision.backbones import VGG19, EfficientNetLite2, SmallEncoder, TransformersBody
 from show_attend_tell.vision.encoder import Encoder
 
 NORMS = ("layernorm", "post_layernorm", "norm", "final_layer_norm")  # what transformers call a last normalization
@@ -42,19 +42,23 @@ class Cut(NamedTuple):
 
 
 def cut(encoder: Encoder, block: str) -> Cut:
-    """Cut an encoder before a block: a convolution of VGG-19 ("conv5_1"), one of the small encoder ("conv2"), or a
-    layer or stage of a transformers model ("encoder.layer.10").
+    """Cut an encoder before a block.
+
+    That is a convolution of VGG-19 ("conv5_1") or of the small encoder ("conv2"), a block of EfficientNet-Lite2
+    ("block17"), or a layer or stage of a transformers model ("encoder.layer.10").
 
     Raises `SatError` for a block that the encoder does not have, and for a network that cannot be cut there: the last
     blocks must give the encoder's own annotations.
     """
     body = encoder.body
+    below: nn.Module
+    ways: list[nn.Module]
     if isinstance(body, (VGG19, SmallEncoder)):
-        numbers = _convolutions(body)
-        if block not in numbers:
-            raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {', '.join(numbers)}")
-        below: nn.Module = _below_convolution(body, numbers[block])
-        ways: list[nn.Module] = [nn.Sequential(*_in_order(body)[numbers[block] :])]
+        number = _number(encoder, block, _convolutions(body))
+        below, ways = _below_convolution(body, number), [_layers(body)[number:]]
+    elif isinstance(body, EfficientNetLite2):
+        number = _number(encoder, block, {each.name: number for number, each in enumerate(body.blocks)})
+        below, ways = body.part(body.blocks[:number]), [body.part(body.blocks[number:])]
     elif isinstance(body, TransformersBody):
         below, ways = _cut_transformers(encoder, body, block)
     else:
@@ -66,6 +70,14 @@ def cut(encoder: Encoder, block: str) -> Cut:
     names = [name for name, weight in body.state_dict(keep_vars=True).items() if id(weight) in mine]
     last.requires_grad_(True)
     return Cut(lower, last, names)
+
+
+def _number(encoder: Encoder, block: str, numbers: Mapping[str, int]) -> int:
+    """The number of a block; raises `SatError` for an unknown one and for the first, before which there is nothing."""
+    if not numbers.get(block):
+        known = ", ".join(name for name, number in numbers.items() if number)
+        raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {known}")
+    return numbers[block]
 
 
 def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block: str) -> tuple[Encoder, LastBlocks]:
@@ -85,6 +97,7 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
                 annotation_size=read.shape[1 if grid else 2],
                 grid=grid or (read.shape[1], 1),
                 preprocessing=encoder.preprocessing,
+                fixed_precision=encoder.fixed_precision,
             )
             for way in ways:
                 last = LastBlocks(way, grid).eval()
@@ -98,31 +111,27 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
 # Convolutions
 
 
-def _in_order(body: VGG19 | SmallEncoder) -> list[nn.Module]:
-    return list(body.features if isinstance(body, VGG19) else body.convolutions)
+def _layers(body: VGG19 | SmallEncoder) -> nn.Sequential:
+    return body.features if isinstance(body, VGG19) else body.convolutions
 
 
 def _convolutions(body: VGG19 | SmallEncoder) -> dict[str, int]:
-    """The layer number of each convolution but the first, by its name."""
-    if isinstance(body, SmallEncoder):
-        layers = [number for number, layer in enumerate(_in_order(body)) if isinstance(layer, nn.Conv2d)]
-        return {f"conv{number}": layer for number, layer in enumerate(layers, start=1) if number > 1}
+    """The layer number of each convolution by its name."""
     found, group, number = {}, 1, 0
-    for index, layer in enumerate(_in_order(body)):
+    for index, layer in enumerate(_layers(body)):
         if isinstance(layer, nn.MaxPool2d):
             group, number = group + 1, 0
         elif isinstance(layer, nn.Conv2d):
             number += 1
-            found[f"conv{group}_{number}"] = index
-    return {name: index for name, index in found.items() if index}
+            found[f"conv{group}_{number}" if isinstance(body, VGG19) else f"conv{number}"] = index
+    return found
 
 
 def _below_convolution(body: VGG19 | SmallEncoder, number: int) -> nn.Module:
     """A network of the same kind that ends before the layer of that number, and shares the weights."""
     below = copy.copy(body)
     below._modules = dict(body._modules)
-    name = "features" if isinstance(body, VGG19) else "convolutions"
-    setattr(below, name, nn.Sequential(*_in_order(body)[:number]))
+    setattr(below, "features" if isinstance(body, VGG19) else "convolutions", _layers(body)[:number])
     return below
 
 

@@ -72,6 +72,11 @@ class Block(NamedTuple):
     convolutions: tuple[Convolution, ...]
     adds_input: bool = False
 
+    @property
+    def name(self) -> str:
+        """ "stem", "block1" to "block21", "head" or "projection"."""
+        return self.convolutions[0].name.partition("_")[0]
+
 
 def _blocks() -> tuple[Block, ...]:
     stem = Convolution("stem", 3, 32, kernel=3, stride=2)

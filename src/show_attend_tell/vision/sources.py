@@ -1,6 +1,7 @@
-"""Where annotations come from: a feature cache, an encoder or its last blocks at work, or their means."""
+"""Where annotations come from: a feature cache, an encoder or its last blocks that compute them, or their means."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from show_attend_tell.vision.reading import photo_readers
 
 
 class Annotations(Protocol):
-    """Annotations by photo name: a feature cache, or an encoder at work on the photos themselves."""
+    """Annotations by photo name, from a feature cache or computed from the photos at each call."""
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         """(B, L, D) of the photos of those names."""
@@ -40,9 +41,8 @@ def cached(
     `FeatureCache.build`.
     """
     photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
-    return FeatureCache.build(
-        cache / folder_name(dataset.name), photos, encoder, encode=encode, view=view, progress=show
-    )
+    folder = cache / folder_name(dataset.name)
+    return FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
 
 
 def each_cached(
@@ -59,16 +59,17 @@ def each_cached(
 
     Raises `UnreadablePhotos` of all of them after all are encoded.
     """
+    build = partial(cached, encoder=encoder, cache=cache, splits=splits, encode=encode, view=view, show=show)
     if not dataset.parts:
-        return cached(dataset, encoder, cache, splits=splits, encode=encode, view=view, show=show)
-    parts = [part for part in dataset.parts if any(example.split in splits for example in part.dataset.examples)]
+        return build(dataset)
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
-    for part in parts:
-        try:
-            found[part.name] = cached(part.dataset, encoder, cache, splits=splits, encode=encode, view=view, show=show)
-        except UnreadablePhotos as error:
-            problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
+    for part in dataset.parts:
+        if any(example.split in splits for example in part.dataset.examples):
+            try:
+                found[part.name] = build(part.dataset)
+            except UnreadablePhotos as error:
+                problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
     return JoinedAnnotations(found)

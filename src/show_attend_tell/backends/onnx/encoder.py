@@ -5,7 +5,8 @@ VGG-19 may also be run in int8, where somebody chose so.
 B batch · L = rows · columns places · D annotation size.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -175,16 +176,23 @@ class OnnxVGG19(OnnxEncoder):
 class OnnxEfficientNet(OnnxEncoder):
     """EfficientNet-Lite2 up to the head, and its projection, if its name stands for the one that has it."""
 
-    step = efficientnet.STEP
-
-    def __init__(self, name: str, weights: Mapping[str, NDArray[np.float32]], preprocessing: Preprocessing) -> None:
+    def __init__(
+        self,
+        name: str,
+        weights: Mapping[str, NDArray[np.float32]],
+        preprocessing: Preprocessing,
+        blocks: Sequence[efficientnet.Block] | None = None,
+    ) -> None:
+        """``blocks`` are by default those of the encoder of that name; its first ones give the map that they end with."""
+        self.name, self.blocks = name, blocks or efficientnet.blocks(name)
+        convolutions = [each for block in self.blocks for each in block.convolutions]
+        self.step, self.annotation_size = math.prod(each.stride for each in convolutions), convolutions[-1].outputs
         super().__init__(weights, preprocessing)
-        self.name, self.annotation_size = name, efficientnet.SIZES[name]
 
     def network(self, graph: Graph, pixels: Value) -> Value:
         value = pixels
         lowest, highest = graph.constant(0.0), graph.constant(6.0)
-        for block in efficientnet.blocks(self.name):
+        for block in self.blocks:
             read = value
             for each in block.convolutions:
                 before, after = each.padding
