@@ -104,7 +104,7 @@ def test_several_models_are_one_captioner(tmp_path: Path) -> None:
     assert caption.attention is not None and caption.attention.shape == (len(caption.words), rows, columns)
     assert rows * columns != L and caption.settings["model"] == "model5 + model6"
     members = [Captioner.from_pretrained(tmp_path / f"model{seed}", device="cpu") for seed in (5, 6)]
-    first = [member.log_probability(photo, "word3") for member in members]
+    first = [member.score(photo, "word3") for member in members]
     assert min(first) < captioner.score(photo, "word3") < max(first)
     with pytest.raises(SatError, match="model5 \\+ model6 is an ensemble: save its members"):
         captioner.save_pretrained(tmp_path / "both")

@@ -118,3 +118,4 @@ def test_a_plugin_that_cannot_be_imported_is_refused(tmp_path: Path, name: str, 
         Path(name).write_text(text, encoding="utf-8")
     with pytest.raises(SatError, match=re.escape(message)):
         import_plugin(name)
+    assert message in refused("caption", "photo.jpg", "--plugin", name)

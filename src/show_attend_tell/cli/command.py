@@ -208,7 +208,10 @@ def _import_plugins(ctx: click.Context, parameter: click.Parameter, plugins: tup
     from show_attend_tell.model.registry import import_plugin
 
     for plugin in plugins:
-        import_plugin(plugin)
+        try:
+            import_plugin(plugin)
+        except SatError as error:
+            raise click.BadParameter(str(error), ctx, parameter) from error
 
 
 plugin_option = click.option(
