@@ -11,8 +11,9 @@ from PIL import Image
 from static import compiled, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
-from show_attend_tell.rerank.agreement import counted
-from show_attend_tell.search.beam import search
+from show_attend_tell.rerank.ngrams import counted
+from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
@@ -70,7 +71,7 @@ def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], resi
 class TableSession:
     """A decoder whose next word depends on the last two words alone, by a table of log p (K + 1, K + 1, K)."""
 
-    photos, paths, whole = 1, 1, False
+    photos, paths, keeps_all = 1, 1, False
 
     def __init__(self, table: NDArray[np.float64]) -> None:
         self.table, self.vocabulary_size = table, table.shape[-1]
@@ -116,7 +117,7 @@ SEARCHED = """async ({ search }, { table, ways }) => {
             reorder(paths) { before = paths.map((path) => last[path]); },
         };
         const [hypotheses] = await search(session, way);
-        found.push(hypotheses.map(({ words, logProbability, ended }) => [words, logProbability, ended]));
+        found.push(hypotheses.map((one) => [one.words, one.logProbability, one.ended, one.wordLogProbabilities]));
     }
     return found;
 }"""
@@ -134,16 +135,12 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     ]
     found = run(SEARCHED, {"table": table.tolist(), "ways": ways})
     for way, hypotheses in zip(ways, found, strict=True):
-        (expected,) = search(
-            TableSession(table),
-            beam_size=way["beam_size"],
-            max_length=way["maxLength"],
-            length_penalty=way["lengthNormalization"],
-            allow_repetitions=way["allowRepetitions"],
-        )
+        (expected,) = beam_search(TableSession(table), GenerationConfig(**way))
         assert [one[0] for one in hypotheses] == [one.words for one in expected], way
         assert [one[1] for one in hypotheses] == pytest.approx([one.log_probability for one in expected]), way
         assert [one[2] for one in hypotheses] == [one.ended for one in expected], way
+        for one, other in zip(hypotheses, expected, strict=True):
+            assert one[3] == pytest.approx(list(other.word_log_probabilities)), way
 
 
 def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:

@@ -48,7 +48,7 @@ export interface Caption {
   alternatives: { caption: string; log_probability: number }[];
   size: [number, number];
   visible_box: number[];
-  settings: Record<string, unknown>;
+  settings: { model: string; attention_mode: string; [name: string]: unknown };
 }
 
 /** A photo that this browser cannot read. */
@@ -213,10 +213,10 @@ export class Captioners {
   }
 }
 
-/** A photo's file, upright and without its color profile, as Pillow reads it. */
+/** A photo's file, upright and converted to sRGB by its color profile, as Python reads it. */
 async function decoded(file: Blob): Promise<ImageBitmap> {
   try {
-    return await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "none" });
+    return await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "default" });
   } catch {
     throw new Unreadable("this is not a photo that this browser can read: give a JPEG, PNG or WebP file");
   }

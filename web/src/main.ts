@@ -9,6 +9,7 @@ import { filesOf, type Caption, type Catalogue, type Seconds } from "./captioner
 import { keepOnly, missing } from "./download.ts";
 import { register } from "./offline.ts";
 import { forgoGpu } from "./runtime.ts";
+import { captionsPage, picture } from "./save.ts";
 import type { Answer, Question } from "./worker.ts";
 
 const base = new URL(".", document.baseURI).href;
@@ -139,11 +140,18 @@ async function start(): Promise<void> {
   if (!(await missing(await filesOf(found, chosen()), base))) void load(chosen()).catch(() => {}); // it costs nothing
 }
 
+async function save(photo: SatPhoto, ending: ".png" | ".html"): Promise<void> {
+  page.save(photo, ending === ".png" ? await picture(photo) : await captionsPage(photo, cards), ending);
+}
+
 const page = SatPhotos.open({
   atOnce: 1,
   caption,
   cards: () => cards,
-  acts: [],
+  acts: [
+    ["Save picture", (photo) => void save(photo, ".png")],
+    ["Save page", (photo) => void save(photo, ".html")],
+  ],
 });
 let cards: Record<string, string> = {};
 void catalogue.then(({ models }) => { cards = Object.fromEntries(models.map(({ name, card }) => [name, card])); }, () => {});

@@ -4,8 +4,15 @@ interface SatPhoto {
   file: File;
   name: string;
   image: string | null;
+  preview?: Blob; // what `image` shows
+  size: [number, number] | null;
   note?: string;
   answer?: object[];
+}
+
+declare namespace SatCaptions {
+  /** α of one word (rows × columns, flat), smoothed over the visible box (112 × 112, flat). */
+  function smooth(alpha: number[], rows: number, columns: number): Float32Array;
 }
 
 declare namespace SatPhotos {

@@ -67,6 +67,7 @@
         const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
         if (!photo.element.isConnected) return;
         photo.size = [width, height];
+        photo.preview = blob;
         photo.image = URL.createObjectURL(blob);
         if (!photo.shown) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
       } catch {
