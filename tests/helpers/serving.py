@@ -10,33 +10,37 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import pytest
+import torch
 from builders import shape_photo, shape_scenes, small_checkpoint, small_encoder
 from PIL import Image
 
+from show_attend_tell.backends.torch import TorchBackend, build_decoder
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.server import Server, make_app
-from show_attend_tell.server.guard import HEADERS
+from show_attend_tell.server.guard import HEADERS, Connection
 
 SCENES = shape_scenes(7)
 
 
 def small_captioners() -> list[Captioner]:
     """Two untrained models on one encoder, which each loads for itself."""
-    return [
-        Captioner(small_checkpoint(small_encoder(), seed=5, attention="soft"), small_encoder(), name="small-soft"),
-        Captioner(small_checkpoint(small_encoder(), seed=7, attention="hard"), small_encoder(), name="small-hard"),
-    ]
+    found = []
+    for seed, attention in ((5, "soft"), (7, "hard")):
+        encoder = small_encoder()
+        checkpoint = small_checkpoint(encoder, seed=seed, attention=attention)
+        backend = TorchBackend(build_decoder(checkpoint), encoder)
+        found.append(Captioner(checkpoint, backend, name=f"small-{attention}"))
+    return found
 
 
 class Serving:
     """A server that runs; ``url`` is where."""
 
-    def __init__(self, app: Any, port: int = 0) -> None:
+    def __init__(self, app: Any, port: int = 0, connection: type[Connection] = Connection) -> None:
         self.listener = socket.create_server(("127.0.0.1", port), backlog=1024)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.server = Server(app, log_level="critical")
+        self.server = Server(app, log_level="critical", http=connection)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
 
     def start(self) -> None:
@@ -52,9 +56,11 @@ class Serving:
 
 
 @contextmanager
-def serving(captioners: list[Captioner], *, port: int = 0, **options: Any) -> Iterator[Serving]:
+def serving(
+    captioners: list[Captioner], *, port: int = 0, connection: type[Connection] = Connection, **options: Any
+) -> Iterator[Serving]:
     """A server of these models, until the context is left."""
-    running = Serving(make_app(captioners, **options), port)
+    running = Serving(make_app(captioners, **options), port, connection)
     running.start()
     try:
         yield running
@@ -139,23 +145,51 @@ def waiting(url: str) -> int:
 
 
 class Gate:
-    """Holds the models' thread at its first encoding until opened; notes how many photos each search takes together."""
+    """The back end of a captioner, whose encoding waits while it is held; notes what it is asked.
 
-    def __init__(self, captioner: Captioner, monkeypatch: pytest.MonkeyPatch) -> None:
+    ``batches`` has the number of photos of each search or scoring, ``encoded`` counts photos.
+    """
+
+    def __init__(self, captioner: Captioner) -> None:
+        self.backend, captioner.backend = captioner.backend, self
         self.reached, self.open = threading.Event(), threading.Event()
-        self.encoded = 0
+        self.open.set()
+        self.encoded, self.threads = 0, 0
         self.batches: list[int] = []
-        annotate, search = captioner.backend.encoder.annotate, captioner.search
+        self.error: Exception | None = None  # to be raised by the next search
 
-        def held(pixels: Any) -> Any:
-            self.reached.set()
-            assert self.open.wait(20)
-            self.encoded += 1
-            return annotate(pixels)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
 
-        def noted(annotations: Any, *arguments: Any, **options: Any) -> Any:
-            self.batches.append(len(annotations))
-            return search(annotations, *arguments, **options)
+    def hold(self) -> None:
+        """Hold the models' thread at its next encoding until ``open`` is set, and begin to count."""
+        self.open.clear()
+        self.encoded, self.batches = 0, []
 
-        monkeypatch.setattr(captioner.backend.encoder, "annotate", held)
-        monkeypatch.setattr(captioner, "search", noted)
+    def encode(self, pixels: Any) -> Any:
+        self.reached.set()
+        assert self.open.wait(20)
+        self.encoded, self.threads = self.encoded + 1, torch.get_num_threads()
+        return self.backend.encode(pixels)
+
+    def together(self, features: Any) -> Any:
+        self.batches.append(len(features))
+        if self.error is not None:
+            raise self.error
+        return self.backend.together(features)
+
+
+@contextmanager
+def held(**options: Any) -> Iterator[tuple[Serving, Gate, "Future[httpx.Response]"]]:
+    """A server of one model whose thread is held at a first photo, its gate, and the first request."""
+    captioner = small_captioners()[0]
+    gate = Gate(captioner)
+    with serving([captioner], **options) as running:
+        gate.hold()
+        gate.reached.clear()
+        first = post_aside(running.url, PHOTOS[0])
+        assert gate.reached.wait(10)
+        try:
+            yield running, gate, first
+        finally:
+            gate.open.set()

@@ -42,8 +42,8 @@ def server() -> Iterator[Running]:
     command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    told = process.stdout.readline()
-    yield Running(process, told.split(" at ")[1].split("/ ")[0])
+    line = process.stdout.readline()
+    yield Running(process, line.split(" at ")[1].split("/ ")[0])
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
@@ -265,13 +265,13 @@ def cases() -> list[Case]:
         found.append(Case(f"{width}x{height}.png", encoded(Image.new("RGB", (width, height), "red")), shows=None))
 
     # animations show their first picture
-    num_captions: dict[str, Any] = {"save_all": True, "append_images": [other, base], "duration": 90}
+    animated: dict[str, Any] = {"save_all": True, "append_images": [other, base], "duration": 90}
     for kind in ("PNG", "WEBP"):
-        options = {**num_captions, **({"lossless": True} if kind == "WEBP" else {})}
+        options = {**animated, **({"lossless": True} if kind == "WEBP" else {})}
         found.append(Case(f"animated.{kind.lower()}", encoded(base, kind, **options), shows=base))
     few = base.quantize(64)
-    found.append(Case("animated.gif", encoded(few, "GIF", **num_captions), shows=few.convert("RGB")))
-    found.append(Case("pages.tif", encoded(base, "TIFF", **num_captions), shows=base))
+    found.append(Case("animated.gif", encoded(few, "GIF", **animated), shows=few.convert("RGB")))
+    found.append(Case("pages.tif", encoded(base, "TIFF", **animated), shows=base))
     found.append(Case("frames.mpo", encoded(base, "MPO", save_all=True, append_images=[other]), shows=shown))
 
     # every kind of pixel

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
@@ -19,26 +20,33 @@ from show_attend_tell import __version__
 from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
+from show_attend_tell.messages import shorten
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.queue import Photo
-from show_attend_tell.server.service import Service
+from show_attend_tell.server.reading import FormRequest
+from show_attend_tell.server.service import Answer, Service
+from show_attend_tell.settings import remedy
 from show_attend_tell.show import page
 
+FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 SWAGGER = "/static/swagger-ui"  # where the files of Swagger UI are, which show the API's manual
 
-ABOUT = """Captions of photos. For each word, the answer says where the model looked (α) and how much the word relied
-on the photo (β).
+ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo and how much the word
+relied on the photo (β).
 
 Send photos as files of a form (`multipart/form-data`), under the name `photos`. A body in JSON is not accepted.
 
-    curl -F photos=@dog.jpg -F beam=5 -F attention=false {server}/v1/captions
+    curl -F photos=@dog.jpg -F beam_size=5 -F attention=false {server}/v1/captions
     curl -F photos=@dog.jpg -F format=png -o caption.png {server}/v1/captions
     curl -F photos=@dog.jpg -F "captions=a dog runs" -F "captions=a cat sleeps" {server}/v1/log-probabilities
     curl {server}/v1/models
+
+The answers are in the order of the photos. When some photos cannot be used, the status is 207 (Multi-Status): the
+others are answered, and these have an `error` in their places. So the work for the good photos is not lost, and the
+status alone says that something is missing. When no photo can be used, the status is that of the first one's problem.
 
 If the server asks for a token, add `-H "Authorization: Bearer TOKEN"`.
 
@@ -60,7 +68,7 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.stop)  # aside, so that the last answers are sent meanwhile
+        await asyncio.to_thread(service.queue.stop)  # aside, so that the last answers are sent meanwhile
 
     app = FastAPI(
         title="Show, Attend and Tell",
@@ -70,7 +78,7 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
         redoc_url=None,
         lifespan=lifespan,
         exception_handlers={
-            Problem: on_problem,
+            RequestValidationError: on_invalid,
             SatError: on_sat_error,
             HTTPException: on_http_exception,
             Exception: on_fault,
@@ -79,22 +87,35 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
     app.include_router(api(service, token))
     app.include_router(pages(app))
     app.mount(SWAGGER, StaticFiles(packages=[("fastapi_offline", "static")]))
-    return Guard(app, token=token, close=service.close)
+    return Guard(app, token=token, close=service.arriving.close)
 
 
-async def on_problem(request: Request, problem: Any) -> Response:
-    """A refusal of ours."""
-    answer: Response = problem.answer()
-    return answer
+async def on_invalid(request: Request, error: Any) -> Response:
+    """Fields of a form that cannot be used: what is wrong, what was given, and what to give."""
+    return Problem(422, "; ".join(map(invalid, error.errors()[:3])) + ".").answer()
+
+
+def invalid(error: dict[str, Any]) -> str:
+    name, kind = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request", error["type"]
+    if name == "photos":
+        return "photos: there is no photo in the request; send one or several as files, with a file name"
+    given = f" (given: {shorten(error['input'])})" if isinstance(error.get("input"), str) else ""
+    if kind == "extra_forbidden":
+        return f"{name}: there is no such field; /docs lists the fields"
+    if name in schema.SETTINGS:
+        return f"{name}: {remedy(schema.SETTINGS[name])}{given}"
+    return f"{name}: {error['msg']}{given}"
 
 
 async def on_sat_error(request: Request, error: Exception) -> Response:
-    """A request that a model cannot fulfil, such as a picture of attention by a model without attention."""
+    """A request that a model cannot fulfill, such as a picture of attention by a model without attention."""
     return Problem(422, f"{error}.").answer()
 
 
 async def on_http_exception(request: Request, error: Any) -> Response:
-    """A refusal by the framework: no such path, no such method."""
+    """A refusal of ours, or by the framework: no such path, no such method."""
+    if isinstance(error, Problem):
+        return error.answer()
     return Problem(error.status_code, f"{error.detail}: see /docs.", headers=error.headers).answer()
 
 
@@ -111,115 +132,76 @@ async def on_fault(request: Request, error: Exception) -> Response:
 def api(service: Service, token: str | None) -> APIRouter:
     """The paths for programs."""
     router = APIRouter()
-    v1 = APIRouter(
-        prefix="/v1",
-        responses=schema.refusals(401, 403) if token else schema.refusals(403),
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],  # said in the OpenAPI; `Guard` checks
-    )
-    names, limits = list(service.captioners), service.limits
-    refused = schema.refusals(400, 413, 415, 422, 500, 503, 504)
+    options: dict[str, Any] = {
+        "prefix": "/v1",
+        "responses": schema.refusals(401, 403) if token else schema.refusals(403),
+        "dependencies": [Depends(HTTPBearer(auto_error=False))] if token else [],  # for the document; `Guard` checks
+    }
+    forms = APIRouter(route_class=service.route_class(), tags=["Photos"], **options)
+    v1 = APIRouter(tags=["Server"], **options)
 
-    @v1.post(
+    @forms.post(
         "/captions",
-        tags=["Photos"],
         summary="Caption photos",
-        response_model=list[schema.CaptionAnswer],
-        responses={200: schema.CAPTIONS, **refused},
-        openapi_extra=schema.request_body(schema.CaptionFields, limits, names),
+        responses=schema.answers(schema.CaptionAnswer, "image/png", "text/html"),
     )
-    async def captions(request: Request) -> Response:
+    async def captions(request: FormRequest, form: Annotated[schema.CaptionForm, FORM]) -> Response:
         """One caption for each photo by each model, in the order of the photos."""
-        async with service.visit(request, schema.CaptionFields) as visit:
-            asked = visit.asked
-            models, num_captions = service.named(asked.model or []), len(visit.body.uploads) > 1
-            if asked.format == "png" and num_captions:
-                raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
-            photos, found = await service.answers(
-                visit,
-                models,
-                beam_size=asked.beam_size,
-                attention_mode=asked.attention_mode,
-                show=asked.format != "json",
-            )
-            if asked.format == "json":
-                told = [caption.to_dict() for caption in found]
-                return JSONResponse(told if asked.attention else [{**caption, "attention": None} for caption in told])
-            return await service.reader.aside(partial(drawn, photos, models, found, asked.format))
+        models = service.named(form.model)
+        if form.format == "png" and len(form.photos) > 1:
+            raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
+        tasks = [service.task(model, **form.settings()) for model in models]
+        answers = await service.answers(request, form.photos, tasks, show=form.format != "json")
+        if form.format == "png":
+            return await service.aside(partial(picture, answers[0]))
+        if form.format == "html":
+            return await service.aside(partial(captions_page, answers, models))
+        kept = {} if form.attention else {"attention": None}
+        return in_json(answers, [[{**made.to_dict(), **kept} for made in answer.results] for answer in answers], models)
 
-    @v1.post(
-        "/log-probabilities",
-        tags=["Photos"],
-        summary="Score captions",
-        response_model=list[schema.ScoresAnswer],
-        response_description="The scores for each photo.",
-        responses=refused,
-        openapi_extra=schema.request_body(schema.ScoreFields, limits, names),
-    )
-    async def log_probabilities(request: Request) -> Response:
+    @forms.post("/log-probabilities", summary="Score captions", responses=schema.answers(schema.ScoresAnswer))
+    async def log_probabilities(request: FormRequest, form: Annotated[schema.ScoreForm, FORM]) -> Response:
         """log p(caption | photo) of each caption for each photo, in the order of the photos."""
-        async with service.visit(request, schema.ScoreFields) as visit:
-            asked = visit.asked
-            model = service.named([asked.model] if asked.model is not None else [])[0]
-            words = [model.checkpoint.vocabulary.tokenizer.words(caption) for caption in asked.captions]
-            if [] in words:
-                raise Problem(422, f"captions: {asked.captions[words.index([])]!r} has no word in it.")
-            photos, found = await service.answers(
-                visit, [model], attention_mode=asked.attention_mode, captions=asked.captions
-            )
+        (model,) = service.named([] if form.model is None else [form.model])
         vocabulary = model.checkpoint.vocabulary
-        return JSONResponse(
-            [
-                {
-                    "source": photo.source,
-                    "model": model.name,
-                    "attention_mode": asked.attention_mode or model.checkpoint.generation.attention_mode,
-                    "captions": [
-                        {
-                            "caption": caption,
-                            "words": told,
-                            "unknown": [word for word in told if word not in vocabulary],
-                            "log_probability": score,
-                        }
-                        for caption, told, score in zip(asked.captions, words, scores, strict=True)
-                    ],
-                }
-                for photo, scores in zip(photos, found, strict=True)
-            ]
-        )
+        words = [vocabulary.tokenizer.words(caption) for caption in form.captions]
+        if [] in words:
+            raise Problem(422, f"captions: {form.captions[words.index([])]!r} has no word in it.")
+        task = service.task(model, form.captions, **form.settings())
+        answers = await service.answers(request, form.photos, [task])
+        about = {"model": model.name, "attention_mode": task.config.attention_mode}
+        texts = [
+            {"caption": caption, "words": each, "unknown": [word for word in each if word not in vocabulary]}
+            for caption, each in zip(form.captions, words, strict=True)
+        ]
+        scored = [
+            [{"source": answer.source, **about, "captions": with_scores(texts, scores)} for scores in answer.results]
+            for answer in answers
+        ]
+        return in_json(answers, scored, [model])
 
-    @v1.get(
-        "/models",
-        tags=["Server"],
-        summary="List the models",
-        response_model=schema.ModelsAnswer,
-        response_description="The models, the default first.",
-    )
+    @v1.get("/models", summary="List the models", response_model=schema.ModelsAnswer)
     async def models() -> Response:
         """The models that are served, with their scores and cards, and the limits of a request."""
-        told = []
-        for name, captioner in service.captioners.items():
-            checkpoint = captioner.checkpoint
-            told.append(
-                {
-                    "name": name,
-                    "attention": checkpoint.config.attention,
-                    "words": len(checkpoint.vocabulary),
-                    "generation": dataclasses.asdict(checkpoint.generation),
-                    "training": checkpoint.training,
-                    "scores": checkpoint.scores,
-                    "card": checkpoint.card(name),
-                }
-            )
-        return JSONResponse({"models": told, "limits": dataclasses.asdict(service.limits)})
-
-    router.include_router(v1)
+        listed = [
+            {
+                "name": name,
+                "attention": checkpoint.config.attention,
+                "words": len(checkpoint.vocabulary),
+                "generation": dataclasses.asdict(checkpoint.generation),
+                "training": checkpoint.training,
+                "scores": checkpoint.scores,
+                "card": checkpoint.card(name),
+            }
+            for name, checkpoint in ((name, captioner.checkpoint) for name, captioner in service.captioners.items())
+        ]
+        return JSONResponse({"models": listed, "limits": dataclasses.asdict(service.limits)})
 
     @router.get(
         "/healthz",
         tags=["Server"],
         summary="Check the server",
         response_model=schema.HealthAnswer,
-        response_description="The server works.",
         responses=schema.refusals(403, 503),
     )
     async def healthz() -> Response:
@@ -228,27 +210,50 @@ def api(service: Service, token: str | None) -> APIRouter:
             raise Problem(503, "The models' thread has ended: start the server again.")
         return JSONResponse({"status": "ok", "waiting": service.queue.waiting})
 
+    router.include_router(forms)
+    router.include_router(v1)
     return router
 
 
-def drawn(photos: Sequence[Photo], models: Sequence[Captioner], found: Sequence[Caption], kind: str) -> Response:
-    """The captions with the photos' small copies, as a picture or as a page."""
-    captions = []
-    for number, caption in enumerate(found):
-        photo = photos[number // len(models)].copy
-        assert photo is not None  # kept because the answer shows it
-        captions.append(dataclasses.replace(caption, kept=photo))
-    if kind == "png":
-        file = io.BytesIO()
-        captions[0].picture(compare=captions[1:]).save(file, format="PNG")
-        return Response(file.getvalue(), media_type="image/png")
-    cards = {model.name: model.checkpoint.card(model.name) for model in models}
-    title = captions[0].source or "Show, Attend and Tell"
-    return HTMLResponse(
-        page.captions_page(
-            [page.with_image(caption.to_dict(), caption.photo) for caption in captions], title=title, cards=cards
-        )
+def with_scores(texts: Sequence[dict[str, Any]], scores: Sequence[float]) -> list[dict[str, Any]]:
+    return [{**text, "log_probability": score} for text, score in zip(texts, scores, strict=True)]
+
+
+def in_json(answers: Sequence[Answer], found: Sequence[list[Any]], models: Sequence[Captioner]) -> Response:
+    """What was found for each photo, one entry a model; a photo that cannot be used has its error there instead."""
+    content: list[Any] = []
+    for answer, entries in zip(answers, found, strict=True):
+        error = None if answer.problem is None else {"source": answer.source, "error": answer.problem.content()}
+        content += entries if error is None else [error] * len(models)
+    return JSONResponse(content, status_of(answers))
+
+
+def status_of(answers: Sequence[Answer]) -> int:
+    """207, Multi-Status, when some photos cannot be used."""
+    return 200 if all(answer.problem is None for answer in answers) else 207
+
+
+def with_photos(answer: Answer) -> list[Caption]:
+    """A photo's captions, with the small copy of the photo."""
+    return (
+        [] if answer.photo is None else [dataclasses.replace(made, kept=answer.photo.copy) for made in answer.results]
     )
+
+
+def picture(answer: Answer) -> Response:
+    first, *others = with_photos(answer)
+    file = io.BytesIO()
+    first.picture(compare=others).save(file, format="PNG")
+    return Response(file.getvalue(), media_type="image/png")
+
+
+def captions_page(answers: Sequence[Answer], models: Sequence[Captioner]) -> Response:
+    """The captions with their photos as a page, which also lists the photos that cannot be used."""
+    captions = [page.with_image(made.to_dict(), made.photo) for answer in answers for made in with_photos(answer)]
+    cards = {model.name: model.checkpoint.card(model.name) for model in models}
+    failed = {answer.source or "photo": answer.problem.detail for answer in answers if answer.problem is not None}
+    title = captions[0]["source"] or "Show, Attend and Tell"
+    return HTMLResponse(page.captions_page(captions, title=title, cards=cards, failed=failed), status_of(answers))
 
 
 def pages(app: FastAPI) -> APIRouter:

@@ -151,8 +151,8 @@ class Connection(H11Protocol):
             answer = problem.answer()
             safety = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             headers = [*answer.raw_headers, *safety, (b"connection", b"close")]
-            reason = http.HTTPStatus(problem.status).phrase.encode()
-            response = h11.Response(status_code=problem.status, headers=headers, reason=reason)
+            reason = http.HTTPStatus(problem.status_code).phrase.encode()
+            response = h11.Response(status_code=problem.status_code, headers=headers, reason=reason)
             for event in (response, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()

@@ -1,11 +1,13 @@
 """The limits of a request, and refusals: each refusal is a JSON problem (RFC 9457)."""
 
 import http
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+RETRY_SECONDS = "2"  # after which a client that was refused for lack of room may try again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,16 +18,18 @@ class Limits:
     photo_pixels: int = 50_000_000  # a photo's width × height, read from its header before it is decoded
     request_photos: int = 16
     held_bytes: int = 256_000_000  # the bodies of all requests whose photos are not decoded yet
-    waiting_photos: int = 256  # photos in the queue, counted once for each model
+    waiting_photos: int = 64  # photos that are not answered yet, counted once for each model
+    search_paths: int = 100  # the beam size of a search, or the number of captions that it samples
+    caption_words: int = 100  # the maximum length of a caption
     request_seconds: float = 60.0  # from a request's first byte to its answer
 
 
-class Problem(Exception):
+class Problem(HTTPException):
     """A refusal: the status of its answer, one sentence, and what else the answer holds."""
 
     def __init__(self, status: int, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers, self.more = status, detail, headers, more
+        super().__init__(status, detail, headers)
+        self.more = more
 
     @classmethod
     def over(cls, limit: str, maximum: float, status: int, detail: str) -> "Problem":
@@ -33,10 +37,9 @@ class Problem(Exception):
         return cls(status, detail, limit=limit, maximum=maximum)
 
     @classmethod
-    def busy(cls, limit: str, maximum: float, detail: str, seconds: float) -> "Problem":
-        """No room now, and when to come back."""
-        retry = {"Retry-After": str(max(1, math.ceil(seconds)))}
-        return cls(503, detail, headers=retry, limit=limit, maximum=maximum)
+    def busy(cls, limit: str, maximum: float, detail: str) -> "Problem":
+        """No room now."""
+        return cls(503, detail, headers={"Retry-After": RETRY_SECONDS}, limit=limit, maximum=maximum)
 
     @classmethod
     def stopping(cls) -> "Problem":
@@ -44,13 +47,10 @@ class Problem(Exception):
         retry = {"Retry-After": "5", "Connection": "close"}
         return cls(503, "The server is stopping: send the request again when the server is back.", headers=retry)
 
-    def answer(self) -> JSONResponse:
+    def content(self) -> dict[str, Any]:
         """The problem as a client reads it."""
-        content = {
-            "type": "about:blank",
-            "title": http.HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "detail": self.detail,
-            **self.more,
-        }
-        return JSONResponse(content, self.status, self.headers, media_type="application/problem+json")
+        title = http.HTTPStatus(self.status_code).phrase
+        return {"type": "about:blank", "title": title, "status": self.status_code, "detail": self.detail, **self.more}
+
+    def answer(self) -> JSONResponse:
+        return JSONResponse(self.content(), self.status_code, self.headers, media_type="application/problem+json")

@@ -1,13 +1,11 @@
 """The queue before the models, and the one thread that owns them.
 
 Requests take turns, one job each, so that a request of one photo does not wait for another request's sixteen.
-Jobs of one kind (one model, one decoding) are searched eight at a time where that is faster: with any beam on a GPU,
-and with a beam of up to 50 on a CPU. Wider searches share little on a CPU and are done one by one. Photos are encoded
-one by one: on a CPU this costs nothing, and a photo's annotations do not depend on the photos beside it.
+Jobs of one kind (one model, one configuration) are searched together where the back end is faster so. Photos are
+encoded one by one: on a processor this costs nothing, and a photo's features do not depend on the photos beside it.
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -20,20 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.generation import photo_seed
-from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.server.limits import Limits
+from show_attend_tell.generation import GenerationConfig, photo_seed
+from show_attend_tell.server.limits import Problem
 
-TOGETHER = 8  # photos searched together at most, where it is faster
-SPARE = 2.0  # how many times the expected time must be left: other requests join, and the machine may slow down
-
-
-class Full(Exception):
-    """There is no room for these jobs now, by the limit of that name; ``seconds`` is when to come back."""
-
-    def __init__(self, limit: str, seconds: float) -> None:
-        super().__init__(f"the queue is full by {limit}; room in about {seconds:.0f} s")
-        self.limit, self.seconds = limit, seconds
+MOST_TOGETHER = 8  # jobs that are searched together: more would make the first of them wait
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,11 +30,9 @@ class Photo:
 
     source: str | None
     size: tuple[int, int]  # width and height in pixels
-    pixels: dict[int, NDArray[np.float32]]  # (3, size, size), by the id of the encoder that they were made for
+    pixels: dict[str, NDArray[np.float32]]  # (3, size, size), by the encoder that they were made for
     copy: Image.Image | None = None
-    annotations: dict[int, Any] = field(
-        default_factory=dict
-    )  # (1, L, D), of the back end, by the encoder's id, once encoded
+    features: dict[str, Any] = field(default_factory=dict)  # (1, L, D) of the back end, by the encoder, once encoded
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,78 +43,29 @@ class Job:
     """
 
     captioner: Captioner
+    encoder: str  # by which `Photo.pixels` and `Photo.features` are found
     photo: Photo
-    generation: GenerationConfig
+    config: GenerationConfig
     captions: tuple[str, ...] | None = None
     future: "Future[Any]" = field(default_factory=Future)
 
     @property
-    def act(self) -> str:
-        return "search" if self.captions is None else "score"
-
-    @property
-    def paths(self) -> int:
-        """How many word sequences the decoder follows: the beam, or the captions to be scored."""
-        return self.generation.beam_size if self.captions is None else len(self.captions)
-
-    @property
-    def kind(self) -> tuple[str, str, GenerationConfig]:
-        return self.captioner.name, self.act, self.generation
+    def kind(self) -> tuple[str, bool, GenerationConfig]:
+        return self.captioner.name, self.captions is None, self.config
 
     @property
     def most_together(self) -> int:
         """How many jobs of this kind are done together at most."""
-        alone = self.captions is not None or self.captioner.backend.batch_size(self.generation) < 2
-        return 1 if alone else TOGETHER
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Ticket:
-    """One request's place in the queue."""
-
-    jobs: deque[Job]  # those that wait
-    each: float  # expected seconds a job
-    due: float  # when its answer must be there, by `time.monotonic`
-
-
-class Pace:
-    """How many seconds each kind of work takes, learned from work that was done; the latest counts most."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[tuple[str, str], dict[int, float]] = {}  # by model and act; then by number of paths
-
-    def learn(self, model: str, act: str, paths: int, seconds: float) -> None:
-        known = self._seconds.setdefault((model, act), {})
-        known[paths] = 0.8 * known[paths] + 0.2 * seconds if paths in known else seconds
-
-    def forget(self, model: str) -> None:
-        """Begin again with a model."""
-        self._seconds = {key: known for key, known in self._seconds.items() if key[0] != model}
-
-    def expected(self, model: str, act: str, paths: int) -> float:
-        """Seconds for a number of paths: between the known numbers on a line, beyond the largest in proportion."""
-        known = sorted(self._seconds.get((model, act), {}).items())
-        if not known:
-            return 0.0
-        numbers, seconds = [number for number, _ in known], [one for _, one in known]
-        between = float(np.interp(paths, numbers, seconds))
-        return between * max(1.0, paths / numbers[-1])
-
-    def of(self, jobs: Sequence[Job]) -> float:
-        """Expected seconds for these jobs, one after the other; a photo is encoded once for models of one encoder."""
-        encoded = {(id(job.photo), id(job.captioner.backend.encoder)): job.captioner.name for job in jobs}
-        return sum(self.expected(model, "encode", 1) for model in encoded.values()) + sum(
-            self.expected(job.captioner.name, job.act, job.paths) for job in jobs
-        )
+        return 1 if self.captions is not None else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
 
 
 class Queue:
     """A bounded queue of jobs and the thread that does them, until `stop`."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.pace = Pace()
-        self._tickets: deque[Ticket] = deque()  # the next in turn first; each has a job that waits
+    def __init__(self, size: int) -> None:
+        self.size = size  # jobs that are taken on and not answered yet
+        self._taken = 0
+        self._requests: deque[deque[Job]] = deque()  # the jobs of each request that wait; the next in turn first
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="models", daemon=True)
@@ -138,44 +75,44 @@ class Queue:
     def waiting(self) -> int:
         """How many jobs wait."""
         with self._changed:
-            return self._waiting()
+            return sum(map(len, self._requests))
 
     @property
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._stopped
 
-    def check(self, jobs: Sequence[Job], seconds: float | None = None) -> Ticket:
-        """A ticket for a request's jobs, if there is room for them now.
+    @contextmanager
+    def room(self, jobs: int) -> Iterator[None]:
+        """Room for a request's jobs from before its photos are decoded until it is answered.
 
-        The request has that many seconds left, by default what any request has. Raises `Full` when too many jobs would
-        wait, and when this request or one before it would come too late.
+        Raises `Problem` when there is none.
         """
-        left = self.limits.request_seconds if seconds is None else seconds
         with self._changed:
-            each = self.pace.of(jobs) / len(jobs)
-            ticket = Ticket(jobs=deque(jobs), each=each, due=time.monotonic() + left)
-            if self._stopped or self._waiting() + len(jobs) > self.limits.waiting_photos:
-                raise Full("waiting_photos", sum(other.each * len(other.jobs) for other in self._tickets))
-            late = self._late(ticket)
-            if late > 0:
-                raise Full("request_seconds", late)
-        return ticket
+            if self._stopped or self._taken + jobs > self.size:
+                detail = "Too many photos are waiting already: try again when Retry-After says."
+                raise Problem.busy("waiting_photos", self.size, detail)
+            self._taken += jobs
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= jobs
 
-    def submit(self, jobs: Sequence[Job], seconds: float | None = None) -> Ticket:
-        """Queue all of the jobs, in their request's turns; raises `Full` as `check` does."""
+    @contextmanager
+    def submitted(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """Queue all of a request's jobs; those that still wait at the end of the context are withdrawn."""
+        waiting = deque(jobs)
         with self._changed:
-            ticket = self.check(jobs, seconds)
-            self._tickets.append(ticket)
+            self._requests.append(waiting)
             self._changed.notify()
-        return ticket
-
-    def withdraw(self, ticket: Ticket) -> None:
-        """Take a request's jobs off the queue: nobody waits for them any more."""
-        with self._changed:
-            if ticket in self._tickets:
-                self._tickets.remove(ticket)
-        for job in ticket.jobs:
-            job.future.cancel()
+        try:
+            yield
+        finally:
+            with self._changed:
+                left = [*waiting]
+                waiting.clear()
+            for job in left:
+                job.future.cancel()
 
     def stop(self) -> None:
         """Take no more, and return when all that waits is done."""
@@ -184,27 +121,6 @@ class Queue:
             self._changed.notify()
         self._thread.join()
 
-    def _waiting(self) -> int:
-        return sum(len(ticket.jobs) for ticket in self._tickets)
-
-    def _late(self, newcomer: Ticket) -> float:
-        """How many seconds of work too many there are for the newcomer to be in time, and to make nobody late.
-
-        With turns, a request of n jobs waits for n jobs of each other request, or for all that it has. When nothing
-        waits, the newcomer is in time: it cannot be done any sooner.
-        """
-        if not self._tickets:
-            return 0.0
-        tickets = [*self._tickets, newcomer]
-        jobs = np.array([len(ticket.jobs) for ticket in tickets])
-        each = np.array([ticket.each for ticket in tickets])
-        work = np.minimum.outer(jobs, jobs) * each  # [i, j]: seconds of request j that are done before i is answered
-        left = (np.array([ticket.due for ticket in tickets]) - time.monotonic()) / SPARE
-        late = work.sum(axis=1) - left
-        late_anyway = work[:, :-1].sum(axis=1) > left
-        late_anyway[-1] = False
-        return float(np.where(late_anyway, 0.0, late).max())
-
     def _work(self) -> None:
         while jobs := self._next():
             self._do([job for job in jobs if job.future.set_running_or_notify_cancel()])
@@ -212,18 +128,19 @@ class Queue:
     def _next(self) -> list[Job]:
         """The job whose turn it is, and others of its kind in their turns; none once stopped and done."""
         with self._changed:
-            while not self._tickets and not self._stopped:
-                self._changed.wait()
             jobs: list[Job] = []
-            while self._tickets and (not jobs or len(jobs) < jobs[0].most_together):
-                alike = (ticket for ticket in self._tickets if not jobs or ticket.jobs[0].kind == jobs[0].kind)
-                ticket = next(alike, None)
-                if ticket is None:
+            while not jobs or len(jobs) < jobs[0].most_together:
+                self._requests = deque(request for request in self._requests if request)
+                alike = (each for each in self._requests if not jobs or each[0].kind == jobs[0].kind)
+                request = next(alike, None)
+                if request is not None:
+                    self._requests.remove(request)
+                    jobs.append(request.popleft())
+                    self._requests.append(request)
+                elif jobs or self._stopped:
                     break
-                jobs.append(ticket.jobs.popleft())
-                self._tickets.remove(ticket)
-                if ticket.jobs:
-                    self._tickets.append(ticket)
+                else:
+                    self._changed.wait()
             return jobs
 
     def _do(self, jobs: Sequence[Job]) -> None:
@@ -243,36 +160,17 @@ class Queue:
                 job.future.set_result(result)
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
-        first = jobs[0]
-        captioner, generation, encoder = first.captioner, first.generation, id(first.captioner.backend.encoder)
-        for job in jobs:
-            if encoder not in job.photo.annotations:
-                with self._timed(captioner, "encode", 1):
-                    pixels = job.photo.pixels[encoder][None]
-                    job.photo.annotations[encoder] = captioner.backend.encode(pixels)
-        seeds = [photo_seed(0, job.photo.pixels[encoder].tobytes()) for job in jobs]
-        if first.captions is not None:
-            annotations = first.photo.annotations[encoder]
-            with self._timed(captioner, "score", first.paths):
-                return [
-                    [
-                        captioner.explain_features(annotations, text, generation, seeds[0]).log_probability
-                        for text in first.captions
-                    ]
-                ]
-        with self._timed(captioner, "search", first.paths, len(jobs)):
-            annotations = captioner.backend.together([job.photo.annotations[encoder] for job in jobs])
-            found = captioner.generate(annotations, generation, seeds=seeds)
-            return [
-                captioner.assemble(hypotheses, generation, size=job.photo.size, source=job.photo.source)
-                for job, hypotheses in zip(jobs, found, strict=True)
-            ]
-
-    @contextmanager
-    def _timed(self, captioner: Captioner, act: str, paths: int, jobs: int = 1) -> Iterator[None]:
-        """Learn how long what is inside takes, a job."""
-        begun = time.monotonic()
-        yield
-        seconds = (time.monotonic() - begun) / jobs
-        with self._changed:
-            self.pace.learn(captioner.name, act, paths, seconds)
+        captioner, config, encoder = jobs[0].captioner, jobs[0].config, jobs[0].encoder
+        for photo in (job.photo for job in jobs):
+            if encoder not in photo.features:
+                photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
+        features = captioner.backend.together([job.photo.features[encoder] for job in jobs])
+        seeds = [photo_seed(config.seed, job.photo.pixels[encoder].tobytes()) for job in jobs]
+        if jobs[0].captions is not None:
+            texts = jobs[0].captions
+            return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in texts]]
+        found = captioner.generate(features, config, seeds=seeds)
+        return [
+            captioner.assemble(hypotheses, config, size=job.photo.size, source=job.photo.source)
+            for job, hypotheses in zip(jobs, found, strict=True)
+        ]

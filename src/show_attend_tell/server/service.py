@@ -1,213 +1,189 @@
 """What the server does for a request: finds its models, reads its photos, and asks the models' thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-from fastapi import Request
-from numpy.typing import NDArray
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from PIL import Image
-from pydantic import BaseModel
+from starlette.datastructures import UploadFile
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.errors import SatError
-from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.errors import InvalidValue
+from show_attend_tell.generation import GenerationConfig
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.queue import Full, Job, Photo, Queue
-from show_attend_tell.server.reading import Body, Reader, Upload, opened
-from show_attend_tell.settings import AttentionModeName
+from show_attend_tell.server.queue import Job, Photo, Queue
+from show_attend_tell.server.reading import Arriving, FormRequest, decoded, file_name
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
+DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
 
-F = TypeVar("F", bound=BaseModel)
+T = TypeVar("T")
+
+
+class Task(NamedTuple):
+    """What a request asks of one model for each of its photos."""
+
+    captioner: Captioner
+    config: GenerationConfig
+    captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
 
 
 @dataclass(frozen=True)
-class Visit(Generic[F]):
-    """A request that is being answered: its fields, its body with the photos, and the clock that ends it."""
+class Answer:
+    """What became of a photo: a result for each of the request's tasks, or the problem that the photo has."""
 
-    asked: F
-    body: Body
-    clock: asyncio.Timeout
-
-    @property
-    def seconds_left(self) -> float:
-        due = self.clock.when()
-        assert due is not None  # every visit has its time
-        return due - asyncio.get_running_loop().time()
+    source: str | None
+    photo: Photo | None = None
+    problem: Problem | None = None
+    results: list[Any] = field(default_factory=list)
 
 
 class Service:
-    """The models that are served, the reader of requests, and the queue before the models."""
+    """The models that are served, the requests that arrive, and the queue before the models."""
 
     def __init__(self, captioners: Sequence[Captioner], limits: Limits) -> None:
         if not captioners:
-            raise SatError("there is no model to serve: give at least one")
-        self.captioners: dict[str, Captioner] = {}
-        for captioner in captioners:
-            if captioner.name in self.captioners:
-                raise SatError(f"two models are called {captioner.name}: rename the folder of one")
-            for earlier in self.captioners.values():
-                if earlier.checkpoint.encoder == captioner.checkpoint.encoder:
-                    captioner.backend.share_encoder(earlier.backend)  # so that a photo is encoded once for both
-            self.captioners[captioner.name] = captioner
+            raise InvalidValue("there is no model to serve: give at least one")
+        self.captioners = {captioner.name: captioner for captioner in captioners}
+        if len(self.captioners) < len(captioners):
+            names = [captioner.name for captioner in captioners]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidValue(f"two models are called {twice}: rename the folder of one")
         self.limits = limits
-        self.reader = Reader(limits)
-        self.queue = Queue(limits)
-        self._arriving: set[asyncio.Timeout] = set()  # of the requests whose bodies are not here yet
-        self._closed = False
-        try:
-            self._warm_up()
-        except BaseException:  # Ctrl-C too
-            self.queue.stop()
-            raise
+        self.encoders: dict[
+            str, str
+        ] = {}  # by model, the first model that has the same encoder: photos are encoded once
+        for name, captioner in self.captioners.items():
+            alike = (first for first in self.encoders if self._encoder(first) == self._encoder(name))
+            first = self.encoders[name] = next(alike, name)
+            if first != name:
+                captioner.backend.share_encoder(self.captioners[first].backend)
+            captioner(Image.effect_noise((64, 64), 100).convert("RGB"))  # a first time is slow
+        self.arriving = Arriving(limits)
+        self.queue = Queue(limits.waiting_photos)
+        self._threads = ThreadPoolExecutor(DECODERS, "photos")
 
-    def _warm_up(self) -> None:
-        """Try each model on noise: a first time is slow, and the next times tell the queue its pace.
-
-        Noise, because its captions are as long as those of the photos that take longest.
-        """
-        noise = Image.effect_noise((64, 64), 100).convert("RGB")
-        for captioner in self.captioners.values():
-            pixels = {id(captioner.backend.encoder): captioner.backend.encoder.preprocessing.pixels(noise)}
-            generation = captioner.checkpoint.generation
-            greedy = generation.merge(beam_size=1)
-            tries: list[tuple[GenerationConfig, tuple[str, ...] | None]] = [
-                (greedy, None),
-                (greedy, ("a photo of noise",)),
-            ]
-            for turn in (tries, [*tries, (generation, None)]):
-                self.queue.pace.forget(captioner.name)
-                for tried, captions in turn:
-                    photo = Photo(source=None, size=noise.size, pixels=pixels)
-                    job = Job(captioner=captioner, photo=photo, generation=tried, captions=captions)
-                    self.queue.submit([job])
-                    job.future.result()
+    def _encoder(self, name: str) -> Any:
+        return self.captioners[name].backend.name, self.captioners[name].checkpoint.encoder
 
     def named(self, names: Sequence[str]) -> list[Captioner]:
         """The models of those names, or the first served for none; raises `Problem` for one that is not there."""
+        names = [name for name in names if name]  # Swagger UI sends an empty one for none
         for name in names:
             if name not in self.captioners:
                 raise Problem(422, f"model: there is no {name!r} here. Choose from {', '.join(self.captioners)}.")
         return [self.captioners[name] for name in dict.fromkeys(names)] or list(self.captioners.values())[:1]
 
-    @asynccontextmanager
-    async def visit(self, request: Request, fields: type[F]) -> AsyncGenerator[Visit[F], None]:
-        """Read a request. What is inside ends when the request's time is over or its client has gone.
+    def task(self, captioner: Captioner, captions: Sequence[str] | None = None, **settings: Any) -> Task:
+        """What to ask of a model, with its own settings for those that are None.
 
-        Raises `Problem` for these, for what cannot be read, and when the server stops before the whole body is there.
+        Raises `Problem` for more work than is done for one request, and `SatError` for settings that do not fit.
+        """
+        config, limits = captioner.generation(**settings), self.limits
+        if config.paths > limits.search_paths:
+            name = "num_captions" if config.do_sample else "beam_size"
+            detail = f"{name} is {config.paths}: give at most {limits.search_paths}."
+            raise Problem.over("search_paths", limits.search_paths, 422, detail)
+        if config.max_length > limits.caption_words:
+            detail = f"max_length is {config.max_length}: give at most {limits.caption_words}."
+            raise Problem.over("caption_words", limits.caption_words, 422, detail)
+        return Task(captioner, config, None if captions is None else tuple(captions))
+
+    def route_class(self) -> type[APIRoute]:
+        """A class of routes whose requests have a `FormRequest`, and the time that is allowed for one."""
+        service = self
+
+        class FormRoute(APIRoute):
+            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+                handle = super().get_route_handler()
+
+                async def bounded(request: Request) -> Response:
+                    async with service.visit(request) as visit:
+                        return await handle(visit)
+
+                return bounded
+
+        return FormRoute
+
+    @asynccontextmanager
+    async def visit(self, request: Request) -> AsyncGenerator[FormRequest, None]:
+        """A request that is being answered. What is inside ends when its time is over or its client has gone.
+
+        Raises `Problem` for these, and when the server stops before the full body is there.
         """
         seconds = self.limits.request_seconds
         try:
             async with asyncio.timeout(seconds) as clock:
-                self._arriving.add(clock)
+                visit = FormRequest(request, self.arriving, clock)
                 try:
-                    if self._closed:
-                        raise Problem.stopping()
-                    asked, body = await self.reader.read(request, fields)
+                    yield visit
                 finally:
-                    self._arriving.discard(clock)
-                watcher = asyncio.create_task(leave(request, clock))
-                try:
-                    yield Visit(asked, body, clock)
-                finally:
-                    watcher.cancel()
-                    body.release()
+                    visit.leave()
         except TimeoutError:
             if not clock.expired():
                 raise
-            if self._closed:
+            if self.arriving.closed:
                 raise Problem.stopping() from None
             detail = f"This took longer than {seconds:g} s: try again, or send fewer photos at once."
             raise Problem.over("request_seconds", seconds, 504, detail) from None
 
     async def answers(
-        self,
-        visit: Visit[Any],
-        captioners: Sequence[Captioner],
-        *,
-        beam_size: int | None = None,
-        attention_mode: AttentionModeName | None = None,
-        captions: Sequence[str] | None = None,
-        show: bool = False,
-    ) -> tuple[list[Photo], list[Any]]:
-        """A request's photos, and what the models make of them, photo by photo.
+        self, request: FormRequest, uploads: Sequence[UploadFile], tasks: Sequence[Task], *, show: bool = False
+    ) -> list[Answer]:
+        """What becomes of each photo of a request, in their order.
 
-        Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` when
-        there is no room in the queue, if possible before the photos are decoded.
+        Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` for too
+        many photos, when there is no room in the queue, and when no photo can be used.
         """
-
-        def jobs(photos: Sequence[Photo]) -> list[Job]:
-            """Model by model, so that the photos of one model can be searched together."""
-            return [
-                Job(
-                    captioner=captioner,
-                    photo=photo,
-                    generation=captioner.checkpoint.generation.merge(
-                        beam_size=beam_size, attention_mode=attention_mode
-                    ),
-                    captions=None if captions is None else tuple(captions),
-                )
-                for captioner in captioners
+        limits, number = self.limits, len(uploads) * len(tasks)
+        if len(uploads) > limits.request_photos:
+            detail = f"{len(uploads)} photos in one request: send at most {limits.request_photos}."
+            raise Problem.over("request_photos", limits.request_photos, 413, detail)
+        if number > limits.waiting_photos:
+            detail = f"{number} captions at once: ask for at most {limits.waiting_photos}."
+            raise Problem.over("waiting_photos", limits.waiting_photos, 413, detail)
+        with self.queue.room(number):
+            answers = [await self._prepared(*numbered, tasks, show) for numbered in enumerate(uploads, start=1)]
+            request.release()
+            photos = [answer.photo for answer in answers if answer.photo is not None]
+            if not photos:
+                raise answers[0].problem or Problem(422, "There is no photo in the request.")
+            jobs = [  # model by model, so that the photos of one model can be searched together
+                Job(encoder=self.encoders[task.captioner.name], photo=photo, **task._asdict())
+                for task in tasks
                 for photo in photos
             ]
+            with self.queue.submitted(jobs):
+                await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
+        for answer in answers:
+            answer.results.extend(job.future.result() for job in jobs if job.photo is answer.photo)
+        return answers
 
-        uploads, limits = visit.body.uploads, self.limits
-        most, number = limits.waiting_photos, len(uploads) * len(captioners)
-        if number > most:
-            detail = f"{number} captions at once: ask for at most {most}."
-            raise Problem.over("waiting_photos", most, 413, detail)
+    async def _prepared(self, number: int, upload: UploadFile, tasks: Sequence[Task], show: bool) -> Answer:
+        """Decode a photo, take from it what is needed, and let it go: it may be large."""
+        source, data = file_name(upload.filename), await upload.read()
+        await upload.close()
+        label = f"Photo {number}" + (f" ({source})" if source else "")
         try:
-            self.queue.check(jobs([Photo(source=None, size=(0, 0), pixels={}) for _ in uploads]), visit.seconds_left)
-            photos = [
-                await self.reader.aside(partial(prepared, upload, limits, captioners, show=show)) for upload in uploads
-            ]
-            visit.body.release()
-            waiting = jobs(photos)
-            ticket = self.queue.submit(waiting, visit.seconds_left)
-        except Full as full:
-            detail = "Too many photos are waiting already: try again when Retry-After says."
-            raise Problem.busy(full.limit, getattr(limits, full.limit), detail, full.seconds) from None
-        try:
-            found = await asyncio.gather(*[asyncio.wrap_future(job.future) for job in waiting])
-        finally:
-            self.queue.withdraw(ticket)
-        return photos, [
-            found[location] for start in range(len(photos)) for location in range(start, number, len(photos))
-        ]
+            return await self.aside(partial(self._photo, source, data, label, tasks, show))
+        except Problem as problem:
+            return Answer(source, problem=problem)
 
-    def close(self) -> None:
-        """Give up the requests whose bodies are still on their way: the server stops."""
-        self._closed = True
-        now = asyncio.get_running_loop().time()
-        for clock in self._arriving:
-            if not clock.expired():
-                clock.reschedule(now)
+    def _photo(self, source: str | None, data: bytes, label: str, tasks: Sequence[Task], show: bool) -> Answer:
+        image = decoded(data, label, self.limits)
+        size = image.size
+        names = {self.encoders[task.captioner.name] for task in tasks}
+        pixels = {name: self.captioners[name].backend.preprocessing.pixels(image) for name in names}
+        if show:
+            image.thumbnail((KEPT, KEPT))
+        return Answer(source, Photo(source=source, size=size, pixels=pixels, copy=image if show else None))
 
-    def stop(self) -> None:
-        """End the models' thread when all that waits is done."""
-        self.queue.stop()
-
-
-async def leave(request: Request, clock: asyncio.Timeout) -> None:
-    """End a request's time when its client goes away; for requests whose body has come."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    if not clock.expired():
-        clock.reschedule(asyncio.get_running_loop().time())
-
-
-def prepared(upload: Upload, limits: Limits, captioners: Sequence[Captioner], *, show: bool) -> Photo:
-    """Decode a photo, take from it what is needed, and let it go: it may be large."""
-    image = opened(upload, limits)
-    size, pixels = image.size, dict[int, NDArray[np.float32]]()
-    for captioner in captioners:
-        if id(captioner.backend.encoder) not in pixels:
-            pixels[id(captioner.backend.encoder)] = captioner.backend.encoder.preprocessing.pixels(image)
-    if show:
-        image.thumbnail((KEPT, KEPT))
-    return Photo(source=upload.name, size=size, pixels=pixels, copy=image if show else None)
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do work in one of the photos' threads that would hold up the other requests here."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
