@@ -301,7 +301,7 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
         problem, count = result.stderr.splitlines()
         assert result.exit_code == 1 and "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
         text = file.read_text(encoding="utf-8")
-        assert sources(text) == NAMES and "photo1.png: damaged" in re.sub("<.*?>", "", page.read_text(encoding="utf-8"))
+        assert sources(text) == NAMES and '["photo1.png","damaged' in page.read_text(encoding="utf-8")
         found[file.suffix] = [json.loads(line.rstrip(",")) for line in text.splitlines() if line not in "[]"]
     assert found[".json"] == found[".jsonl"]
     assert ["words" in entry for entry in found[".json"]] == [True, False, True]
@@ -329,6 +329,7 @@ def test_json_lines_are_written_before_they_are_printed(captions: list[Caption],
             results.add(Path(str(caption.source)), [caption])
         assert len(file.read_text(encoding="utf-8").splitlines()) == number + 1 == results.captioned
     results.add(Path("bad.png"), [PhotoError("broken", subject="bad.png")])
+    results.write()
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[-1]) == {"source": "bad.png", "error": "broken"}
 
 
@@ -366,16 +367,18 @@ def test_one_output_that_cannot_be_written_costs_no_other(
     assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
 @pytest.mark.parametrize("name", ["captions.json", "captions.jsonl", "-"])
 def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_path: Path) -> None:
     """It comes with the ninth photo, which begins the second batch."""
-    for number, scene in enumerate(shape_scenes(8)):
-        shape_photo(*scene).save(photos / f"photo{number}.png")
-    ctrl_c_at(photos / "photo8.png")
+    files = [str(photos / f"photo{number}.png") for number in range(9)]
+    for file, scene in zip(files[:8], shape_scenes(8), strict=True):
+        shape_photo(*scene).save(file)
+    ctrl_c_at(Path(files[8]))
     target = name if name == "-" else str(tmp_path / name)
     page, pictures = tmp_path / "page.html", tmp_path / "pictures"
     options = ["--json", target, "--html", str(page), "--save-maps", str(pictures)]
-    result = CliRunner().invoke(main, ["caption", str(photos / "*.png"), "--model", str(model), *options])
+    result = CliRunner().invoke(main, ["caption", *files, "--model", str(model), *options])
     assert result.exit_code == 130 and "Traceback" not in result.output
     last = result.stderr.splitlines()[-1]
     assert last.startswith("sat: interrupted: 8 of 9 photos captioned") and (name == "-" or name in last)
@@ -385,6 +388,7 @@ def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_pa
     assert "8 photos" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
 @pytest.mark.parametrize("name", ["captions.json", "captions.jsonl"])
 def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(
     name: str, photos: Path, model: Path, tmp_path: Path
@@ -393,8 +397,9 @@ def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(
     file, page = tmp_path / name, tmp_path / "page.html"
     for earlier in (file, page):
         earlier.write_text("earlier", encoding="utf-8")
-    line = refused("caption", photos / "*.png", "--model", model, "--json", file, "--html", page, code=130)
-    assert line == "sat: interrupted: 0 of 4 photos captioned"
+    files = (photos / "photo0.png", photos / "photo3.png")
+    line = refused("caption", *files, "--model", model, "--json", file, "--html", page, code=130)
+    assert line == "sat: interrupted: 0 of 2 photos captioned"
     assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
 
 
@@ -437,7 +442,7 @@ class Press:  # Ctrl-C at the first import of a module
 
 sys.meta_path.insert(0, Press())
 from show_attend_tell.cli import main
-main(["caption", sys.argv[2]], prog_name="sat")
+main(["caption", sys.argv[2], "--backend", "torch"], prog_name="sat")
 """
 PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
 

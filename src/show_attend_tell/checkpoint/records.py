@@ -94,8 +94,8 @@ class EncoderRecord:
         """The encoder recorded, by the ``load_encoder`` of a back end, with the weights that were ``tuned``.
 
         ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
-        when the tuned weights do not fit, when the encoder has another grid or reads photos of another size than the
-        record says, and when an imported model needs ``weights``.
+        when the tuned weights do not fit, when the encoder has other weights, another grid or another size of photos
+        than the record says, and when an imported model needs ``weights``.
         """
         if self.digest is None and weights is None:
             raise SatError(
@@ -117,6 +117,7 @@ class EncoderRecord:
                 f"{model}: its config.json is damaged. It says that the encoder {self.name} gives {says}, and it gives "
                 f"{has}: copy the model again"
             )
+        self.check(encoder, model)
         encoder.preprocessing = self.preprocessing
         return encoder
 

@@ -58,7 +58,7 @@ def encode(
     batch: dict[str, Any],
     device: str,
 ) -> None:
-    """Encode the photos of a data folder, or any number of photos into a table.
+    """Encode the photos of a data folder, or into a table.
 
     Training and evaluating on a data folder then need not wait for it. The encoder and how it resizes are those of a
     training of soft attention on DATA, unless they are named.
