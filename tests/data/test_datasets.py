@@ -662,8 +662,8 @@ REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     ({"captions.jsonl": '{"photo": "a.jpg", "caption": [3]}'}, r"'caption' must be a text or a list of texts"),
     ({"captions.jsonl": '{"photo": "a.jpg"}'}, r"line 1: 'caption' must be a text, and is missing"),
     ({"captions.jsonl": '{"photo": "a.jpg", "image": "b", "text": "x"}'}, r"names the photo twice: as photo and"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "text": "\\ud83d"}'}, r"holds half of a sign"),
-    ({"captions.jsonl": '{"photo": "\\ud83d.jpg", "text": "x"}'}, r"line 1: '\\ud83d\.jpg' holds half of a sign"),
+    ({"captions.jsonl": '{"photo": "a.jpg", "text": "\\ud83d"}'}, r"holds half of a character"),
+    ({"captions.jsonl": '{"photo": "\\ud83d.jpg", "text": "x"}'}, r"line 1: '\\ud83d\.jpg' holds half of a character"),
     (
         {"captions.jsonl": '{"photo": "a.jpg", "text": "x", "split": "val"}\n{"photo": "b.jpg", "text": "x"}'},
         r"line 2: some lines have a split and others have not",

@@ -16,7 +16,7 @@ WORDS = {
         "westen östlich westlich aufschrift beschriftet beschriftung schriftzug"
     ),
     "french": "gauche droite ouest horaire antihoraire inscription inscriptions écrit",
-    "spanish": "izquierda izquierdo derecha derecho oeste horario antihorario dice escrito letras",
+    "spanish": "izquierda izquierdo derecha derecho oeste horario antihorario escrito letras",
     "italian": "sinistra sinistro destra destro ovest orario antiorario scritta scritto",
     "portuguese": "esquerda esquerdo direita direito oeste horário escrito letras",
     "dutch": "linker rechter linkerkant rechterkant linksaf rechtsaf opschrift",

@@ -16,9 +16,9 @@ from show_attend_tell.messages import first_three, plural
 
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _LIST = re.compile(rf"[\[(]\s*{_STRING}(?:\s*,?\s*{_STRING})*\s*,?\s*[\])]", re.DOTALL)
-# What separates captions in one text, and the least share of all texts that must have it: a line break may also be one
-# that a long caption was wrapped at.
-SEPARATORS = {"|": (re.compile(r"\s*\|+\s*"), 0.1), "line breaks": (re.compile(r"\s*\n\s*"), 0.5)}
+# What separates captions in one text, its name, and the least share of all texts that must have it: at a line break a
+# long caption may also have been wrapped.
+SEPARATORS = (("|", "|", 0.1), ("\n", "line breaks", 0.5))
 
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);", re.IGNORECASE)
 _TAG = re.compile(
@@ -32,6 +32,8 @@ _INVISIBLE = re.compile(
     r"|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
+LONGEST_NOTHING = 12  # signs of a text that may be nothing, with some space around
+_SUSPECT = re.compile(r"[&<]|[^\x00-\x7f]")  # without these signs, nothing is to be changed in a text
 
 
 def _decoded(text: str) -> str:
@@ -55,11 +57,11 @@ def clean(photos: Sequence[Listed]) -> list[str]:
     notes: list[str] = []
     if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
         notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
-    for what, (pattern, least) in SEPARATORS.items():
+    for sign, what, least in SEPARATORS:
         texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
-        having = [photo.name for photo in photos for _, raw in photo.captions if pattern.search(raw.strip())]
+        having = [photo.name for photo in photos for _, raw in photo.captions if sign in raw.strip()]
         if having and len(having) >= least * texts:
-            _replace(photos, lambda raw, pattern=pattern: list(filter(None, pattern.split(raw.strip()))))  # type: ignore[misc]
+            _replace(photos, lambda raw, sign=sign: [part for part in map(str.strip, raw.split(sign)) if part])  # type: ignore[misc]
             notes.append(f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption")
         elif having:
             notes.append(
@@ -69,6 +71,8 @@ def clean(photos: Sequence[Listed]) -> list[str]:
     counts: Counter[str] = Counter()
 
     def changed(raw: str) -> list[str]:
+        if len(raw) > LONGEST_NOTHING and not _SUSPECT.search(raw):
+            return [raw]  # most captions
         for what, change in CHANGES.items():
             before, raw = raw, change(raw)
             counts[what] += raw != before
