@@ -57,6 +57,7 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python experiments/tables.py --check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 proof: $(PROOF)
