@@ -193,11 +193,8 @@ def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
     annotations = encoder.annotate(noise(2, 6))
     assert torch.equal(annotations, encoder.annotate(noise(2, 6)))  # no dropout here
     assert not annotations.requires_grad and dropout.training and not norm.training
-
-
-def test_annotations_may_feed_a_decoder_in_training() -> None:
     layer = nn.Linear(5, 2)
-    layer(tiny(nn.Conv2d(3, 5, 1)).annotate(noise(2, 6))).sum().backward()
+    layer(annotations).sum().backward()  # they may feed a decoder in training
     assert layer.weight.grad is not None
 
 
@@ -362,20 +359,15 @@ def test_a_misspelt_name_is_refused_without_asking_the_hub(name: str) -> None:
         load_encoder(name)
 
 
-def test_a_local_model_is_known_by_its_whole_path(
+def test_a_local_model_is_known_by_its_whole_path_or_its_hub_id(
     transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a checkpoint that names it is read from other folders too."""
+    """So that a checkpoint that names it is read from other folders, and of the hub's cache on other machines, too."""
     name = save_model(transformers, tmp_path / "vit", "ViT", VIT, 20)
     monkeypatch.chdir(tmp_path)
     assert load_encoder("vit").name == name
-
-
-def test_a_folder_of_the_hubs_cache_is_known_by_its_hub_id(transformers: Any, tmp_path: Path) -> None:
-    """Its own name is a commit's hash, and its path means nothing on another machine."""
     snapshot = tmp_path / "hub" / "models--facebook--tiny-vit" / "snapshots" / "0f3c9a"
-    name = save_model(transformers, snapshot, "ViT", VIT, 20)
-    assert load_encoder(name).name == "facebook/tiny-vit"
+    assert load_encoder(save_model(transformers, snapshot, "ViT", VIT, 20)).name == "facebook/tiny-vit"
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
