@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
 from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.model import registry
 from show_attend_tell.vision.reading import photo_readers
 
 if TYPE_CHECKING:
@@ -113,11 +114,14 @@ class CaptionBatch(PhotoBatch):
     ) -> None:
         super().__init__(column, device)
         self.name, self.encoder_weights, self.overrides = name, encoder_weights, overrides
+        self.plugins = tuple(registry.plugins)  # the decoders that each worker has to know
 
     @cached_property
     def model(self) -> "Captioner":
         from show_attend_tell.captioner import Captioner
 
+        for plugin in self.plugins:
+            registry.import_plugin(plugin)
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
         captioner.generation(**self.overrides)
         return captioner
