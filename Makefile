@@ -58,6 +58,7 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python experiments/tables.py --check
+	$(BIN)/python experiments/budgets.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 proof: $(PROOF)
