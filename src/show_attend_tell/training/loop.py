@@ -121,7 +121,9 @@ class Trainer:
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.REFERENCE
         unrolled = self.kernels is not kernels.REFERENCE and isinstance(self.decoder, AttentionDecoder)
-        self.forward: Callable[..., DecoderOutput] = partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
+        self.forward: Callable[..., DecoderOutput] = (
+            partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
+        )
         bfloat16 = native_bf16(device) if bfloat16 is None else bfloat16
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)

@@ -22,7 +22,8 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
-from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision import encoder as encoders
+from show_attend_tell.vision.encoder import Encoder
 
 PAPERS_ENCODER = "vgg19"
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
@@ -94,7 +95,7 @@ def load_start(init_from: str | None, choice: EncoderChoice) -> Start:
         check_trained(choice.name)
     resize = choice.resize or ("crop" if model is None else model.encoder.preprocessing.resize)
     name = choice.name or (PAPERS_ENCODER if model is None else model.encoder.name)
-    encoder = load_encoder(name, weights=choice.weights, resize=resize)
+    encoder = encoders.load_encoder(name, weights=choice.weights, resize=resize)
     if model is not None and tuned is not None and model.encoder.name == encoder.name:
         encoder.adopt(as_tensors(tuned))
     return Start(encoder, model, init_from)
