@@ -84,7 +84,8 @@ class PhotoBatch:
         """
         values = batch[self.column]
         photos = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-        rows = self.rows([each.get("bytes") or each.get("path") if isinstance(each, dict) else each for each in photos])
+        photos = [each.get("bytes") or each.get("path") if isinstance(each, dict) else each for each in photos]
+        rows = self.rows([PhotoError("nothing where a photo should be") if each is None else each for each in photos])
         new: dict[str, Any] = {name: [row[name] for row in rows] for name in self.columns}
         if not hasattr(batch, "column_names"):
             return {name: batch[name] for name in batch if name != self.column} | new
@@ -136,13 +137,12 @@ class CaptionBatch(PhotoBatch):
             "preprocessing_version": PREPROCESSING_VERSION,
             "model": _digest(files),
             "encoder_weights": _digest([Path(weights)]) if weights and Path(weights).is_file() else weights,
-            "generation": dataclasses.asdict(self.model.checkpoint.generation.merge(**self.overrides)),
+            "generation": dataclasses.asdict(self.model.generation(**self.overrides)),
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         """Captions."""
-        config = self.model.checkpoint.generation.merge(**self.overrides)
-        for caption in self.model.stream(photos, config, seed=config.seed, batch_size=TOGETHER, errors="skip"):
+        for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
             if isinstance(caption, SatError):
                 yield caption
             else:
