@@ -107,9 +107,9 @@ $(NODE_MODULES): web/package.json web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
-# Ray is for the proofs alone.
+# Ray, datasets and Spark are for the proofs alone.
 $(PROOF): $(DEV)
-	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev,scale]' || $(PIP_FAILED)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[proof]' || $(PIP_FAILED)
 	@touch $@
 
 # The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.
