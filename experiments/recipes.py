@@ -6,13 +6,13 @@
     python experiments/recipes.py flickr8k/ runs/ --write           # train nothing, write what is kept
 
 - The *fair pair*: soft attention with the hard model's windows, crops and missing gate, so that the two differ only in
-  the attention mode and in what is minimized. Hard attention is called as good if the 95 % intervals of its differences, over
-  photos and seeds, exclude the differences of `MARGINS`.
+  the attention mode and in what is minimized. Hard attention is called as good if the 95 % intervals of its
+  differences, over photos and seeds, exclude the differences of `MARGINS`.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
 - EfficientNet-Lite2 instead of VGG-19: soft attention, its control with uniform α, and hard attention.
 
-Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, without the reranker. Evaluations
-are kept in results/, and what is compared comes from there.
+Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, without the reranker.
+Evaluations are kept in results/, and what is compared comes from there.
 """
 
 from collections.abc import Sequence

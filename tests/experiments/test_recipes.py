@@ -168,7 +168,7 @@ def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(dataset: D
     keep(dataset, folder, "hard-2-test", 9)
     other = recipes.document(dataset, folder)
     assert "the interval goes beyond ±3." in other and "So it is not shown" in other
-    assert "| hard attention, by its likeliest places, 2 seeds | 50.0 ± 0.0 |" in other and "mean of 2" in other
+    assert "| hard attention, by the argmax of α, 2 seeds | 50.0 ± 0.0 |" in other and "mean of 2" in other
     keep(dataset, folder, "hard-1-test", 17)
     keep(dataset, folder, "hard-2-test", 17)
     assert "So hard attention is worse than soft attention here." in recipes.document(dataset, folder)
