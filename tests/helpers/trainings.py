@@ -2,8 +2,8 @@
 
 from shipped import Training
 
-from show_attend_tell.training.config import TrainingConfig, changed
-from show_attend_tell.training.presets import read_preset
+from show_attend_tell.cli.training.settings import changed, preset_of
+from show_attend_tell.training.config import TrainingConfig
 
 
 def config_of(training: Training) -> TrainingConfig:
@@ -12,4 +12,5 @@ def config_of(training: Training) -> TrainingConfig:
     changes = [value for option, value in options if option == "--set"]
     changes += [f"epochs={value}" for option, value in options if option == "--epochs"]
     named = dict(options)
-    return changed(read_preset(named.get("--preset", "flickr8k"), named["--attention"]), changes)
+    config: TrainingConfig = changed(preset_of(named.get("--preset", "flickr8k"), named["--attention"], None), changes)
+    return config

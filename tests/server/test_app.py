@@ -19,7 +19,6 @@ from serving import (
     Serving,
     assert_safe,
     client,
-    encoded,
     form,
     refused,
     serving,
@@ -138,27 +137,6 @@ def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: li
     expected = captioners[0].score(shape_photo(*SCENES[0]), texts[0])
     assert answer["captions"][0]["log_probability"] == pytest.approx(expected, abs=1e-4)
     refused(web.post("/v1/log-probabilities", files=form(RED), data={"captions": " ."}), 422, "no word")
-
-
-@pytest.mark.parametrize(
-    ("kind", "mode", "options"),
-    [
-        ("JPEG", "CMYK", {}),
-        ("PNG", "I;16", {}),
-        ("PNG", "RGBA", {}),
-        ("GIF", "P", {"save_all": True, "append_images": [Image.new("P", (31, 17), 3)]}),
-        ("WEBP", "RGB", {}),
-        ("TIFF", "F", {}),
-    ],
-)
-def test_photos_of_other_modes_are_captioned(
-    web: httpx.Client, captioners: list[Captioner], kind: str, mode: str, options: dict[str, Any]
-) -> None:
-    image = Image.new("I;16", (31, 17), 3000) if mode == "I;16" else shape_photo(*SCENES[1]).convert(mode)
-    data = encoded(image, kind, **options)
-    (answer,) = web.post("/v1/captions", files=form(data)).json()
-    with Image.open(io.BytesIO(data)) as decoded:
-        assert answer["words"] == captioners[0](decoded).words
 
 
 def test_models_and_health(web: httpx.Client) -> None:

@@ -43,6 +43,7 @@ def caption(**changes: Any) -> Caption:
     settings: dict[str, Any] = {
         "words": ["a", "small", "dog"],
         "log_probability": -3.25,
+        "word_log_probabilities": np.array([-1.0, -1.25, -1.0]),
         "attention": maps,
         "gate": np.array([0.25, 0.75, 0.5], np.float32),
         "locations": None,
@@ -851,7 +852,7 @@ def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many
 def test_photos_without_a_caption_are_listed(photos: int, visit: Any) -> None:
     shown = [caption(source=f"{n}.jpg", kept=Image.new("RGB", (35, 21), (n, 90, 90))) for n in range(photos)]
     found = [pages.with_image(one.to_dict(), one.photo) for one in shown]
-    page = visit(pages.captions_page(found, title="photos", failed={"folder/<b>.jpg": "not a photo"}))
+    page = visit(pages.captions_page(found, title="photos", failed=[("folder/<b>.jpg", "not a photo")]))
     listed = page.get_by_role("region", name="Photos without a caption").inner_text()
     assert "1 photo without a caption" in listed and "<b>.jpg: not a photo" in listed
 

@@ -332,7 +332,7 @@ class Results:
 
             names = list(dict.fromkeys(entry["source"] for entry in self._shown))
             title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
-            text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed)
+            text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed.items())
             write_text(Path(self.html_file), text)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -31,8 +31,6 @@ from show_attend_tell.show import page
 
 FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-SWAGGER = "/static/swagger-ui"  # where the files of Swagger UI are, which show the API's manual
 
 ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo and how much the word
 relied on the photo (β).
@@ -86,7 +84,8 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
     )
     app.include_router(api(service, token))
     app.include_router(pages(app))
-    app.mount(SWAGGER, StaticFiles(packages=[("fastapi_offline", "static")]))
+    app.mount("/static/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))  # which shows the manual
+    app.mount("/static", StaticFiles(directory=PAGE, packages=[("show_attend_tell", "show/page")]))
     return Guard(app, token=token, close=service.arriving.close)
 
 
@@ -251,7 +250,7 @@ def captions_page(answers: Sequence[Answer], models: Sequence[Captioner]) -> Res
     """The captions with their photos as a page, which also lists the photos that cannot be used."""
     captions = [page.with_image(made.to_dict(), made.photo) for answer in answers for made in with_photos(answer)]
     cards = {model.name: model.checkpoint.card(model.name) for model in models}
-    failed = {answer.source or "photo": answer.problem.detail for answer in answers if answer.problem is not None}
+    failed = [(answer.source or "photo", answer.problem.detail) for answer in answers if answer.problem is not None]
     title = captions[0]["source"] or "Show, Attend and Tell"
     return HTMLResponse(page.captions_page(captions, title=title, cards=cards, failed=failed), status_of(answers))
 
@@ -259,27 +258,19 @@ def captions_page(answers: Sequence[Answer], models: Sequence[Captioner]) -> Res
 def pages(app: FastAPI) -> APIRouter:
     """What people look at: the web app, and the manual of the API."""
     router = APIRouter(include_in_schema=False)
-    sent = {file.name: file.read_text(encoding="utf-8") for file in PAGE.iterdir()}
-    sent |= {name: page.read(name) for name in ("page.css", "captions.js")}
 
     @router.get("/")
     async def index() -> Response:
-        return HTMLResponse(sent["index.html"])
+        return FileResponse(PAGE / "index.html")
 
     @router.get("/docs")
     async def docs() -> Response:
-        return HTMLResponse(sent["docs.html"])
+        return FileResponse(PAGE / "docs.html")
 
     @router.get("/openapi.json")
     async def openapi(request: Request) -> Response:
         server, document = str(request.base_url).rstrip("/"), app.openapi()
         about = {**document["info"], "description": ABOUT.format(server=server)}
         return JSONResponse({**document, "info": about, "servers": [{"url": server}]})
-
-    @router.get("/static/{name}")
-    async def static(name: str) -> Response:
-        if name not in sent:
-            raise HTTPException(404)
-        return Response(sent[name], media_type=TYPES[Path(name).suffix])
 
     return router

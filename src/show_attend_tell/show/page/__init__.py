@@ -12,7 +12,7 @@ import hashlib
 import html
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from string import Template
 from typing import Any
@@ -59,13 +59,13 @@ def captions_page(
     *,
     title: str,
     cards: Mapping[str, str] | None = None,
-    failed: Mapping[str, str] | None = None,
+    failed: Iterable[tuple[str, str]] = (),
 ) -> str:
     """A page of captions in one HTML file; captions of one photo stand side by side.
 
     ``captions`` are those of `with_image`, ``cards`` the texts of the models' cards by model name, and ``failed`` the
-    reasons why photos have no caption, by their paths. The page shows up to `FEW` photos in full. More than that become
-    an index that draws the photos near the window only. Of a photo's path the page keeps the name only.
+    paths of photos without a caption, with the reasons. The page shows up to `FEW` photos in full. More than that
+    become an index that draws the photos near the window only. Of a photo's path the page keeps the name only.
     """
     photos: dict[tuple[str, str | None], dict[str, Any]] = {}
     for caption in captions:
@@ -75,7 +75,7 @@ def captions_page(
             photos[key] = {"name": name, "image": caption["image"], "size": caption["size"], "captions": []}
         kept = {name: value for name, value in caption.items() if name not in ("image", "size", "source")}
         photos[key]["captions"].append(kept)
-    reasons = [[PurePath(path).name, reason] for path, reason in (failed or {}).items()]
+    reasons = [[PurePath(path).name, reason] for path, reason in failed]
     return document(title, list(photos.values()), cards=cards, failed=reasons)
 
 
