@@ -108,15 +108,6 @@ def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = Fa
     `check_file` does, and when the file cannot be written, because the disk is full, say. Then the file that was there
     before stays as it was.
     """
-    check_file(file)
-    if file.exists() and not file.is_file():
-        try:
-            write(file)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise SatError(f"{file} cannot be written ({error.strerror}): name another file") from None
-        return
     atomic_write_all({file: write}, sync=sync)
 
 
@@ -134,6 +125,9 @@ def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bo
     try:
         for file, write in files.items():
             check_file(file)
+            if file.exists() and not file.is_file():  # a device or a pipe, which must not be replaced
+                write(file)
+                continue
             file = Path(os.path.realpath(file))
             scratch = _scratch(file)
             scratches[scratch] = file
@@ -149,6 +143,8 @@ def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bo
             os.replace(scratch, file)
         for folder in {file.parent for file in scratches.values()} if sync and os.name == "posix" else ():
             _synced(folder)
+    except (BrokenPipeError, SatError):
+        raise
     except (OSError, SafetensorError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise SatError(
