@@ -57,6 +57,8 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python experiments/tables.py --check
+	$(BIN)/python experiments/budgets.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 proof: $(PROOF)
@@ -105,9 +107,9 @@ $(NODE_MODULES): web/package.json web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
-# Ray is for the proofs alone.
+# Ray, datasets and Spark are for the proofs alone.
 $(PROOF): $(DEV)
-	@$(PIP_INSTALL) --no-build-isolation --editable '.[dev,scale]' || $(PIP_FAILED)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[proof]' || $(PIP_FAILED)
 	@touch $@
 
 # The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.

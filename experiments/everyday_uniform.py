@@ -45,7 +45,7 @@ TRAININGS = {
     ),
 }
 ALONE = "-alone"  # the end of an evaluation's name without the reranker
-WAYS = {ALONE: "attention alone", "": "with the reranker"}
+WAYS = {ALONE: "without the reranker", "": "with the reranker"}
 
 
 def all_stages(flickr8k: Path, coco: Path, output: Path, seeds: Sequence[int]) -> list[stages.Stage]:

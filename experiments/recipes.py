@@ -6,13 +6,13 @@
     python experiments/recipes.py flickr8k/ runs/ --write           # train nothing, write what is kept
 
 - The *fair pair*: soft attention with the hard model's windows, crops and missing gate, so that the two differ only in
-  the look and in what is minimized. Hard attention is called as good if the 95 % intervals of its differences, over
-  photos and seeds, exclude the differences of `MARGINS`.
+  the attention mode and in what is minimized. Hard attention is called as good if the 95 % intervals of its
+  differences, over photos and seeds, exclude the differences of `MARGINS`.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
 - EfficientNet-Lite2 instead of VGG-19: soft attention, its control with uniform α, and hard attention.
 
-Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, attention alone. Evaluations
-are kept in results/, and what is compared comes from there.
+Models start from those of `shipped.py`, in the same folder of runs. Scores are on test, without the reranker.
+Evaluations are kept in results/, and what is compared comes from there.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference,
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
 MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
-RERANKED = "-reranked"  # the end of an evaluation's name with the reranker; the others are by attention alone
+RERANKED = "-reranked"  # the end of an evaluation's name with the reranker; the others are without it
 ALONE = ("--set", "visual_ngrams=false")
 ENCODER = ("--encoder", "efficientnet-lite2-1280")
 SECOND = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
@@ -72,7 +72,7 @@ class Recipe:
 
 RECIPES = {
     "soft-as-hard": Recipe("soft attention, trained as the hard model", shipped.SEEDS),
-    "hard": Recipe("hard attention, by its likeliest places", shipped.SEEDS),
+    "hard": Recipe("hard attention, by the argmax of α", shipped.SEEDS),
     "paper-soft": Recipe("the paper's recipe, soft attention"),
     "paper-soft-0": Recipe("the paper's recipe, soft attention with λ = 0"),
     "paper-hard": Recipe("the paper's recipe, hard attention"),

@@ -150,7 +150,8 @@ def ablation_command(found: Mapping[str, Any]) -> str:
         f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
         f"--encoded {found['captions_by_way']['gray']} "
         f"--beam-size {found['beam_size']} --attention-mode {found['attention_mode']} "
-        f"--length-penalty {found['length_penalty']:g} --rerank-weight {found['rerank_weight']:g} --seed {found['seed']}"
+        f"--length-penalty {found['length_penalty']:g} --rerank-weight {found['rerank_weight']:g} "
+        f"--seed {found['seed']}"
     )
 
 

@@ -7,8 +7,7 @@
 
 Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
 `everyday-soft` also learns from COCO's captions of other photos, a file of its folder (`TEXTS`).
-Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("attention
-alone").
+Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("-alone").
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets. (The files in
 this checkout are of seed 1. docs/training.md says why.)
 The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in these.
@@ -72,7 +71,7 @@ most.
 class Training:
     """A training of each seed."""
 
-    arguments: tuple[str, ...]  # of `sat train`, besides data, geometry, seed, start and output
+    arguments: tuple[str, ...]  # of `sat train`, besides data, resizing, seed, start and output
     start: str | None = None  # the training whose model it starts from
     data: tuple[str, ...] = ("flickr8k",)
     texts: bool = False  # whether it learns from captions without photos too
@@ -93,7 +92,7 @@ class Model:
         return TRAININGS[self.training].data
 
     def evaluations(self) -> dict[str, tuple[str, str, bool]]:
-        """Data set, split, and whether attention is alone, by the end of the evaluation's name."""
+        """Data set, split, and whether it is without the reranker, by the end of the evaluation's name."""
         found: dict[str, tuple[str, str, bool]] = {}
         for data in self.data:
             of = f"{data}-" if len(self.data) > 1 else ""
@@ -163,7 +162,7 @@ def arguments(
     *,
     coco: Path = Path("coco"),
 ) -> list[object]:
-    """What `sat train` is given for a training, besides data, geometry and output; ``folder`` holds the models."""
+    """What `sat train` is given for a training, besides data, resizing and output; ``folder`` holds the models."""
     chosen = trainings[name]
     start = [] if chosen.start is None else ["--init-from", folder / f"{chosen.start}-{seed}"]
     texts = ["--text-corpus", coco / TEXTS] if chosen.texts else []
@@ -217,7 +216,7 @@ def line_of(name: str, trainings: Mapping[str, Training] = TRAININGS) -> list[st
 
 
 def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> list[Stage]:
-    """Evaluate the model in a folder on each data set and split, with its reranker and attention alone."""
+    """Evaluate the model in a folder on each data set and split, with its reranker and without."""
     found: list[Stage] = []
     for ending, (data, split, by_itself) in model.evaluations().items():
         file = trained_as.with_name(f"{trained_as.name}-{ending}.json")
@@ -320,7 +319,7 @@ def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
 def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping[str, Any]]) -> Checkpoint:
     """A checkpoint with what its card and configuration say when it ships.
 
-    ``evaluated`` are its evaluations, "test" and "test-alone" say. It decodes as on val.
+    ``evaluated`` are its evaluations, "test" and "test-alone", say. It decodes as on val.
     """
     noted, model = checkpoint.training, SHIPS[name]
     val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
@@ -344,9 +343,9 @@ def titles(model: Model) -> dict[str, str]:
     found = {}
     for ending, (data, split, by_itself) in model.evaluations().items():
         of = f"{data}, " if len(model.data) > 1 else ""
-        found[f"{of}{split}{', attention alone' if by_itself else ''}"] = ending
+        found[f"{of}{split}{', without reranker' if by_itself else ''}"] = ending
     return dict(
-        sorted(found.items(), key=lambda each: (each[0].removesuffix(", attention alone"), "alone" not in each[0]))
+        sorted(found.items(), key=lambda each: (each[0].removesuffix(", without reranker"), "alone" not in each[0]))
     )
 
 

@@ -2,9 +2,10 @@
 
     python experiments/tables.py          # write the tables into README.md and docs/ anew
     python experiments/tables.py scores   # print one
+    python experiments/tables.py --check  # say which documents have other tables; `make test` does this
 
 A document says where a table goes: between a line `<!-- table NAME, by experiments/tables.py -->` and a line
-`<!-- end of table -->`. A test compares what is there with the evaluations.
+`<!-- end of table -->`.
 """
 
 import argparse
@@ -18,10 +19,10 @@ from typing import Any
 
 import results
 
-from show_attend_tell.analysis.ablation.captions import CONTROLS_ALL_ALONG
 from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.occlusion import VARIANTS
-from show_attend_tell.analysis.ablation.table import SHOWN as CLASSES
+from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
+from show_attend_tell.analysis.ablation.run import SEARCHED
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, read_object
@@ -59,7 +60,7 @@ def everyday(folder: Path = results.RESULTS) -> str:
     lines = [f"| test of | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
     for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
         for kind in ("soft", "hard"):
-            for how, suffix in (("attention alone", "-alone"), ("with the reranker", "")):
+            for how, suffix in (("without the reranker", "-alone"), ("with the reranker", "")):
                 title = f"{name}, `everyday-{kind}`, {how}"
                 lines.append(row(title, [f"everyday-{kind}-{data}-test{suffix}"], folder))
                 if len(seeds := of_all_seeds(f"everyday-{kind}", f"{data}-test{suffix}", folder)) == len(SEEDS):
@@ -79,7 +80,7 @@ def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
 
 def evaluations(folder: Path = results.RESULTS) -> str:
     """Every evaluation of the shipped models, with the file that it is in."""
-    heads = ["model and split", "attention read by", "beam_size", "γ", "ω"]
+    heads = ["model and split", "attention mode", "beam size", "γ", "ω"]
     heads += ["B-1 to B-4 with penalty", "without", "METEOR", "ROUGE-L", "CIDEr", "file"]
     lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
     for name in results.names(folder):
@@ -97,7 +98,7 @@ def evaluations(folder: Path = results.RESULTS) -> str:
 
 
 def ablation(name: str, folder: Path = results.ABLATION) -> str:
-    """What replacing α and hiding places costs each class of words, in nats, with 95 % intervals."""
+    """What replacing α and hiding locations costs each class of words, in nats, with 95 % intervals."""
     found = results.read(name, folder)
     words, hidden = found["at_word"], found["occlusion"]["annotations"]
     heads = [f"{found['model']}, {found['photos']} photos", *(f"{kind} ({words[kind]['words']})" for kind in CLASSES)]
@@ -125,7 +126,7 @@ def free_captions(folder: Path = results.ABLATION) -> str:
     lines.append(
         f"| the own α | {' | '.join('{:.1f}'.format(made['own']['cider']['score']) for made in found.values())} |"
     )
-    for control in CONTROLS_ALL_ALONG:
+    for control in SEARCHED:
         cells = []
         for made in found.values():
             each = made[control]["cider"]
@@ -135,7 +136,7 @@ def free_captions(folder: Path = results.ABLATION) -> str:
 
 
 def grayed(folder: Path = results.ABLATION) -> str:
-    """What graying places in the photo costs words, in nats, for the models of which it was measured."""
+    """What graying locations in the photo costs words, in nats, for the models of which it was measured."""
     lines = [f"| grayed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
     lines.append("| --- |" + " ---: |" * len(VARIANTS))
     for name in ABLATIONS:
@@ -153,9 +154,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "scores": scores,
     "evaluations": evaluations,
     "everyday": everyday,
-    "gaze_soft": partial(ablation, "flickr8k-soft"),
-    "gaze_hard": partial(ablation, "flickr8k-hard"),
-    "gaze_everyday": partial(ablation, "everyday-soft"),
+    "ablation_soft": partial(ablation, "flickr8k-soft"),
+    "ablation_hard": partial(ablation, "flickr8k-hard"),
+    "ablation_everyday": partial(ablation, "everyday-soft"),
     "free_captions": free_captions,
     "grayed": grayed,
 }
@@ -192,26 +193,34 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def stale() -> dict[Path, str]:
+    """The documents whose tables are not those of the evaluations, with the text that they should have."""
+    texts = {document: document.read_text(encoding="utf-8") for document in documents()}
+    return {document: made for document, text in texts.items() if (made := with_tables(text)) != text}
+
+
 def write() -> None:
     """Write the tables of all documents anew."""
-    for document in documents():
-        before = document.read_text(encoding="utf-8")
-        after = with_tables(before)
-        if after != before:
-            atomic_write(document, lambda file, text=after: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
-            print(f"wrote {document}")
+    for document, text in stale().items():
+        atomic_write(document, lambda file, text=text: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        print(f"wrote {document}")
 
 
-def main() -> None:
-    """Print a table, or write all."""
-    parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, or print one.")
+def main(given: Sequence[str] | None = None) -> None:
+    """Print a table, write all, or check them."""
+    parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, check them, or print one.")
     parser.add_argument("table", nargs="?", choices=list(TABLES), help="table to print")
-    given = parser.parse_args()
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, and fail where a document has other tables"
+    )
+    options = parser.parse_args(given)
     try:
-        if given.table is None:
+        if options.table is not None:
+            print(TABLES[options.table](), end="")
+        elif not options.check:
             write()
-        else:
-            print(TABLES[given.table](), end="")
+        elif old := ", ".join(document.name for document in stale()):
+            sys.exit(f"tables: {old} have other tables than the evaluations give: python experiments/tables.py")
     except SatError as error:
         sys.exit(f"tables: {error}")
 

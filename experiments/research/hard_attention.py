@@ -254,10 +254,10 @@ class Estimator(HardObjective):
         super().__post_init__()
         self.by_length: dict[int, MovingBaseline] = defaultdict(MovingBaseline)
 
-    def __call__(self, told: DecoderOutput, captions: Tensor, draws: Draws, **options: Any) -> Loss:
+    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws, **options: Any) -> Loss:
         if self.baseline == "length":
             self.baseline_of = self.by_length[captions.shape[1]]
-        return super().__call__(told, captions, draws, **options)
+        return super().__call__(output, captions, draws, **options)
 
 
 def estimators() -> dict[str, Estimator]:

@@ -1,22 +1,18 @@
 """Mosaics: what is where in the picture, which nouns count, and what is measured, by maps made by hand."""
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from builders import COLUMNS, ROWS, D, small_checkpoint, small_encoder, small_load_encoder
+from builders import COLUMNS, ROWS, D, captioner_of, small_checkpoint, small_encoder
 from commands import refused, sat
 from PIL import Image
 from table1.nic import NicConfig
 from torch import Tensor
 
-import show_attend_tell.analysis.mosaics as mosaics_module
-import show_attend_tell.analysis.pointing as pointing_module
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
 from show_attend_tell.analysis.mosaics import (
     Mosaic,
     draw_mosaics,
@@ -25,12 +21,12 @@ from show_attend_tell.analysis.mosaics import (
     own_mosaics,
     point_in_mosaics,
 )
+from show_attend_tell.backends.torch import TorchBackend, decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.registry import build
 
 COLORS = ("red", "green", "blue", "white", "black")
@@ -55,11 +51,29 @@ def examples(tmp_path: Path) -> list[Example]:
 
 @pytest.fixture
 def captioner() -> Captioner:
-    """Untrained, on the small encoder of 3 × 5 places, so that a quarter's edge is inside of places."""
+    """Untrained, on the small encoder of 3 × 5 locations, so that a quarter's edge is inside of locations."""
     encoder = small_encoder()
     vocabulary = Vocabulary([*NOUNS, *(f"{noun}s" for noun in NOUNS[:-1]), *"a man and two see or in red blue".split()])
     checkpoint = small_checkpoint(encoder, vocabulary_size=len(vocabulary))
-    return Captioner(replace(checkpoint, vocabulary=vocabulary), encoder, name="untrained")
+    return captioner_of(replace(checkpoint, vocabulary=vocabulary), encoder, name="untrained")
+
+
+class CountingBackend(TorchBackend):
+    """Counts the photos that it encodes."""
+
+    def __init__(self, captioner: Captioner) -> None:
+        backend = captioner.torch_backend()
+        super().__init__(backend.decoder, backend.encoder)
+        self.encoded: list[int] = []
+
+    def encode(self, pixels: Any) -> Tensor:
+        self.encoded.append(len(pixels))
+        return super().encode(pixels)
+
+
+def counting(captioner: Captioner) -> tuple[Captioner, list[int]]:
+    backend = CountingBackend(captioner)
+    return Captioner(captioner.checkpoint, backend, name=captioner.name), backend.encoded
 
 
 def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None:
@@ -87,80 +101,54 @@ def test_mosaics_are_drawn_by_the_seed_and_not_by_the_order(examples: list[Examp
         assert len(set(mosaic.photos)) == 4 and mosaic.words in mosaic.photos[mosaic.quarter].captions
 
 
-def test_the_share_is_that_of_the_right_quarter_at_both_steps(
-    examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_share_is_that_of_the_right_quarter_at_both_steps(examples: list[Example], captioner: Captioner) -> None:
     drawn = iter(draw_mosaics(examples, 30, 0))
     locations: list[int] = []
 
-    def teacher_forcing(decoder: Any, annotations: Tensor, captions: Tensor, *, mode: Any) -> DecoderOutput:
+    def alpha_of(captioner: Captioner, annotations: Tensor, words: Any, mode: str, seed: int) -> tuple[Any, Any]:
         """All of α on the right quarter at the first noun of the photo's own, 0.6 at the next step; even elsewhere."""
         mosaic = next(drawn)
         corner = (ROWS - 1) * COLUMNS * (mosaic.quarter // 2) + (COLUMNS - 1) * (mosaic.quarter % 2)
         locations.append(corner)
-        alpha = torch.full((captions.shape[1], ROWS * COLUMNS), 1 / (ROWS * COLUMNS), dtype=torch.float64)
+        alpha = np.full((len(words) + 1, ROWS * COLUMNS), 1 / (ROWS * COLUMNS))
         (first, _), *_ = mosaic.nouns(captioner.checkpoint.vocabulary)
-        alpha[first] = 0
+        alpha[first : first + 2] = 0
         alpha[first, corner] = 1
-        alpha[first + 1] = 0
-        alpha[first + 1, [corner, ROWS * COLUMNS - 1 - corner]] = torch.tensor([0.6, 0.4], dtype=torch.float64)
-        return DecoderOutput(torch.zeros(1, 1, *captions.shape, 3), alpha[None, None], None, None)
+        alpha[first + 1, [corner, ROWS * COLUMNS - 1 - corner]] = 0.6, 0.4
+        return alpha, None
 
-    monkeypatch.setattr(pointing_module, "tell", teacher_forcing)
-    found = point_in_mosaics(captioner, examples, mosaics=30, show=False)
-    assert len(set(locations)) == 4 and found["attention_mode"] == "mean" and found["chance"] == pytest.approx(0.25)
+    found = point_in_mosaics(captioner, examples, mosaics=30, alpha_of=alpha_of, show=False)
+    assert len(set(locations)) == 4 and found.attention_mode == "mean" and found.chance == pytest.approx(0.25)
     cars = sum(mosaic.photos[mosaic.quarter].name == "car.png" for mosaic in draw_mosaics(examples, 30, 0))
     assert 0 < cars < 30
     # "man" comes first and is in every caption; then "dogs" and "dog", but the model does not know "cars"
-    assert {before: one["words"] for before, one in found["word"].items()} == {
-        "all": 60 - cars, "1": 30, "2 or more": 30 - cars
-    }  # fmt: skip
-    for step, share in (("word", 1), ("next", 0.6)):
-        assert found[step]["2 or more"]["share"]["mean"] == pytest.approx(0.25)
-        assert found[step]["1"]["share"] == pytest.approx({"mean": share, "low": share, "high": share})
-        assert found[step]["1"]["hit"] == {"mean": 1, "low": 1, "high": 1}
+    words = {before: one.words for before, one in found.word.items()}
+    assert words == {"all": 60 - cars, "1": 30, "2 or more": 30 - cars}
+    for by_nouns, share in ((found.word, 1), (found.next, 0.6)):
+        assert by_nouns["2 or more"].means["share"].mean == pytest.approx(0.25)
+        assert astuple(by_nouns["1"].means["share"]) == pytest.approx((share, share, share))
+        assert astuple(by_nouns["1"].means["hit"]) == (1, 1, 1)
 
 
-def test_a_model_is_told_each_caption_with_one_encoding_of_its_mosaic(
-    examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+def test_a_model_reads_each_caption_with_one_encoding_of_its_mosaic(
+    examples: list[Example], captioner: Captioner
 ) -> None:
-    encoded: list[int] = []
-    annotate = captioner.backend.encoder.annotate
-
-    def counted(pixels: Tensor) -> Tensor:
-        encoded.append(len(pixels))
-        return annotate(pixels)
-
-    monkeypatch.setattr(captioner.backend.encoder, "annotate", counted)
-    found = point_in_mosaics(captioner, examples, mosaics=11, seed=2, show=False)
+    counted, encoded = counting(captioner)
+    found = point_in_mosaics(counted, examples, mosaics=11, seed=2, show=False)
     assert sum(encoded) == 11 and found == point_in_mosaics(captioner, examples, mosaics=11, seed=2, show=False)
     assert found != point_in_mosaics(captioner, examples, mosaics=11, seed=3, show=False)
-    one = found["word"]["all"]["share"]
-    assert 0 < one["low"] < one["mean"] < one["high"] < 1
-    looked = point_in_mosaics(captioner, examples, mosaics=11, seed=2, mode="argmax", show=False)
-    assert looked["attention_mode"] == "argmax" and looked["word"] != found["word"]
-
-
-def test_a_photo_counts_once_in_the_intervals(
-    examples: list[Example], captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups: list[Any] = []
-
-    class Watched(mosaics_module.Bootstrap):
-        def __call__(self, values: Any, where: Any) -> Any:
-            groups.append(where)
-            return super().__call__(values, where)
-
-    monkeypatch.setattr(mosaics_module, "Bootstrap", Watched)
-    point_in_mosaics(captioner, examples, mosaics=40, show=False)
-    assert max(map(len, groups)) >= 40 and {row for where in groups for row in where.tolist()} == set(range(5))
+    one = found.word["all"].means["share"]
+    assert 0 < one.low < one.mean < one.high < 1
+    argmax = point_in_mosaics(captioner, examples, mosaics=11, seed=2, attention_mode="argmax", show=False)
+    assert argmax.attention_mode == "argmax" and argmax.word != found.word
 
 
 def without_attention(captioner: Captioner) -> Captioner:
     """A model of the same words and encoder that reads the mean annotation."""
     checkpoint = captioner.checkpoint
     config = NicConfig(vocabulary_size=len(checkpoint.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
-    return Captioner(replace(checkpoint, decoder=build(config)), captioner.backend.encoder, name="blind")
+    blind = replace(checkpoint, config=config, weights=decoder_weights(build(config)))
+    return captioner_of(blind, captioner.backend.encoder, name="blind")
 
 
 def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: Captioner) -> None:
@@ -171,8 +159,9 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
     alike = [replace(example, captions=(("a", "man"),)) for example in examples]
     with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
         point_in_mosaics(captioner, alike, mosaics=3, show=False)
-    uniform = small_checkpoint(captioner.backend.encoder, attention="uniform")
-    for blind in (without_attention(captioner), Captioner(uniform, captioner.backend.encoder, name="blind")):
+    encoder = captioner.backend.encoder
+    uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder, name="blind")
+    for blind in (without_attention(captioner), uniform):
         with pytest.raises(SatError, match="blind has no attention"):
             point_in_mosaics(blind, examples, mosaics=3, show=False)
         with pytest.raises(SatError, match="blind has no attention"):
@@ -181,17 +170,15 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
             own_mosaics(blind, [example.photo for example in examples[:4]])
 
 
-def test_the_command_tells_and_writes(
-    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
+@pytest.mark.usefixtures("small")
+def test_the_command_prints_and_writes(examples: list[Example], captioner: Captioner, tmp_path: Path) -> None:
     captioner.save_pretrained(tmp_path / "model")
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
     mosaics = (*command, "--mosaic", tmp_path, "--mosaics", 8)
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
     found = json.loads((tmp_path / "found.json").read_text())
     assert lines[0].startswith(f"model on 8 mosaics of {found['photos']} photos of ") and found["photos"] >= 4
-    assert lines[0].endswith("; 95 % intervals over photos") and "val by seed 0, look by expectation" in lines[0]
+    assert lines[0].endswith("; 95 % intervals over photos") and "val by seed 0, attention mode mean" in lines[0]
     share = found["next"]["1"]["share"]
     assert "after the noun" in lines[5] and lines[7].split("  ")[2] == "1 noun before"
     assert f"alpha on the right photo {100 * share['mean']:.1f} % [{100 * share['low']:.1f}, " in lines[7]
@@ -210,16 +197,12 @@ def shown(page: Path) -> list[dict[str, Any]]:
 
 
 def test_the_page_has_the_share_of_each_quarter_at_each_word(
-    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    examples: list[Example], captioner: Captioner, tmp_path: Path
 ) -> None:
     """The same shares as the measurement's, of the same picture, encoded once."""
     drawn = draw_mosaics(examples, 6, 0)
-    encoded: list[int] = []
-    annotate = captioner.backend.encoder.annotate
-    monkeypatch.setattr(
-        captioner.backend.encoder, "annotate", lambda pixels: (encoded.append(len(pixels)), annotate(pixels))[1]
-    )
-    (tmp_path / "page.html").write_text(mosaic_page(captioner, [one.photos for one in drawn], title="mosaics"))
+    counted, encoded = counting(captioner)
+    (tmp_path / "page.html").write_text(mosaic_page(counted, [one.photos for one in drawn], title="mosaics"))
     assert encoded == [1] * 6
     photos, known = shown(tmp_path / "page.html"), captioner.checkpoint.vocabulary
     shares = []
@@ -233,18 +216,18 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
             assert about["nouns"] == [step for step, _ in replace_quarter(mosaic, quarter).nouns(known)] != []
         about = photo["captions"][mosaic.quarter]["quarters"]
         shares += [about["shares"][step][mosaic.quarter] for step in about["nouns"]]
-    measured = point_in_mosaics(captioner, examples, mosaics=6, show=False)["word"]["all"]
-    assert measured["words"] == len(shares) and np.mean(shares) == pytest.approx(measured["share"]["mean"], abs=1e-4)
+    measured = point_in_mosaics(captioner, examples, mosaics=6, show=False).word["all"]
+    assert measured.words == len(shares) and np.mean(shares) == pytest.approx(measured.means["share"].mean, abs=1e-4)
 
 
 def replace_quarter(mosaic: Mosaic, quarter: int) -> Mosaic:
     return Mosaic(mosaic.photos, quarter, mosaic.photos[quarter].captions[0])
 
 
+@pytest.mark.usefixtures("small")
 def test_the_page_of_a_data_folder_has_its_captions(
-    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    examples: list[Example], captioner: Captioner, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save_pretrained(tmp_path / "model")
     page = tmp_path / "page.html"
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
@@ -253,18 +236,18 @@ def test_the_page_of_a_data_folder_has_its_captions(
     photos = shown(page)
     assert len(photos) == 3
     for photo in photos:
-        told = [caption["words"] for caption in photo["captions"]]
-        assert len(told) == 4 and set(map(len, told)) == {8}
-        assert [f"{words[-1]}.png" for words in told] == photo["captions"][0]["quarters"]["names"]
+        words = [caption["words"] for caption in photo["captions"]]
+        assert len(words) == 4 and set(map(len, words)) == {8}
+        assert [f"{words[-1]}.png" for words in words] == photo["captions"][0]["quarters"]["names"]
     assert "--caption 'a dog': only photos without captions" in refused(
         *command, "--mosaic", tmp_path, "--caption", "a dog"
     )
 
 
+@pytest.mark.usefixtures("small")
 def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
-    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    examples: list[Example], captioner: Captioner, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
@@ -280,17 +263,17 @@ def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
     files = [folder / f"{name}.png" for name in ("dog", "tree", "boat", "car")]
     given = ("a dog", "a zebra and a tree", "two boats", "a man")
     mine = sat(*command, "--mosaic", *files, *(part for text in given for part in ("--caption", text)))
-    assert "model does not know zebra: told as <unk>" in mine.stderr
+    assert "model does not know zebra: read as <unk>" in mine.stderr
     (photo,) = shown(page)
     assert photo["captions"][0]["quarters"]["names"] == ["dog.png", "tree.png", "boat.png", "car.png"]
     assert [caption["caption"] for caption in photo["captions"]] == [given[0], "a <unk> and a tree", *given[2:]]
     assert [caption["quarters"]["nouns"] for caption in photo["captions"]] == [[1], [4], [1], [1]]
 
 
+@pytest.mark.usefixtures("small")
 def test_photos_without_a_page_or_without_three_others_are_refused(
-    examples: list[Example], captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    examples: list[Example], captioner: Captioner, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
     captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     files = [example.photo for example in examples[:4]]

@@ -1,4 +1,4 @@
-"""Whether a model looks at what it names: the measure against hand-made attention, and the commands end to end."""
+"""Whether a model attends to what it names: the measure against hand-made attention, and the commands end to end."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import small_checkpoint
+from builders import captioner_of, small_checkpoint
 from click.testing import CliRunner
 from numpy.typing import NDArray
-from torch import Tensor
 
-import show_attend_tell.analysis.pointing as pointing_module
-from show_attend_tell.analysis.pointing import Cover, point_in_scenes
+from show_attend_tell.analysis.pointing import Cover, ScenePointing, point_in_scenes
 from show_attend_tell.analysis.scenes import COLORS, SHAPES, Scene, read_scenes, write_scenes
+from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
@@ -24,7 +23,6 @@ from show_attend_tell.cli import main
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.training.presets import preset
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -43,13 +41,13 @@ def captioner() -> Captioner:
     encoder = load_encoder("small", resize="squash")
     config = replace(preset("scenes", "soft").decoder, annotation_size=64, vocabulary_size=len(vocabulary))
     torch.manual_seed(1)
-    return Captioner(
-        Checkpoint(decoder=AttentionDecoder(config), vocabulary=vocabulary, encoder=EncoderRecord.of(encoder)), encoder
-    )
+    weights = decoder_weights(AttentionDecoder(config))
+    record = EncoderRecord.of(encoder)
+    return captioner_of(Checkpoint(config=config, weights=weights, vocabulary=vocabulary, encoder=record), encoder)
 
 
-def test_a_box_covers_the_places_that_it_overlaps() -> None:
-    cover = Cover((10, 0, 60, 30), (3, 5))  # places of 10 × 10 pixels, from 10 on
+def test_a_box_covers_the_locations_that_it_overlaps() -> None:
+    cover = Cover((10, 0, 60, 30), (3, 5))  # locations of 10 × 10 pixels, from 10 on
     share = cover.share((15, 12, 40, 20)).reshape(3, 5)
     np.testing.assert_allclose(share, [[0, 0, 0, 0, 0], [0.4, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0]])
     assert cover.share((0, 0, 70, 40)).tolist() == [1.0] * 15 and not cover.share((0, 0, 10, 30)).any()
@@ -57,76 +55,73 @@ def test_a_box_covers_the_places_that_it_overlaps() -> None:
     assert centred.tolist() == [[False] * 5, [True, True, False, False, False], [False] * 5]
 
 
-def told_by(maps: Callable[[Scene, int | None], NDArray[Any]], folder: Path, split: str, right: bool) -> Any:
-    """Stands in for `decoder.tell`: sentence after sentence of the split, with the attention that ``maps`` gives."""
+def reading(maps: Callable[[Scene, int | None], NDArray[Any]], folder: Path, split: str, right: bool) -> Any:
+    """Reads sentence after sentence of the split with the attention that ``maps`` gives."""
     scenes = [
         scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == (9, 8)[split == "val"]
     ]
     sentences: Iterator[Any] = iter([(scene, sentence) for scene in scenes for sentence in scene.sentences])
 
-    def teacher_forcing(decoder: Any, annotations: Tensor, captions: Tensor, *, mode: Any) -> DecoderOutput:
+    def alpha_of(*given: object) -> tuple[NDArray[Any], NDArray[Any]]:
         scene, sentence = next(sentences)
-        alpha = torch.stack([torch.from_numpy(maps(scene, number)) for number in (*sentence.objects, None)])
-        logits = torch.nn.functional.one_hot(captions[0] if right else captions[0] + 1, 99).float()
-        return DecoderOutput(logits[None, None], alpha[None, None], None, None)
+        alpha = np.stack([maps(scene, number) for number in (*sentence.objects, None)])
+        return alpha, np.full(len(alpha), right)
 
-    return teacher_forcing
+    return alpha_of
 
 
 def centre(scene: Scene, number: int | None) -> NDArray[Any]:
-    """All attention on the place of 8 × 8 pixels under the middle of an object's box."""
+    """All attention on the location of 8 × 8 pixels under the middle of an object's box."""
     alpha = np.zeros((8, 8))
     left, top, right, bottom = scene.objects[number or 0].box
     alpha[int((top + bottom) // 16), int((left + right) // 16)] = 1
     return alpha.ravel()
 
 
-def test_attention_on_the_object_even_and_on_another(
-    folder: Path, captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measured(maps: Any, split: str = "test", right: bool = True) -> dict[str, Any]:
-        monkeypatch.setattr(pointing_module, "tell", told_by(maps, folder, split, right))
-        found = point_in_scenes(captioner, folder, split=split, show=False)
-        for kind in ("all", "color", "shape"):
-            figures = {name: figure for name, figure in found[kind].items() if name != "words"}
-            assert all(figure["low"] <= figure["mean"] <= figure["high"] for figure in figures.values())
-            found[kind] |= {name: figure["mean"] for name, figure in figures.items()}
-        return found
+def means(found: ScenePointing, kind: str = "all") -> dict[str, float]:
+    figures = found.kinds[kind].means
+    assert all(figure.low <= figure.mean <= figure.high for figure in figures.values())
+    return {name: figure.mean for name, figure in figures.items()}
+
+
+def test_attention_on_the_object_even_and_on_another(folder: Path, captioner: Captioner) -> None:
+    def measured(maps: Any, split: str = "test", right: bool = True) -> ScenePointing:
+        alpha_of = reading(maps, folder, split, right)
+        return point_in_scenes(captioner, folder, split=split, alpha_of=alpha_of, show=False)
 
     on_it = measured(centre)
     scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
     objects = sum(len(scene.objects) for scene in scenes)
     area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
-    assert on_it["photos"] == 3 and on_it["attention_mode"] == "mean" and on_it["split"] == "test"
-    assert (
-        on_it["all"]["words"] == 2 * 3 * objects and on_it["color"]["words"] == on_it["shape"]["words"] == 3 * objects
-    )
-    assert on_it["all"]["share"] > 0.9 and on_it["all"]["elsewhere"] < 0.1
-    assert on_it["all"]["share_chance"] == pytest.approx(area) and on_it["all"]["hit"] > 5 * on_it["all"]["hit_chance"]
-    assert on_it["all"]["right"] == 1
+    assert (on_it.photos, on_it.attention_mode, on_it.split) == (3, "mean", "test")
+    words = {kind: found.words for kind, found in on_it.kinds.items()}
+    assert words == {"all": 2 * 3 * objects, "color": 3 * objects, "shape": 3 * objects}
+    every = means(on_it)
+    assert every["share"] > 0.9 and every["elsewhere"] < 0.1 and every["right"] == 1
+    assert every["share_chance"] == pytest.approx(area) and every["hit"] > 5 * every["hit_chance"]
 
     even = measured(lambda scene, number: np.full(64, 1 / 64), split="val", right=False)
     for kind in ("all", "color", "shape"):
-        assert even[kind]["share"] == pytest.approx(even[kind]["share_chance"])
-        assert even[kind]["elsewhere"] == pytest.approx(even[kind]["elsewhere_chance"])
-        assert even[kind]["right"] == 0
-    assert even["all"]["elsewhere_chance"] > even["all"]["share_chance"]
+        found = means(even, kind)
+        assert found["share"] == pytest.approx(found["share_chance"]) and found["right"] == 0
+        assert found["elsewhere"] == pytest.approx(found["elsewhere_chance"]) and found["elsewhere"] > found["share"]
 
-    on_another = measured(lambda scene, number: centre(scene, ((number or 0) + 1) % len(scene.objects)))
-    assert on_another["all"]["share"] < 0.1 and on_another["all"]["elsewhere"] > 0.9 and on_another["all"]["hit"] < 0.2
+    on_another = means(measured(lambda scene, number: centre(scene, ((number or 0) + 1) % len(scene.objects))))
+    assert on_another["share"] < 0.1 and on_another["elsewhere"] > 0.9 and on_another["hit"] < 0.2
 
 
-def test_a_model_is_measured_as_it_reads_attention(folder: Path, captioner: Captioner) -> None:
+def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Captioner) -> None:
     checkpoint = captioner.checkpoint
-    hard = AttentionDecoder(replace(checkpoint.decoder.config, attention="hard"))
-    hard.load_state_dict(checkpoint.decoder.state_dict())
-    generation = checkpoint.generation.merge(mode="argmax")
-    other = Captioner(replace(checkpoint, decoder=hard, generation=generation), captioner.backend.encoder)
+    generation = checkpoint.generation.merge(attention_mode="argmax")
+    config = replace(checkpoint.config, attention="hard")  # type: ignore[call-arg]
+    other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
     found = point_in_scenes(other, folder, show=False)
-    assert found["attention_mode"] == "argmax"
-    assert found["all"] == point_in_scenes(captioner, folder, mode="argmax", show=False)["all"]
-    assert found["all"] != point_in_scenes(captioner, folder, show=False)["all"]
-    sampled = [point_in_scenes(captioner, folder, mode="sample", seed=seed, show=False)["all"] for seed in (0, 0, 1)]
+    assert found.attention_mode == "argmax"
+    assert found.kinds == point_in_scenes(captioner, folder, attention_mode="argmax", show=False).kinds
+    assert found.kinds != point_in_scenes(captioner, folder, show=False).kinds
+    sampled = [
+        point_in_scenes(captioner, folder, attention_mode="sample", seed=seed, show=False).kinds for seed in (0, 0, 1)
+    ]
     assert sampled[0] == sampled[1] != sampled[2]
 
 
@@ -146,9 +141,8 @@ def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, 
     (tmp_path / "boxes.json").write_text(json.dumps(smaller))
     with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
         point_in_scenes(captioner, tmp_path, show=False)
-    uniform = Captioner(
-        small_checkpoint(captioner.backend.encoder, attention="uniform"), captioner.backend.encoder, name="uniform"
-    )
+    encoder = captioner.backend.encoder
+    uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder, name="uniform")
     with pytest.raises(SatError, match="uniform has no attention"):
         point_in_scenes(uniform, tmp_path / "nowhere", show=False)
 
@@ -164,7 +158,7 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
     trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--resize", "squash"]
     sat("train", *trained, "--encoder-lr", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
     untouched = load_encoder("small", resize="squash")
-    assert Checkpoint.load(model).load_encoder("model").digest != untouched.digest  # it learnt, and was kept
+    assert Checkpoint.load(model).encoder.digest != untouched.digest  # it learnt, and was kept
 
     # what begins with it begins with its encoder, which stays with the model also when it is not trained further
     sat("train", *trained, "--init-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
@@ -172,7 +166,7 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
     assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
 
     table = sat("analyze", "pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
-    assert "look by likeliest: 2 photos" in table and "chance" in table
+    assert "attention mode argmax: 2 photos" in table and "chance" in table
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert f"all     alpha on the object {100 * figures['all']['share']['mean']:.1f} % [" in table
     assert json.loads(sat("analyze", "pointing", "--model", model, "--data", data, "--json", "-")) == figures

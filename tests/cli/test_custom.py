@@ -1,17 +1,14 @@
-"""`sat train` on small data of one's own: what it starts from, and what it says of its choices."""
+"""`sat train` on small custom data: what it starts from, and what it says of its choices."""
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
-from builders import SIZES, shape_folder
+from builders import shape_folder
 from commands import refused, sat
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.training import presets, run
-from show_attend_tell.training.presets import custom as own
+from show_attend_tell.training.presets import custom as fitting
 
 SMALL = [
     *("--set", "batch_size=4", "--set", "max_length=12", "--set", "visual_ngrams=false"),
@@ -25,7 +22,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = shape_folder(tmp_path / "first")
     output = tmp_path / "start"
     sat("train", folder, "--output", output, "--resize", "squash", "--epochs", 1, "--init-from", "none", *SMALL)
-    monkeypatch.setattr(own, "START", str(output))
+    monkeypatch.setattr(fitting, "START", str(output))
     return output
 
 
@@ -39,36 +36,28 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     assert "1 new word seen once or more: mug; they are appended" in said
     assert "the best epoch is the one with the fewest nats a word" in said and " nats a word (best)" in said
     model = Checkpoint.load(tmp_path / "model")
-    assert model.decoder.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
+    assert model.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
     assert model.training["init_from"] == str(start) and model.vocabulary.words[-1] == "mug"
     plan = sat("check", data).stdout
     assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
 
 
-def test_features_are_those_that_the_training_reads(
-    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = presets.preset
-
-    def preset(name: str, attention: str) -> Any:
-        config = usual(name, attention)
-        return replace(config, decoder=replace(config.decoder, **SIZES))
-
-    monkeypatch.setattr(presets, "preset", preset)
+def test_features_are_those_that_the_training_reads(start: Path, tmp_path: Path) -> None:
+    """The start has another decoder than the preset, so the training starts afresh, unless its settings are given."""
     data = shape_folder(tmp_path / "mine")
     said = sat("encode", data).stdout
-    assert f"the training starts from {start}" in said and "encoder small, geometry squash\n" in said
-    (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/photos")
+    assert "the training starts afresh" in said and "encoder small, resize crop\n" in said
+    (store,) = (tmp_path / "cache" / "mine").glob("*-original-*/rows")
     before = store.stat().st_mtime_ns
-    sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 1)
-    assert list((tmp_path / "cache" / "mine").glob("*-original-*/photos")) == [store]
-    assert store.stat().st_mtime_ns == before
-    assert "encoder small, resize crop\n" in sat("encode", data, "--resize", "crop").stdout
+    sat("train", data, "--output", tmp_path / "model", "--init-from", "none", *SMALL, "--epochs", 1)
+    (again,) = (tmp_path / "cache" / "mine").glob("*-original-*/rows")
+    assert again == store and store.stat().st_mtime_ns == before
+    assert "resize squash\n" in sat("encode", data, "--resize", "squash").stdout
 
     captions = data / "captions.csv"
     text = captions.read_text(encoding="utf-8")
     captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
-    assert "encoder small, resize crop\n" in sat("encode", data).stdout  # nothing to train on
+    assert "starts" not in sat("encode", data).stdout  # nothing to train on
 
 
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
@@ -109,12 +98,11 @@ def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
 
 def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "train", lambda *arguments, **options: None)
     shape_folder(tmp_path / "my data")
-    options = ("--encoder-weights", "weights 1", "--init-from", "none", *SMALL)
-    said = sat("train", "my data", "--output", own.START, *options).stdout
+    options = ("--encoder-weights", "weights 1", "--init-from", "none", *SMALL, "--epochs", 1)
+    said = sat("train", "my data", "--output", fitting.START, *options).stdout
     assert said.splitlines()[-1] == (
-        f"Done. Score it with: sat evaluate --model ./{own.START} --data 'my data' --split test "
+        f"Done. Score it with: sat evaluate --model ./{fitting.START} --data 'my data' --split test "
         "--encoder-weights 'weights 1'"
     )
     captions = shape_folder(tmp_path / "no test") / "captions.csv"

@@ -84,12 +84,12 @@ def test_the_control_on_another_encoder_has_uniform_attention_and_nothing_else(s
     )
 
 
-def test_captions_with_a_reranker_are_scored_by_attention_alone_too(tmp_path: Path) -> None:
+def test_captions_with_a_reranker_are_scored_without_it_too(tmp_path: Path) -> None:
     model = tmp_path / "efficientnet-soft-1"
     for name in (tmp_path / "efficientnet-plain-1", model):
         name.mkdir()
         (name / "config.json").write_text(
-            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam": 5, "length_penalty": 0.5}}}'
+            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam_size": 5, "length_penalty": 0.5}}}'
         )
     asked: list[str] = []
     found = recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1])
@@ -168,7 +168,7 @@ def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(dataset: D
     keep(dataset, folder, "hard-2-test", 9)
     other = recipes.document(dataset, folder)
     assert "the interval goes beyond ±3." in other and "So it is not shown" in other
-    assert "| hard attention, by its likeliest places, 2 seeds | 50.0 ± 0.0 |" in other and "mean of 2" in other
+    assert "| hard attention, by the argmax of α, 2 seeds | 50.0 ± 0.0 |" in other and "mean of 2" in other
     keep(dataset, folder, "hard-1-test", 17)
     keep(dataset, folder, "hard-2-test", 17)
     assert "So hard attention is worse than soft attention here." in recipes.document(dataset, folder)

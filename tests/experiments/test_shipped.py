@@ -150,7 +150,7 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
     kind = config["decoder"]["attention"]
     wanted = config["training"]["settings"]
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(run_module, "train", lambda dataset, config, *_, **options: asked.update(config=config))
+    monkeypatch.setattr(run_module, "train", lambda plan: asked.update(config=plan.config))
     read_dataset = datasets_module.read_dataset
     monkeypatch.setattr(  # as Flickr8k, to which no settings are fitted
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), custom=False)

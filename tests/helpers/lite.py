@@ -1,10 +1,26 @@
-"""EfficientNet-Lite2 with random weights, as the published file has them, for tests without that file."""
+"""EfficientNet-Lite2 for small photos, and random weights as the published file has them."""
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from small_encoder import published_names
+from torch import Tensor
 
+from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.encoder import Encoder
+
+
+def lite_encoder(weights: Mapping[str, Tensor], name: str = efficientnet.UNPROJECTED) -> Encoder:
+    """The network for photos of 64 × 64 pixels."""
+    body = EfficientNetLite2(efficientnet.blocks(name))
+    body.load_state_dict({each: weights[each] for each in efficientnet.shapes(name)})
+    size, preprocessing = efficientnet.SIZES[name], Preprocessing(size=64)
+    return Encoder(
+        body, name=name, annotation_size=size, grid=(2, 2), preprocessing=preprocessing, fixed_precision="float32"
+    )
 
 
 def published(seed: int = 0) -> dict[str, NDArray[np.float32]]:

@@ -17,6 +17,8 @@ from PIL import Image
 from show_attend_tell.batch.work import Kind, PhotoBatch, Row
 from show_attend_tell.errors import PhotoError, SatError
 
+RAY = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}  # on a busy machine too
+
 
 class Shade(PhotoBatch):
     """The red of a photo's corner. A worker that sees a photo of a ``deadly`` red dies.
@@ -88,7 +90,7 @@ def start(sources: Iterable[Path], output: Path, *, engine: str = "local", **wor
     """A run in a process of its own, with two workers, files of 20 rows, and a `Shade` of these arguments."""
     given = json.dumps({"sources": list(map(str, sources)), "output": str(output), "engine": engine, **work})
     path = os.pathsep.join([str(Path(__file__).parent), *(part for part in sys.path if part)])
-    environment = {**os.environ, "PYTHONPATH": path, "RAY_worker_niceness": "0"}  # on a busy machine too
+    environment = {**os.environ, "PYTHONPATH": path, **RAY}
     command = [sys.executable, __file__, given]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 from builders import ROWS, D, Held, fitted, random_data, small_config
+from trainers import Float32Trainer, acting
 
-import show_attend_tell.training.loop as trainer_module
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
@@ -69,12 +69,11 @@ def data_of(scenario: str) -> TrainingData:
     return data
 
 
-def trainer_of(scenario: str, **changes: Any) -> Trainer:
+def trainer_of(scenario: str, kind: type[Trainer] = Float32Trainer, **changes: Any) -> Trainer:
     """A training that has not started; always in float32, since bfloat16 would hide what is compared."""
-    trainer_module.native_bf16 = lambda device: False
     data = data_of(scenario)
     config = small_config(**{"epochs": EPOCHS, "learning_rate": 3e-3, **SCENARIOS[scenario], **changes})
-    return Trainer(fitted(config, data), data, device=torch.device("cpu"))
+    return kind(fitted(config, data), data, device=torch.device("cpu"))
 
 
 def losses_of(scenario: str, steps: int) -> dict[str, Any]:
@@ -97,21 +96,15 @@ def digest(trainer: Trainer) -> str:
 
 def epochs_of(state: Path | None, **changes: Any) -> tuple[Trainer, list[Epoch]]:
     """A whole training, and its epochs."""
-    trainer, told = trainer_of("soft", **changes), []
-    trainer.run(on_epoch=lambda epoch, better: told.append(epoch), state=state, show=False)
-    return trainer, told
+    trainer, epochs = trainer_of("soft", **changes), []
+    trainer.run(on_epoch=lambda epoch, better: epochs.append(epoch), state=state, show=False)
+    return trainer, epochs
 
 
-def dying(batch: Any) -> Any:
-    """A step before which the second rank dies, in the second epoch."""
-
-    def step(trainer: Trainer, indices: list[int]) -> dict[str, float]:
-        if trainer.epoch == 1 and not ranks.first():
-            os._exit(7)
-        found: dict[str, float] = batch(trainer, indices)
-        return found
-
-    return step
+def die(number: int, trainer: Trainer) -> None:
+    """End the second rank in the second epoch, before a step."""
+    if trainer.epoch == 1 and not ranks.first():
+        os._exit(7)
 
 
 def main() -> None:
@@ -121,8 +114,9 @@ def main() -> None:
         if what == "losses":
             steps = {name: int(number) for name, _, number in (each.partition("=") for each in scenarios)}
             found = {name: losses_of(name, number) for name, number in steps.items()}
-            trainer, told = epochs_of(state, epochs=EPOCHS - 1)
-            found["epochs"] = {"told": [epoch._replace(seconds=0.0) for epoch in told], "weights": digest(trainer)}
+            trainer, epochs = epochs_of(state, epochs=EPOCHS - 1)
+            reached = [epoch._replace(seconds=0.0) for epoch in epochs]
+            found["epochs"] = {"reached": reached, "weights": digest(trainer)}
             try:
                 trainer_of("soft", learning_rate=0.01 * (1 + ranks.number()))
             except SatError as error:
@@ -131,8 +125,7 @@ def main() -> None:
             if ranks.first():
                 Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
         else:
-            Trainer.one_batch = dying(Trainer.one_batch)  # type: ignore[method-assign]
-            epochs_of(state)
+            epochs_of(state, kind=acting(die))
 
 
 if __name__ == "__main__":

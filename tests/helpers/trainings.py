@@ -2,8 +2,8 @@
 
 from shipped import Training
 
-from show_attend_tell.cli.training.settings import changed, preset_of
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.config import TrainingConfig, changed
+from show_attend_tell.training.presets import read_preset
 
 
 def config_of(training: Training) -> TrainingConfig:
@@ -12,5 +12,4 @@ def config_of(training: Training) -> TrainingConfig:
     changes = [value for option, value in options if option == "--set"]
     changes += [f"epochs={value}" for option, value in options if option == "--epochs"]
     named = dict(options)
-    config: TrainingConfig = changed(preset_of(named.get("--preset", "flickr8k"), named["--attention"], None), changes)
-    return config
+    return changed(read_preset(named.get("--preset", "flickr8k"), named["--attention"]), changes)

@@ -1,6 +1,7 @@
 """A decoder that is not in the package is registered, trained, saved, loaded and used like the package's own."""
 
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from commands import refused, sat
 from documents import ROOT, blocks
 
 from show_attend_tell import Captioner, SatError, register_decoder
+from show_attend_tell.batch.work import CaptionBatch
 from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import ENTRY_POINTS, build, config_class, import_plugin, read_config
@@ -45,8 +47,10 @@ def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Pat
     assert said.startswith("model on shapes val: 3 captions")
     caption = Captioner.from_pretrained(model, device="cpu")(shape_photo("red", "circle", True))
     assert caption.attention is not None and caption.attention.shape == (len(caption.words), 3, 5)
-    said = sat("caption", "--plugin", file, data / "images" / "photo0.png", "--model", model).stdout
-    assert said.strip()
+    shared = ("--plugin", file, data / "images", "--model", model)
+    assert len(sat("caption", *shared).stdout.splitlines()) == 17
+    batch = pickle.loads(pickle.dumps(CaptionBatch(str(model))))
+    assert str(file) in batch.plugins  # which a worker process imports before it loads the model
 
 
 def test_a_model_of_an_unregistered_kind_is_refused(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ import json
 import math
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,8 @@ from builders import (
 )
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from trainers import Float32Trainer, interrupting, scoring
 
-import show_attend_tell.training.loop as trainer_module
-import show_attend_tell.training.selection as selection_module
-import show_attend_tell.training.state as state_module
-import show_attend_tell.vision.encoder as encoder_module
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -42,24 +38,19 @@ from show_attend_tell.search import beam_search
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
 from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective
+from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective, word_losses
 from show_attend_tell.training.selection import scores_of, validation_scores
 from show_attend_tell.training.self_critical import SelfCritical
-from show_attend_tell.training.state import load_state, save_state
+from show_attend_tell.training.state import TrainingState
 from show_attend_tell.vision.sources import Annotations
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On any hardware, so that figures do not depend on it."""
-    monkeypatch.setattr(trainer_module, "native_bf16", lambda device: False)
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
-
-
-def trainer_of(config: TrainingConfig, data: TrainingData, **options: Any) -> Trainer:
-    return Trainer(fitted(config, data), data, device=CPU, **options)
+def trainer_of(
+    config: TrainingConfig, data: TrainingData, kind: type[Trainer] = Float32Trainer, **options: Any
+) -> Trainer:
+    return kind(fitted(config, data), data, device=CPU, **options)
 
 
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
@@ -91,21 +82,21 @@ def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
         validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
         views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
     )
-    told: list[Epoch] = []
+    epochs: list[Epoch] = []
     trainer = trainer_of(small_config(epochs=150, batch_size=10, learning_rate=0.02, clip=1.0, patience=150), data)
-    trainer.run(on_epoch=lambda epoch, better: told.append(epoch), show=False)
-    assert max(epoch.scores["bleu_4"] for epoch in told) == pytest.approx(100)
+    trainer.run(on_epoch=lambda epoch, better: epochs.append(epoch), show=False)
+    assert max(epoch.scores["bleu_4"] for epoch in epochs) == pytest.approx(100)
     assert trainer.best == pytest.approx(100)
-    assert told[-1].watch["nats_per_word"] < 0.1 * told[0].watch["nats_per_word"]
-    assert {"loss", "entropy", "beta"} <= told[0].watch.keys()
+    assert epochs[-1].watch["nats_per_word"] < 0.1 * epochs[0].watch["nats_per_word"]
+    assert {"loss", "entropy", "beta"} <= epochs[0].watch.keys()
 
 
-MARKED = 10  # the channel that marks the place to look at
+MARKED = 10  # the channel that marks the location to attend to
 WORDS = 7
 
 
-def marked_places(photos: int, locations: int, seed: int) -> tuple[TrainingData, Tensor]:
-    """Photos whose every place shows one of seven words, with a mark on the one place whose word is the caption."""
+def marked_locations(photos: int, locations: int, seed: int) -> tuple[TrainingData, Tensor]:
+    """Photos whose every location shows one of seven words, and a mark where this word is the caption."""
     generator = torch.Generator().manual_seed(seed)
     names = [f"photo{number}" for number in range(photos)]
     annotations = torch.zeros(photos, locations, D)
@@ -133,21 +124,21 @@ def marked_places(photos: int, locations: int, seed: int) -> tuple[TrainingData,
 )
 def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) -> None:
     locations = 5
-    data, _ = marked_places(280, locations, seed=1)
+    data, _ = marked_locations(280, locations, seed=1)
     config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
     trainer = trainer_of(config, data)
     trainer.run(show=False)
 
-    fresh, marked = marked_places(50, locations, seed=2)
+    fresh, marked = marked_locations(50, locations, seed=2)
     names = [name for name, _ in fresh.captions]
     captions = torch.tensor([words for _, words in fresh.captions])
     share = {}
     for name in ("argmax", "sample"):
         mode = attention_mode_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
         with torch.no_grad():
-            told = teacher_forcing(trainer.average, fresh.views[0][names], captions, mode=mode)
-        assert told.locations is not None
-        share[name] = float((told.locations[:, 0, 0] == marked).float().mean())  # chance is a fifth
+            output = teacher_forcing(trainer.average, fresh.views[0][names], captions, mode=mode)
+        assert output.locations is not None
+        share[name] = float((output.locations[:, 0, 0] == marked).float().mean())  # chance is a fifth
     assert share["argmax"] >= 0.9 and share["sample"] >= 0.8
 
 
@@ -200,7 +191,7 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     assert (interrupted.epoch, interrupted.batch) < (4, 0)
     torch.manual_seed(99)  # another process would have other random numbers
     resumed = trainer_of(config, random_data(views=2))
-    load_state(resumed, state)
+    resumed.resume(state)
     assert resumed.taken == interrupted.taken
     resumed.run(state=state, show=False)
     assert differing(weights_of(resumed), weights_of(whole)) == []
@@ -209,26 +200,18 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(
         assert len(resumed.objective.state_dict()["baseline"]) and config.hard.baseline == "moving"
 
 
-def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = trainer_of(SOFT, random_data())
-    whole.run(show=False)
-    interrupted, state = trainer_of(SOFT, random_data()), tmp_path / "state.safetensors"
-    step = interrupted.optimizer.step
-
-    def interrupted_step() -> None:
-        step()
-        if interrupted.taken == 4:
-            signal.raise_signal(signal.SIGINT)  # the weights have moved, the average and the counts have not
-
-    monkeypatch.setattr(interrupted.optimizer, "step", interrupted_step)
+def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(tmp_path: Path) -> None:
+    uninterrupted = trainer_of(SOFT, random_data())
+    uninterrupted.run(show=False)
+    # Ctrl-C when the weights have moved, and the average has not
+    interrupted = trainer_of(SOFT, random_data(), interrupting(5, "update_average"))
     with pytest.raises(KeyboardInterrupt):
-        interrupted.run(state=state, show=False)
+        interrupted.run(state=tmp_path / "state.safetensors", show=False)
+    assert interrupted.taken == 5
     resumed = trainer_of(SOFT, random_data())
-    load_state(resumed, state)
+    resumed.resume(tmp_path / "state.safetensors")
     resumed.run(show=False)
-    assert differing(weights_of(resumed), weights_of(whole)) == []
+    assert differing(weights_of(resumed), weights_of(uninterrupted)) == []
 
 
 def test_ctrl_c_is_the_user_s_again_afterwards() -> None:
@@ -243,17 +226,17 @@ def test_a_finished_training_resumes_to_nothing_more(tmp_path: Path) -> None:
     trainer = trainer_of(small_config(epochs=2), random_data())
     trainer.run(state=state, show=False)
     again = trainer_of(small_config(epochs=2), random_data())
-    load_state(again, state)
+    again.resume(state)
     again.run(on_epoch=lambda epoch, better: pytest.fail("trained on"), show=False)
     assert differing(weights_of(again), weights_of(trainer)) == []
 
 
 def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
-    save_state(trainer_of(small_config(), random_data()), state)
+    trainer_of(small_config(), random_data()).save(state)
     other = small_config(learning_rate=0.02, soft=SoftObjective(label_smoothing=0.1), seed=7)
     with pytest.raises(SatError) as refusal:
-        load_state(trainer_of(other, random_data()), state)
+        trainer_of(other, random_data()).resume(state)
     message = str(refusal.value)
     assert "learning_rate was 0.01, is 0.02" in message and "soft.label_smoothing was 0.0, is 0.1" in message
     assert "seed was 1, is 7" in message and "batch_size" not in message and str(state) in message
@@ -261,28 +244,8 @@ def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
 
 def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
-    save_state(trainer_of(small_config(visual_ngrams=True), random_data()), state)
-    load_state(trainer_of(small_config(visual_ngrams=False), random_data()), state)
-
-
-def test_a_state_from_a_cpu_is_resumed_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no random numbers for the GPU, which then keeps those of the seed; a state from a GPU has them."""
-    restored: list[Tensor] = []
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: torch.tensor([3, 5], dtype=torch.uint8))
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: restored.append(state))
-
-    def trainer_on(kind: str) -> Trainer:
-        trainer = trainer_of(SOFT, random_data())
-        trainer.device = torch.device(kind)  # the tensors stay where they are, since there may be no GPU
-        return trainer
-
-    for written, read, states in (("cpu", "cuda", 0), ("cuda", "cpu", 0), ("cuda", "cuda", 1)):
-        trainer = trainer_on(written)
-        trainer.epoch, trainer.best = 2, 7.5
-        save_state(trainer, tmp_path / "state.safetensors")
-        again = trainer_on(read)
-        load_state(again, tmp_path / "state.safetensors")
-        assert (again.epoch, again.best) == (2, 7.5) and len(restored) == states
+    trainer_of(small_config(visual_ngrams=True), random_data()).save(state)
+    trainer_of(small_config(visual_ngrams=False), random_data()).resume(state)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -298,7 +261,7 @@ def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str
     with pytest.raises(KeyboardInterrupt):
         interrupt(trainer_on(first), 13).run(state=state, show=False)
     resumed = trainer_on(second)
-    load_state(resumed, state)
+    resumed.resume(state)
     resumed.run(show=False)
     assert resumed.epoch == 4
     assert {value.device.type for value in resumed.decoder.state_dict().values()} == {second}
@@ -308,15 +271,15 @@ def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str
 def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
     """The batches would be others, and a batch that was taken already would come again."""
     state = tmp_path / "state.safetensors"
-    save_state(trainer_of(small_config(), random_data()), state)
+    trainer_of(small_config(), random_data()).save(state)
     with pytest.raises(SatError, match=r"state\.safetensors.*captions"):
-        load_state(trainer_of(small_config(), random_data(photos=11)), state)
+        trainer_of(small_config(), random_data(photos=11)).resume(state)
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
     trainer = trainer_of(small_config(), random_data())
-    save_state(trainer, state)
+    trainer.save(state)
     whole = state.read_bytes()
     tensors = load_file(state)
     without_header = tmp_path / "without_header.safetensors"
@@ -329,7 +292,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{name}.safetensors").write_bytes(content)
     for name in ("empty", "cut", "junk", "absent", "without_header", "without_weight"):
         with pytest.raises(SatError, match=rf"{name}\.safetensors"):
-            load_state(trainer, tmp_path / f"{name}.safetensors")
+            trainer.resume(tmp_path / f"{name}.safetensors")
     identity = json.loads(header["identity"])
     for entry in (
         *({"progress": json.dumps(value)} for value in (None, [], ["a", 0, 0, 0.0, 0], [0, 0, 0, 0.0], 7)),
@@ -337,22 +300,17 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     ):
         save_file(load_file(state), tmp_path / "header.safetensors", metadata={**header, **entry})
         with pytest.raises(SatError, match=r"header\.safetensors cannot be read"):
-            load_state(trainer, tmp_path / "header.safetensors")
+            trainer.resume(tmp_path / "header.safetensors")
 
 
-def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
     trainer = trainer_of(small_config(), random_data())
-    save_state(trainer, state)
+    trainer.save(state)
     before = state.read_bytes()
-
-    def fail(tensors: dict[str, Tensor], file: Path, **options: Any) -> None:
-        Path(file).write_bytes(b"half of it")
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(state_module, "save_file", fail)
-    with pytest.raises(SatError, match="no space"):
-        save_state(trainer, state)
+    broken = replace(TrainingState.read(state), tensors={"shared": torch.zeros(2, 3).T})  # which cannot be written
+    with pytest.raises(ValueError, match="contiguous"):
+        broken.save(state)
     assert state.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
 
@@ -360,32 +318,32 @@ def test_a_failure_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatc
 # Selection
 
 
-@contextmanager
-def validated_as(trainer: Trainer, scores: Sequence[float]) -> Iterator[None]:
-    """Validation that gives these BLEU-4 scores, one an epoch."""
-    left = iter(scores)
-    trainer.validate = lambda **_: {"bleu_4": next(left)}  # type: ignore[method-assign]
-    yield
-
-
-def test_patience_ends_a_training_and_the_best_epoch_is_kept() -> None:
-    trainer = trainer_of(small_config(epochs=50, patience=3), random_data())
-    told: list[tuple[int, bool]] = []
+@pytest.mark.parametrize(
+    ("changes", "scores", "better", "best"),
+    [  # as good is not better
+        ({"epochs": 50, "patience": 3}, [(5, 0), (8, 0), (8, 0), (7, 0), (6, 0), (99, 0)], [1, 1, 0, 0, 0], (8, 2)),
+        ({"selected_by": "cider"}, [(9, 1), (5, 3), (99, 2)], [1, 1, 0], (3, 2)),
+        ({"selected_by": "last", "patience": 1}, [(9, 0), (5, 0), (1, 0)], [1, 1, 1], (3, 3)),
+    ],
+    ids=["patience", "cider", "last"],
+)
+def test_the_best_epoch_is_kept(
+    changes: dict[str, Any], scores: list[tuple[float, float]], better: list[int], best: tuple[float, int]
+) -> None:
+    kind = scoring(*({"bleu_4": bleu_4, "cider": cider} for bleu_4, cider in scores))
+    trainer = trainer_of(small_config(**{"epochs": 3, **changes}), random_data(), kind)
+    found: list[bool] = []
     kept: dict[str, Tensor] = {}
 
-    def on_epoch(epoch: Epoch, better: bool) -> None:
-        told.append((epoch.number, better))
-        if better:
+    def on_epoch(epoch: Epoch, is_better: bool) -> None:
+        found.append(is_better)
+        if is_better:
             kept.update({name: value.clone() for name, value in trainer.average.state_dict().items()})
 
-    with validated_as(trainer, [5.0, 8.0, 8.0, 7.0, 6.0, 99.0]):
-        trainer.run(on_epoch=on_epoch, show=False)
-    assert told == [(1, True), (2, True), (3, False), (4, False), (5, False)]  # as good is not better
-    assert (trainer.best, trainer.best_epoch) == (8.0, 2)
-    again = trainer_of(small_config(epochs=50, patience=3), random_data())
-    with validated_as(again, [5.0, 8.0]):
-        again.config = replace(again.config, epochs=2)
-        again.run(show=False)
+    trainer.run(on_epoch=on_epoch, show=False)
+    assert found == [bool(each) for each in better] and (trainer.best, trainer.best_epoch) == best
+    again = trainer_of(small_config(epochs=best[1], patience=50), random_data())
+    again.run(show=False)
     assert differing(kept, again.average.state_dict()) == []
 
 
@@ -411,7 +369,7 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
     assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
 
 
-def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places() -> None:
+def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
     data = random_data()
     trainer = trainer_of(small_config(decoder={"attention": "hard", "gate": False}), data)
     with torch.no_grad():
@@ -423,17 +381,17 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_likeliest_places(
         found = beam_search(trainer.average, annotations, beam_size=3, max_length=2, mode=mode)
         return [data.vocabulary.decode(hypotheses[0].words) for hypotheses in found]
 
-    likeliest, expectation = said(ArgmaxAttention()), said(MeanAttention())
-    assert likeliest != expectation
+    argmax, mean = said(ArgmaxAttention()), said(MeanAttention())
+    assert argmax != mean
     validation = [  # what is said, with more words to come: so the penalty counts, and the figure is not 0
         (name, [[*words, *(f"more{n}" for n in range(4))]])
-        for (name, _), words in zip(data.validation, likeliest, strict=True)
+        for (name, _), words in zip(data.validation, argmax, strict=True)
     ]
     data = dataclasses.replace(data, validation=validation)
     (scores,) = validation_scores(trainer.average, data, beam_size=3, max_length=2)
-    counted = bleu(likeliest, [references for _, references in validation])
+    counted = bleu(argmax, [references for _, references in validation])
     assert scores["bleu_1"] == counted[0] < 50  # by the penalty: half of the captions is missing
-    assert scores["bleu_1"] > bleu(expectation, [references for _, references in validation])[0]
+    assert scores["bleu_1"] > bleu(mean, [references for _, references in validation])[0]
 
 
 def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
@@ -485,17 +443,17 @@ def test_attention_with_a_rate_of_zero_stays_as_it_was() -> None:
 def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_rest(side: int, down: int) -> None:
     batch, half = 6, side // 2
     annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
-    told = torch.tensor([True, False, True, True, False, True])
+    chosen = torch.tensor([True, False, True, True, False, True])
     names = [f"photo{row}" for row in range(batch)]
     tiled = {name: torch.rand(side * side, 3, dtype=torch.float64) for name in names}
     found, own = mosaics(
-        annotations, names, told, {down: Held(tiled)}, torch.Generator().manual_seed(4), pairs=float(down == 1)
+        annotations, names, chosen, {down: Held(tiled)}, torch.Generator().manual_seed(4), pairs=float(down == 1)
     )
-    assert torch.equal(found[~told], annotations[~told]) and found.dtype == annotations.dtype
+    assert torch.equal(found[~chosen], annotations[~chosen]) and found.dtype == annotations.dtype
     below = [slice(0, side)] if down == 1 else [slice(0, half), slice(half, side)]
     parts = [(rows, columns) for rows in below for columns in (slice(0, half), slice(half, side))]
     corners = set()
-    for row in told.nonzero().flatten().tolist():
+    for row in chosen.nonzero().flatten().tolist():
         seen = []
         for part in parts:
             there = [
@@ -511,28 +469,28 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_res
         expected[parts[corner]] = True
         assert torch.equal(own[row].view(side, side), expected)
     assert len(corners) > 1  # anywhere in the picture
-    assert own[~told].all()
-    alone, own = mosaics(annotations[:1], names[:1], told[:1], {}, torch.Generator())
+    assert own[~chosen].all()
+    alone, own = mosaics(annotations[:1], names[:1], chosen[:1], {}, torch.Generator())
     assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
 
 
-def test_in_a_mosaic_all_places_that_show_the_own_photo_are_its_own() -> None:
+def test_in_a_mosaic_all_locations_that_show_the_own_photo_are_its_own() -> None:
     """Rows of one photo, with other captions of it or the same one again, are not other photos."""
     side, names = 4, list("aaab")
     tiled = {name: torch.full((side * side, 1), float(ord(name))) for name in names}
     annotations = torch.stack([tiled[name] for name in names])
-    told = torch.ones(4, dtype=torch.bool)
+    chosen = torch.ones(4, dtype=torch.bool)
     for seed in range(5):
-        found, own = mosaics(annotations, names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed))
+        found, own = mosaics(annotations, names, chosen, {2: Held(tiled)}, torch.Generator().manual_seed(seed))
         assert torch.equal(own, found[..., 0] == annotations[..., 0])
         half, mine = mosaics(
-            annotations[2:], names, told, {2: Held(tiled)}, torch.Generator().manual_seed(seed), mine=slice(2, 4)
+            annotations[2:], names, chosen, {2: Held(tiled)}, torch.Generator().manual_seed(seed), mine=slice(2, 4)
         )
         assert torch.equal(half, found[2:]) and torch.equal(mine, own[2:])
 
 
 def test_mosaics_need_a_square_grid() -> None:
-    with pytest.raises(SatError, match="6 places are not a square grid"):
+    with pytest.raises(SatError, match="6 locations are not a square grid"):
         mosaics(torch.rand(4, 6, 3), list("abcd"), torch.ones(4, dtype=torch.bool), {}, torch.Generator())
 
 
@@ -561,22 +519,11 @@ def test_joined_data_sets_are_scored_each_by_itself() -> None:
     assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
 
 
-def test_rankings_with_the_same_captions_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    scored = []
-
-    def counted(captions: Any, data: Any, **how: Any) -> dict[str, float]:
-        scored.append(captions)
-        return scores_of(captions, data, **how)
-
-    monkeypatch.setattr(selection_module, "scores_of", counted)
+def test_rankings_are_scored_each_by_its_captions() -> None:
     trainer, data = trainer_of(small_config(), random_data(photos=8)), random_data(photos=8)
-    how: dict[str, Any] = {
-        "beam_size": 3,
-        "max_length": 7,
-        "rankings": [(0.0, 0.0), (0.0, 0.0), (50.0, 0.0), (0.0, 0.0)],
-    }
+    how: dict[str, Any] = {"beam_size": 3, "max_length": 7, "rankings": [(0.0, 0.0), (50.0, 0.0), (0.0, 0.0)]}
     found = validation_scores(trainer.average, data, **how)
-    assert len(found) == 4 and len(scored) == 2 and scored[0] != scored[1]
+    assert found[0] == found[2] != found[1]
     for metric in ("bleu_4", "cider"):
         only = validation_scores(trainer.average, data, only=metric, **how)
         assert [each[metric] for each in only] == [each[metric] for each in found]
@@ -585,42 +532,22 @@ def test_rankings_with_the_same_captions_are_scored_once(monkeypatch: pytest.Mon
         )
 
 
-def test_the_share_of_mosaics_moves_through_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(small_config(mosaics=1.0, mosaics_end=0.0, epochs=2), random_data())
+def test_the_share_of_mosaics_moves_through_the_training() -> None:
+    config = small_config(mosaics=1.0, mosaics_end=0.0, epochs=2, batch_size=20)
+    data = random_data(photos=40)
+    square = {name: data.views[0][[name]][0, :9] for name, _ in data.captions}
+    data.views, data.tiled = [Held(square)], {2: Held({name: torch.zeros(9, D) for name in square})}
     shares: list[float] = []
 
-    def remember(
-        annotations: Tensor, names: object, told: Tensor, tiled: object, generator: torch.Generator, **how: Any
-    ) -> tuple[Tensor, Tensor]:
-        shares.append(told.double().mean().item())
-        return annotations, torch.ones(annotations.shape[:2], dtype=torch.bool)
+    class Watching(SoftObjective):
+        def __call__(self, output: Any, captions: Tensor, draws: Any, *, own: Any, **options: Any) -> Loss:
+            shares.append((~own.all(1)).float().mean().item())
+            return super().__call__(output, captions, draws, own=own, **options)
 
-    monkeypatch.setattr(trainer_module, "mosaics", remember)
+    trainer = trainer_of(config, data)
+    trainer.objective = Watching()
     trainer.run(show=False)
-    assert shares[0] == 1.0 and shares[-1] < 0.5
-    assert len(shares) == 2 * trainer.batches_an_epoch
-
-
-def test_the_best_epoch_may_be_the_one_with_the_best_cider() -> None:
-    trainer = trainer_of(small_config(epochs=3, selected_by="cider"), random_data())
-    scores = iter([(9.0, 1.0), (5.0, 3.0), (99.0, 2.0)])
-
-    def validate(**_: Any) -> dict[str, float]:
-        return dict(zip(("bleu_4", "cider"), next(scores), strict=True))
-
-    trainer.validate = validate  # type: ignore[method-assign]
-    told: list[bool] = []
-    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
-    assert told == [True, True, False] and (trainer.best, trainer.best_epoch) == (3.0, 2)
-
-
-def test_the_last_epoch_may_be_taken_whatever_its_scores() -> None:
-    trainer = trainer_of(small_config(epochs=3, selected_by="last", patience=1), random_data())
-    scores = iter([9.0, 5.0, 1.0])
-    trainer.validate = lambda **_: {"bleu_4": next(scores)}  # type: ignore[method-assign]
-    told: list[bool] = []
-    trainer.run(on_epoch=lambda epoch, better: told.append(better), show=False)
-    assert told == [True, True, True] and trainer.best_epoch == 3
+    assert shares[0] == 1.0 and shares[-1] < 0.5 and len(shares) == 2 * trainer.batches_an_epoch
 
 
 # Batches
@@ -841,16 +768,14 @@ def test_the_average_follows_the_weights() -> None:
     torch.testing.assert_close(dict(averaged.average.named_parameters()), expected)
 
 
-def test_a_loss_that_is_no_number_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = random_data()
-    trainer = trainer_of(small_config(), data)
-    whole = SoftObjective.__call__
+def test_a_loss_that_is_no_number_is_told_to_the_user() -> None:
+    class Broken(SoftObjective):
+        def __call__(self, *arguments: Any, **options: Any) -> Loss:
+            loss = super().__call__(*arguments, **options)
+            return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
 
-    def broken(self: SoftObjective, told: Any, captions: Tensor, draws: Any, **options: Any) -> Loss:
-        loss = whole(self, told, captions)
-        return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
-
-    monkeypatch.setattr(SoftObjective, "__call__", broken)
+    trainer = trainer_of(small_config(), random_data())
+    trainer.objective = Broken()
     with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
         trainer.run(show=False)
     for value in weights_of(trainer).values():
@@ -960,32 +885,31 @@ def test_a_share_of_own_words_that_is_no_share_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
 @pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
 @pytest.mark.parametrize("attention", ["soft", "hard"])
-def test_compiled_loops_train_as_the_plain_path_does(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_loops_train_as_the_reference_does(attention: str) -> None:
     losses: dict[bool, list[float]] = {}
     for fast in (False, True):
-        monkeypatch.setattr(trainer_module, "LONG_TRAINING", 0 if fast else math.inf)
+        kind = type("Chosen", (Float32Trainer,), {"compiling_pays": lambda self, fast=fast: fast})
         data = random_data()
-        config = fitted(small_config(decoder={"attention": attention, "annotation_norm": "layer"}, seed=3), data)
-        trainer = Trainer(config, data, device=torch.device("cpu"))
+        config = small_config(decoder={"attention": attention, "annotation_norm": "layer"}, seed=3)
+        trainer = trainer_of(config, data, kind)
         assert (trainer.kernels is not kernels.REFERENCE) == fast
         losses[fast] = [trainer.one_batch(each)["loss"] for _ in range(3) for each in batches(data.captions, 4, 0)]
     assert len(losses[True]) > 10 and losses[True] == pytest.approx(losses[False], rel=1e-3)
 
 
-def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do() -> None:
     """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
     data = random_data()
-    trainer = trainer_of(small_config(), data)
-    lengths = {3: {"nats_per_word": 2.0}, 4: {"nats_per_word": 5.0}, 5: {}}
+    lengths: dict[int, dict[str, float]] = {3: {"nats_per_word": 2.0}, 4: {"nats_per_word": 5.0}, 5: {}}
 
-    def likelihood(group: Sequence[int], encoded: Any) -> Loss:
-        length = len(data.captions[group[0]][1]) - 1
-        watch = {"entropy": float(length), **lengths[length]}
-        return Loss(torch.tensor(1.0), {name: torch.tensor(value) for name, value in watch.items()})
+    class Grouped(Float32Trainer):
+        def likelihood(self, indices: Sequence[int], encoded: Any = None) -> Loss:
+            length = len(data.captions[indices[0]][1]) - 1
+            watch = {"entropy": float(length), **lengths[length]}
+            return Loss(torch.tensor(1.0), {name: torch.tensor(value) for name, value in watch.items()})
 
-    monkeypatch.setattr(trainer, "likelihood", likelihood)
     chosen = [0, 1, 2, 3, 4]  # three captions of lengths 3, 4 and 3, and two of length 5
-    watch = trainer.likelihood_of_photos(chosen).watch
+    watch = trainer_of(small_config(), data, Grouped).likelihood_of_photos(chosen).watch
     assert watch["nats_per_word"].item() == pytest.approx((2 * 2.0 + 5.0) / 3)
     assert watch["entropy"].item() == pytest.approx((2 * 3 + 4 + 2 * 5) / 5)
 
@@ -998,8 +922,8 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
         data = dataclasses.replace(random_data(), text_corpus=texts)
         trainer = trainer_of(config, data)
         found = trainer.likelihood_of_texts(2)
-        told = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
-        log_p, losses = trainer_module.word_losses(told.logits, torch.tensor(texts * 2), smoothing)
+        output = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
+        log_p, losses = word_losses(output.logits, torch.tensor(texts * 2), smoothing)
         assert torch.allclose(found.total, losses.sum(-1).mean())
         assert torch.allclose(found.watch["text_nats"], -log_p.mean())
 
@@ -1010,13 +934,13 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
     with_texts = dataclasses.replace(data, text_corpus=texts)
     config = fitted(small_config(text_weight=0.5), data)
-    trainer = Trainer(config, with_texts, device=CPU)
-    assert sorted(map(sorted, trainer.texts)) == [[0, 2], [1]]
+    trainer = Float32Trainer(config, with_texts, device=CPU)
+    assert sorted(map(sorted, trainer.text_corpus)) == [[0, 2], [1]]
 
     before = trainer.generator.get_state()
     found = trainer.likelihood_of_texts(6)
     trainer.generator.set_state(before)
-    group = trainer.texts[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
+    group = trainer.text_corpus[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
     chosen = torch.randint(len(group), (6,), generator=trainer.generator)
     captions = torch.tensor([texts[group[number]] for number in chosen])
     expected = SoftObjective(doubly_stochastic=0.0)(
@@ -1027,20 +951,15 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     trainer.generator.set_state(before)
     both = trainer.loss_of([1, 3, 5])
     trainer.generator.set_state(before)
-    alone = trainer.likelihood([1, 3, 5])
-    assert torch.allclose(both.total, alone.total + 0.5 * trainer.likelihood_of_texts(3).total)
+    photos = trainer.likelihood([1, 3, 5])
+    assert torch.allclose(both.total, photos.total + 0.5 * trainer.likelihood_of_texts(3).total)
 
-    start = [
-        SoftObjective(doubly_stochastic=0.0)(
-            teacher_forcing(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
-        ).total.item()
-        for text in texts
-    ]
+    def losses() -> list[float]:
+        objective = SoftObjective(doubly_stochastic=0.0)
+        captions = [torch.tensor([text]) for text in texts]
+        outputs = [teacher_forcing(trainer.decoder, torch.zeros(1, 1, D), caption) for caption in captions]
+        return [objective(*each).total.item() for each in zip(outputs, captions, strict=True)]
+
+    start = losses()
     trainer.run(show=False)
-    end = [
-        SoftObjective(doubly_stochastic=0.0)(
-            teacher_forcing(trainer.decoder, torch.zeros(1, 1, D), torch.tensor([text])), torch.tensor([text])
-        ).total.item()
-        for text in texts
-    ]
-    assert all(after < before for after, before in zip(end, start, strict=True))
+    assert all(after < before for after, before in zip(losses(), start, strict=True))

@@ -35,7 +35,7 @@ BASELINES = ("moving", "length", "leave_one_out")
 
 
 def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[DecoderOutput, Tensor]:
-    """A told caption of random logits, alpha and places, the first two with gradients of their own."""
+    """The output for a caption with random logits, alpha and locations, the first two with gradients of their own."""
     locations, words = 5, 11
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(batch, paths, steps, words, generator=generator).requires_grad_()
@@ -45,7 +45,7 @@ def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Decod
 
 
 def drawn(expected: Tensor) -> Draws:
-    """Draws of paths (B, P) whose places are made up already."""
+    """Draws of paths (B, P) whose locations are made up already."""
     return Draws(MeanAttention(), expected)
 
 
@@ -53,28 +53,28 @@ def drawn(expected: Tensor) -> Draws:
 
 
 def test_log_probabilities_and_label_smoothing_by_hand() -> None:
-    told, captions = made_up(2, 3, 7)
-    log_p, smoothed = word_losses(told.logits, captions, 0.1)
+    output, captions = made_up(2, 3, 7)
+    log_p, smoothed = word_losses(output.logits, captions, 0.1)
     for b, p, t in np.ndindex(2, 3, 7):
-        row = reference.log_softmax(told.logits[b, p, t].detach().double().numpy())
+        row = reference.log_softmax(output.logits[b, p, t].detach().double().numpy())
         target = np.full(11, 0.1 / 11)
         target[captions[b, t]] += 0.9
         assert log_p[b, p, t].item() == pytest.approx(row[captions[b, t]], abs=1e-5)
         assert smoothed[b, p, t].item() == pytest.approx(-(target * row).sum(), abs=1e-5)
-    torch.testing.assert_close(log_p, word_log_probabilities(told.logits, captions))
-    assert torch.equal(word_losses(told.logits, captions, 0.0)[1], -log_p)
+    torch.testing.assert_close(log_p, word_log_probabilities(output.logits, captions))
+    assert torch.equal(word_losses(output.logits, captions, 0.0)[1], -log_p)
 
 
 def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
-    told, captions = made_up(2, 3, 7)
-    half = told.logits.detach().bfloat16()
+    output, captions = made_up(2, 3, 7)
+    half = output.logits.detach().bfloat16()
     for log_p in (word_log_probabilities(half, captions), word_losses(half, captions, 0.1)[0]):
         assert log_p.dtype == torch.float32
         torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
 
 
 def test_doubly_stochastic_target_is_one() -> None:
-    """Fault: a target of 16/196. The penalty is zero when every place is looked at once in all."""
+    """Fault: a target of 16/196. The penalty is zero when every location gets a total weight of one."""
     for alpha in (torch.eye(5)[[2, 0, 4, 1, 3]], torch.full((5, 5), 1 / 5)):
         assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0, abs=1e-12)
     alpha = torch.tensor([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])  # sums over time 1.5, 0.25, 0.25
@@ -87,47 +87,47 @@ def test_entropy() -> None:
 
 
 def test_soft_loss_by_hand() -> None:
-    told, captions = made_up(3, 1, 7)
-    loss = SoftObjective(doubly_stochastic=0.7)(told, captions)
-    log_p, alpha = word_log_probabilities(told.logits, captions).detach(), told.alpha.detach().double().numpy()
+    output, captions = made_up(3, 1, 7)
+    loss = SoftObjective(doubly_stochastic=0.7)(output, captions)
+    log_p, alpha = word_log_probabilities(output.logits, captions).detach(), output.alpha.detach().double().numpy()
     by_hand = [-log_p[b].sum().item() + 0.7 * reference.doubly_stochastic(alpha[b, 0]) for b in range(3)]
     assert loss.total.item() == pytest.approx(np.mean(by_hand), rel=1e-6)
     assert loss.watch["nats_per_word"].item() == pytest.approx(-log_p.mean().item(), rel=1e-6)
     nats = np.mean([reference.entropy(a[0]) / 7 for a in alpha])
     assert loss.watch["entropy"].item() == pytest.approx(nats, rel=1e-6)
-    sharper = SoftObjective(doubly_stochastic=0.7, entropy_weight=-0.3)(told, captions)
+    sharper = SoftObjective(doubly_stochastic=0.7, entropy_weight=-0.3)(output, captions)
     assert sharper.total.item() == pytest.approx(np.mean(by_hand) + 0.3 * 7 * nats, rel=1e-6)
     without = SoftObjective(doubly_stochastic=0.7)(
-        DecoderOutput(told.logits, None, None, None), captions
+        DecoderOutput(output.logits, None, None, None), captions
     )  # no attention
     assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
 
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_mosaics_ask_for_attention_on_the_captions_own_photo(hard: bool) -> None:
-    told, captions = made_up(3, 2 if hard else 1, 7)
+    output, captions = made_up(3, 2 if hard else 1, 7)
     own = torch.tensor([[True, False, True, False, False], [True] * 5, [False, True, True, True, False]])
     objective = HardObjective(coin="both", baseline="expected") if hard else SoftObjective()
     draws = objective.draw(3, 7, torch.Generator().manual_seed(1))
-    plain = objective(told, captions, draws).total.item()
+    plain = objective(output, captions, draws).total.item()
     objective.mosaic_weight = 0.3
-    loss = objective(told, captions, draws, own=own)
-    shares = (told.alpha.detach() * own[:, None, None]).sum(-1)  # (B, P, C)
+    loss = objective(output, captions, draws, own=own)
+    shares = (output.alpha.detach() * own[:, None, None]).sum(-1)  # (B, P, C)
     assert torch.allclose(shares[1], torch.ones(()))
     each = -shares.log().sum(-1).mean()  # both paths of a caption have half the weight
     assert loss.total.item() == pytest.approx(plain + 0.3 * each.item(), rel=1e-5)
     assert loss.watch["own_photo"].item() == pytest.approx(shares[[0, 2]].mean().item(), rel=1e-5)
-    assert "own_photo" not in objective(told, captions, draws, own=torch.ones_like(own)).watch  # no mosaic
+    assert "own_photo" not in objective(output, captions, draws, own=torch.ones_like(own)).watch  # no mosaic
 
 
 # ---------------------------------------------------------------- the hard loss, term by term
 
 
 def hard_loss_by_hand(
-    objective: HardObjective, told: DecoderOutput, captions: Tensor, expected: Tensor, before: np.ndarray | None
+    objective: HardObjective, output: DecoderOutput, captions: Tensor, expected: Tensor, before: np.ndarray | None
 ) -> tuple[float, list[np.ndarray]]:
     """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
-    logits, alpha = told.logits.detach().double().numpy(), told.alpha.detach().double().numpy()
+    logits, alpha = output.logits.detach().double().numpy(), output.alpha.detach().double().numpy()
     batch, paths, steps, K = logits.shape
     paid: dict[tuple[int, int], np.ndarray] = {}
     for b, p in np.ndindex(batch, paths):
@@ -157,7 +157,7 @@ def hard_loss_by_hand(
                 baseline = before
             for t in range(steps):
                 advantage = 0.0 if baseline is None else paid[b, p][t] - baseline[t]
-                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, told.locations[b, p, t]])
+                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, output.locations[b, p, t]])
             loss -= objective.entropy_weight * reference.entropy(alpha[b, p])
         loss += objective.doubly_stochastic * reference.doubly_stochastic(alpha[b, p])
         total += weight * loss / batch
@@ -185,11 +185,11 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
     b: np.ndarray | None = None
     coins = set()
     for k in range(5):
-        told, captions = made_up(5, objective.paths, 4, seed=k)
+        output, captions = made_up(5, objective.paths, 4, seed=k)
         draws = objective.draw(5, 4, generator)
         coins.add(tuple(draws.expected.flatten().tolist()))
-        by_hand, paid = hard_loss_by_hand(objective, told, captions, draws.expected, b)
-        loss = objective(told, captions, draws)
+        by_hand, paid = hard_loss_by_hand(objective, output, captions, draws.expected, b)
+        loss = objective(output, captions, draws)
         assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
         if paid:
             r = np.mean(paid, axis=0)
@@ -202,7 +202,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
         plain, _ = made_up(5, objective.paths, 4, seed=k)  # the reward is a number: no gradient flows through it
         without = Estimator(samples=3, coin=coin, reward_weight=0, label_smoothing=0.1)
         without(plain, captions, draws).total.backward()
-        torch.testing.assert_close(told.logits.grad, plain.logits.grad)
+        torch.testing.assert_close(output.logits.grad, plain.logits.grad)
     assert len(coins) == (1 if coin in ("none", "both") else 2 if coin == "batch" else 5)
 
 
@@ -224,11 +224,11 @@ def test_the_coin_is_the_papers() -> None:
 def test_an_expected_path_gets_no_reinforce_and_stays_out_of_the_baseline(baseline: str) -> None:
     draws = drawn(torch.tensor([[False], [True], [False]]).expand(3, 3))
     objective = Estimator(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
-    told, captions = made_up(3, 3, 7)
-    objective(told, captions, draws)
+    output, captions = made_up(3, 3, 7)
+    objective(output, captions, draws)
     kept = {name: value.clone() for name, value in objective.state_dict().items()}
-    objective(told, captions, draws).total.backward()
-    assert (told.alpha.grad[1] == 0).all() and (told.alpha.grad[[0, 2]] != 0).any()
+    objective(output, captions, draws).total.backward()
+    assert (output.alpha.grad[1] == 0).all() and (output.alpha.grad[[0, 2]] != 0).any()
 
     other, _ = made_up(3, 3, 7)
     with torch.no_grad():
@@ -238,18 +238,18 @@ def test_an_expected_path_gets_no_reinforce_and_stays_out_of_the_baseline(baseli
     assert same.state_dict().keys() == kept.keys() == ({"baseline"} if baseline in ("moving", "length") else set())
     assert all(torch.equal(same.state_dict()[name], kept[name]) for name in kept)
     same(other, captions, draws).total.backward()
-    torch.testing.assert_close(other.alpha.grad, told.alpha.grad)
+    torch.testing.assert_close(other.alpha.grad, output.alpha.grad)
 
 
 def test_a_batch_of_expected_paths_leaves_the_baseline() -> None:
     objective = HardObjective(coin="batch")
-    told, captions = made_up(2, 1, 5)
+    output, captions = made_up(2, 1, 5)
     all_expected = drawn(torch.ones(2, 1, dtype=torch.bool))
-    assert objective(told, captions, all_expected).total.isfinite()  # before there is a baseline, too
-    objective(told, captions, drawn(torch.zeros(2, 1, dtype=torch.bool)))
+    assert objective(output, captions, all_expected).total.isfinite()  # before there is a baseline, too
+    objective(output, captions, drawn(torch.zeros(2, 1, dtype=torch.bool)))
     before = objective.state_dict()["baseline"].clone()
     assert before.isfinite().all()
-    loss = objective(told, captions, all_expected)
+    loss = objective(output, captions, all_expected)
     assert torch.equal(objective.state_dict()["baseline"], before)
     assert loss.watch.keys() == {"entropy", "nats_per_word_expected"}
 
@@ -276,46 +276,46 @@ def test_moving_baseline_counts_steps_from_the_end() -> None:
 def test_a_baseline_per_length_is_a_lengths_own() -> None:
     objective = Estimator(baseline="length")
     for k, steps in enumerate((3, 5, 3)):
-        told, captions = made_up(2, 1, steps, seed=k)
-        objective(told, captions, objective.draw(2, steps, torch.Generator()))
+        output, captions = made_up(2, 1, steps, seed=k)
+        objective(output, captions, objective.draw(2, steps, torch.Generator()))
     assert objective.by_length.keys() == {3, 5}
-    told, captions = made_up(2, 1, 5, seed=1)
-    mean = word_log_probabilities(told.logits, captions).sum(-1).mean()
+    output, captions = made_up(2, 1, 5, seed=1)
+    mean = word_log_probabilities(output.logits, captions).sum(-1).mean()
     torch.testing.assert_close(objective.by_length[5].values, mean.detach()[None])
 
 
 def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
     objective = Estimator(reward="to_go")
     for steps in (3, 5):
-        told, captions = made_up(2, 1, steps)
-        loss = objective(told, captions, objective.draw(2, steps, torch.Generator()))
+        output, captions = made_up(2, 1, steps)
+        loss = objective(output, captions, objective.draw(2, steps, torch.Generator()))
     loss.total.backward()
-    assert (told.alpha.grad[:, :, :2] == 0).all() and (told.alpha.grad[:, :, 2:] != 0).any()
+    assert (output.alpha.grad[:, :, :2] == 0).all() and (output.alpha.grad[:, :, 2:] != 0).any()
 
 
 def test_a_baseline_goes_on_where_it_was_saved() -> None:
     first, second = HardObjective(), HardObjective()
     for k in range(3):
-        told, captions = made_up(2, 1, 5, seed=k)
+        output, captions = made_up(2, 1, 5, seed=k)
         if k == 2:
             second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
         draws = drawn(torch.zeros(2, 1, dtype=torch.bool))
-        total = first(told, captions, draws).total
-    assert torch.equal(second(told, captions, draws).total, total)
+        total = first(output, captions, draws).total
+    assert torch.equal(second(output, captions, draws).total, total)
     assert torch.equal(first.state_dict()["baseline"], second.state_dict()["baseline"])
     assert HardObjective(samples=2, baseline="leave_one_out").state_dict() == SoftObjective().state_dict() == {}
 
 
 def test_the_draws_of_one_batch_do_not_touch_the_next() -> None:
-    """Two batches may be drawn before either is told: nothing is left behind in the objective."""
-    told, captions = made_up(5, 3, 4)
+    """Two batches may be drawn before either loss: nothing is left behind in the objective."""
+    output, captions = made_up(5, 3, 4)
     losses = []
     for later in (False, True):
         objective, generator = Estimator(samples=3, coin="image", baseline="none"), torch.Generator().manual_seed(7)
         draws = objective.draw(5, 4, generator)
         if later:
             assert not torch.equal(objective.draw(5, 4, generator).expected, draws.expected)
-        losses.append(objective(told, captions, draws).total)
+        losses.append(objective(output, captions, draws).total)
     assert torch.equal(*losses)
 
 
@@ -338,14 +338,14 @@ def test_hard_objective_refuses(options: dict[str, object], message: str) -> Non
         HardObjective(**options)  # type: ignore[arg-type]
 
 
-def test_hard_look_follows_the_decoder_to_its_device() -> None:
+def test_hard_attention_follows_the_decoder_to_its_device() -> None:
     """PyTorch's "meta" device computes nothing, but refuses a mixture of devices as a GPU does."""
     objective = HardObjective(samples=2, coin="both")
     decoder = small_decoder().to("meta")
     annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
     draws = objective.draw(*captions.shape, torch.Generator())
-    told = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
-    assert told.logits.device.type == "meta"
+    output = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+    assert output.logits.device.type == "meta"
 
 
 @pytest.mark.parametrize("baseline", [MovingBaseline(), leave_one_out, expected_path])
@@ -364,8 +364,8 @@ def test_hard_loss_on_a_gpu_is_the_cpus(baseline: str) -> None:
         decoder, inputs = small_decoder().to(device), (annotations.to(device), captions.to(device))
         for _ in range(3):
             draws = objective.draw(*captions.shape, generator)
-            told = teacher_forcing(decoder, *inputs, paths=objective.paths, mode=draws.mode)
-            totals.append(objective(told, inputs[1], draws).total.item())
+            output = teacher_forcing(decoder, *inputs, paths=objective.paths, mode=draws.mode)
+            totals.append(objective(output, inputs[1], draws).total.item())
             objective.load_state_dict({name: value.cpu() for name, value in objective.state_dict().items()})  # a resume
     assert totals[:3] == pytest.approx(totals[3:], abs=1e-3)
 
@@ -377,7 +377,7 @@ TINY = {"annotation_size": 2, "hidden_size": 3, "embedding_size": 2, "attention_
 
 
 class Tiny(NamedTuple):
-    """A problem small enough to try every sequence of places: two photos with a caption each, 3 places, 3 words."""
+    """A problem small enough to try every sequence of locations: two photos and captions, 3 locations, 3 words."""
 
     decoder: AttentionDecoder
     annotations: Tensor  # (2, 3, D)
@@ -386,18 +386,18 @@ class Tiny(NamedTuple):
 
 @pytest.fixture
 def tiny(float64: None) -> Tiny:
-    decoder = small_decoder(**TINY, spread=1.0, seed=11)  # where to look matters
+    decoder = small_decoder(**TINY, spread=1.0, seed=11)  # where it attends matters
     generator = torch.Generator().manual_seed(5)
     return Tiny(decoder, 2 * torch.randn(2, 3, 2, generator=generator), torch.tensor([[2, 4, 0], [3, 2, 0]]))
 
 
-def enumerate_places(tiny: Tiny) -> tuple[Tensor, Tensor]:
-    """log p(s|a) and log p(y|s,a) of all 27 sequences of places, each (2, 27)."""
+def enumerate_locations(tiny: Tiny) -> tuple[Tensor, Tensor]:
+    """log p(s|a) and log p(y|s,a) of all 27 sequences of locations, each (2, 27)."""
     sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
     locations = sequences.expand(2, -1, -1)
-    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=GivenLocations(locations))
-    log_places = told.alpha.gather(-1, locations[..., None]).squeeze(-1).log().sum(-1)
-    return log_places, word_log_probabilities(told.logits, tiny.captions).sum(-1)
+    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=GivenLocations(locations))
+    log_locations = output.alpha.gather(-1, locations[..., None]).squeeze(-1).log().sum(-1)
+    return log_locations, word_log_probabilities(output.logits, tiny.captions).sum(-1)
 
 
 def gradient(loss: Tensor, decoder: AttentionDecoder) -> dict[str, Tensor]:
@@ -408,14 +408,14 @@ def gradient(loss: Tensor, decoder: AttentionDecoder) -> dict[str, Tensor]:
 
 def exact_gradient(tiny: Tiny) -> dict[str, Tensor]:
     """Eq. 6 as it stands: Σ_s p(s|a) [∂log p(y|s,a) + log p(y|s,a) ∂log p(s|a)], the mean over the two captions."""
-    log_places, log_words = enumerate_places(tiny)
-    p = log_places.exp().detach()
-    return gradient((p * (log_words + log_words.detach() * log_places)).sum(1).mean(), tiny.decoder)
+    log_locations, log_words = enumerate_locations(tiny)
+    p = log_locations.exp().detach()
+    return gradient((p * (log_words + log_words.detach() * log_locations)).sum(1).mean(), tiny.decoder)
 
 
 def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
-    told = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, mode=MeanAttention())
-    return gradient(word_log_probabilities(told.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
+    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, mode=MeanAttention())
+    return gradient(word_log_probabilities(output.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
 
 
 def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100) -> dict[str, Tensor]:
@@ -425,8 +425,8 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
     found: list[dict[str, Tensor]] = []
     for k in range(times + 5):
         draws = objective.draw(*captions.shape, generator)
-        told = teacher_forcing(tiny.decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
-        loss = objective(told, captions, draws)
+        output = teacher_forcing(tiny.decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+        loss = objective(output, captions, draws)
         if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
@@ -454,9 +454,9 @@ def trace(found: dict[str, Tensor]) -> float:
 
 def test_exact_gradient_is_that_of_the_bound(tiny: Tiny) -> None:
     """Eq. 6 is the gradient of eq. 5, L_s = Σ_s p(s|a) log p(y|s,a); and all 27 sequences are there."""
-    log_places, log_words = enumerate_places(tiny)
-    torch.testing.assert_close(log_places.exp().sum(1), torch.ones(2))
-    bound = gradient((log_places.exp() * log_words).sum(1).mean(), tiny.decoder)
+    log_locations, log_words = enumerate_locations(tiny)
+    torch.testing.assert_close(log_locations.exp().sum(1), torch.ones(2))
+    bound = gradient((log_locations.exp() * log_words).sum(1).mean(), tiny.decoder)
     torch.testing.assert_close(bound, exact_gradient(tiny))
 
 
@@ -466,15 +466,15 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
     for seed in range(20):
         decoder = small_decoder(**TINY, spread=1.0, seed=seed)
         with torch.no_grad():
-            log_places, log_words = enumerate_places(tiny._replace(decoder=decoder))
-        gaps.append((log_places + log_words).logsumexp(1) - (log_places.exp() * log_words).sum(1))
+            log_locations, log_words = enumerate_locations(tiny._replace(decoder=decoder))
+        gaps.append((log_locations + log_words).logsumexp(1) - (log_locations.exp() * log_words).sum(1))
     assert torch.stack(gaps).min() > 0 and torch.stack(gaps).max() > 0.1
 
     objective, copies = Estimator(), 5000
     with torch.no_grad():
-        log_places, log_words = enumerate_places(tiny)
-        bound = (log_places.exp() * log_words).sum(1)
-        spread = ((log_places.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
+        log_locations, log_words = enumerate_locations(tiny)
+        bound = (log_locations.exp() * log_words).sum(1)
+        spread = ((log_locations.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
         annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
         draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
         watch = objective(teacher_forcing(tiny.decoder, annotations, captions, mode=draws.mode), captions, draws).watch

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,21 +15,11 @@ from builders import shape_folder
 from safetensors import safe_open
 from sharing import EPOCHS, SCENARIOS, digest, epochs_of, losses_of, trainer_of
 
-import show_attend_tell.training.loop as trainer_module
-from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
-from show_attend_tell.training.state import load_state
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 FEW = {"soft": 50, "mosaics": 6, "hard": 6, "cider": 4, "encoder": 6}  # steps in the suite
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Any:
-    """The training computes in float32 here only."""
-    yield
-    trainer_module.native_bf16 = native_bf16
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -73,12 +62,12 @@ def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
         assert together["scores"] == pytest.approx(alone["scores"], rel=1e-4), name
 
     # the epochs, what is watched in them, and going on alone with what they left
-    trainer, told = epochs_of(None)
-    for ours, (number, scores, watch, _) in zip(told[:-1], everyone[0]["epochs"]["told"], strict=True):
+    trainer, epochs = epochs_of(None)
+    for ours, (number, scores, watch, _) in zip(epochs[:-1], everyone[0]["epochs"]["reached"], strict=True):
         assert (number, scores) == (ours.number, pytest.approx(ours.scores, rel=1e-4))
         assert watch == pytest.approx(ours.watch, rel=1e-4)
     resumed = trainer_of("soft", epochs=EPOCHS)
-    load_state(resumed, folder / "state.safetensors")
+    resumed.resume(folder / "state.safetensors")
     assert resumed.epoch == EPOCHS - 1
     half, _ = epochs_of(None, epochs=EPOCHS - 1)
     for name, weight in half.decoder.state_dict().items():
@@ -107,14 +96,14 @@ def test_the_death_of_a_process_ends_the_others_and_leaves_the_last_state(tmp_pa
         assert json.loads(state.metadata()["progress"])[0] == 0  # epochs finished, when it was written
 
 
-def test_alone_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alone_nothing_is_shared() -> None:
     assert (ranks.number(), ranks.count(), ranks.first()) == (0, 1, True)
     assert ranks.part_of(7) == (slice(0, 7), 1.0) and ranks.mine("abc") == "abc"
     assert ranks.gathered("x") == ["x"] and ranks.any_of(True) and not ranks.any_of(False)
     with ranks.together(torch.device("cpu")) as device:
         assert device == torch.device("cpu") and not torch.distributed.is_initialized()
     before = torch.get_rng_state()
-    with ranks.own_chance(torch.device("cpu"), 1):
+    with ranks.own_dropout(torch.device("cpu"), 1):
         torch.rand(3)
     assert not torch.equal(torch.get_rng_state(), before)  # the global generator is used as ever
 
@@ -145,7 +134,7 @@ def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeyp
     for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
         monkeypatch.setattr(ranks, "number", lambda rank=rank: rank)
         before = torch.get_rng_state()
-        with ranks.own_chance(torch.device("cpu"), step):
+        with ranks.own_dropout(torch.device("cpu"), step):
             drawn.append(torch.rand(4))
         assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(drawn[0], drawn[3])

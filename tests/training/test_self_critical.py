@@ -43,23 +43,23 @@ def gradient(total: Tensor, decoder: AttentionDecoder) -> dict[str, Tensor]:
 
 
 def exact_gradient(decoder: AttentionDecoder, annotations: Tensor, rewards: CaptionRewards) -> dict[str, Tensor]:
-    """∂ Σ_y Σ_s p(y, s) r(y) of the two photos, over all captions y and, of a hard decoder, all places s of both."""
+    """∂ Σ_y Σ_s p(y, s) r(y) of the two photos, over all captions y and, of a hard decoder, all locations s of both."""
     hard = decoder.config.attention == "hard"
     words = [(first, second) for first in (2, 3) for second in (END, 2, 3)]
     locations = list(itertools.product(range(2), repeat=2)) if hard else [(0, 0)]
     every = [(y, s) for y in words for s in locations]
     y = torch.tensor([caption for caption, _ in every]).expand(2, -1, -1)
     s = torch.tensor([looked for _, looked in every]).expand(2, -1, -1)
-    told = teacher_forcing(
+    output = teacher_forcing(
         decoder, annotations, y, paths=len(every), mode=GivenLocations(s) if hard else MeanAttention()
     )
-    logits = told.logits.clone()
+    logits = output.logits.clone()
     logits[..., UNKNOWN] = float("-inf")
     logits[:, :, 0, END] = float("-inf")
     log_p = logits.log_softmax(-1).gather(-1, y[..., None])[..., 0]
     if hard:
-        assert told.alpha is not None
-        log_p = log_p + told.alpha.gather(-1, s[..., None])[..., 0].log()
+        assert output.alpha is not None
+        log_p = log_p + output.alpha.gather(-1, s[..., None])[..., 0].log()
     p = log_p.sum(-1).exp()
     torch.testing.assert_close(p.sum(1), torch.ones(2))
     paid = rewards.rewards(Drawn(y, torch.full(y.shape[:2], 2), None), [0, 1]).to(p.dtype)

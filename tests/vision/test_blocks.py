@@ -7,6 +7,8 @@ import pytest
 import torch
 from backbones import CONVNEXT, RESNET, VIT, noise, save_model
 from builders import Held
+from lite import lite_encoder
+from torch import nn
 
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx import encoder as onnx
@@ -19,28 +21,25 @@ from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import JoinedAnnotations, TunedAnnotations
 
 
-def vgg19(size: int = 32) -> Encoder:
-    """VGG-19 with random weights, for small photos."""
+def made(body: nn.Module, name: str, size: int, annotation_size: int, locations: int) -> Encoder:
+    """An encoder with random weights, for small photos."""
+    preprocessing = Preprocessing(size=size)
+    grid = (locations, locations)
+    return Encoder(body, name=name, annotation_size=annotation_size, grid=grid, preprocessing=preprocessing)
+
+
+def vgg19() -> Encoder:
     torch.manual_seed(0)
-    locations = size // 16
-    return Encoder(
-        VGG19(), name="vgg19", annotation_size=512, grid=(locations, locations), preprocessing=Preprocessing(size=size)
-    )
+    return made(VGG19(), "vgg19", 32, 512, 2)
 
 
 def small() -> Encoder:
     torch.manual_seed(0)
-    body = SmallEncoder()
-    return Encoder(body, name="small", annotation_size=64, grid=(8, 8), preprocessing=Preprocessing(size=64))
+    return made(SmallEncoder(), "small", 64, 64, 8)
 
 
 def lite() -> Encoder:
-    """EfficientNet-Lite2 with the shipped weights, for photos of 64 × 64 pixels."""
-    body = load_encoder("efficientnet-lite2-1280").body
-    preprocessing = Preprocessing(size=64)
-    return Encoder(
-        body, name="lite", annotation_size=1280, grid=(2, 2), preprocessing=preprocessing, fixed_precision="float32"
-    )
+    return lite_encoder(load_encoder("efficientnet-lite2-1280").body.state_dict())
 
 
 @pytest.mark.parametrize(
@@ -159,10 +158,7 @@ def test_refusals() -> None:
         cut(lite(), "block22")
     with pytest.raises(SatError, match="choose one of conv2, conv3"):
         cut(small(), "conv1")  # before it there is nothing to cache
-    torch.manual_seed(0)
-    other = Encoder(
-        torch.nn.Conv2d(3, 5, 1), name="tiny", annotation_size=5, grid=(6, 6), preprocessing=Preprocessing(size=6)
-    )
+    other = made(nn.Conv2d(3, 5, 1), "tiny", 6, 5, 6)
     with pytest.raises(SatError, match="tiny cannot be cut into blocks: leave out --unfreeze-from, or name another"):
         cut(other, "conv1")
     with pytest.raises(SatError, match="do not fit the encoder small, which has no nothing"):

@@ -10,7 +10,7 @@ import pytest
 import small_encoder
 import torch
 from backbones import noise
-from lite import published
+from lite import lite_encoder, published
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
@@ -23,7 +23,7 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
-from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision.encoder import load_encoder
 
 STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that halve the map
 
@@ -84,18 +84,8 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
     assert (found - expected).norm() < 1e-4 * expected.norm()
 
 
-def lite(folded: dict[str, Tensor], name: str = "efficientnet-lite2") -> Encoder:
-    """EfficientNet-Lite2 for photos of 64 × 64 pixels."""
-    body = EfficientNetLite2(efficientnet.blocks(name))
-    body.load_state_dict({each: folded[each] for each in efficientnet.shapes(name)})
-    size, preprocessing = efficientnet.SIZES[name], Preprocessing(size=64)
-    return Encoder(
-        body, name=name, annotation_size=size, grid=(2, 2), preprocessing=preprocessing, fixed_precision="float32"
-    )
-
-
 def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
-    encoder = lite(folded)
+    encoder = lite_encoder(folded, "efficientnet-lite2")
     light = onnx.OnnxEfficientNet("efficientnet-lite2", arrays(folded), encoder.preprocessing)
     assert light.digest == encoder.digest == weights_digest(arrays(folded))
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
@@ -105,7 +95,7 @@ def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
 
 
 def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tensor]) -> None:
-    encoder, pixels, by_torch = lite(folded, "efficientnet-lite2-1280"), noise(2, 64), list[int]()
+    encoder, pixels, by_torch = lite_encoder(folded), noise(2, 64), list[int]()
     encoder.body.register_forward_pre_hook(lambda body, read: by_torch.append(len(read[0])))
     encode = fastest_encode(encoder)
     for given in (pixels, pixels.numpy()):

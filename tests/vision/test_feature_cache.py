@@ -7,7 +7,6 @@ import pickle
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -47,20 +46,24 @@ class Counted(Encoder):
         return super().forward(pixels)
 
 
-@dataclass(frozen=True)
-class Disturbed(Preprocessing):
-    """Something happens to a photo's file while its pixels are made."""
+def disturbed(photo: Path, disturb: Callable[[Path], None]) -> Preprocessing:
+    """Preprocessing while which something happens to the photo's file."""
 
-    disturb: Callable[[], object] = lambda: None
+    class Disturbed(Preprocessing):
+        def __call__(self, image: Image.Image, view: str = "original", name: str = "") -> Tensor:
+            if name == photo.name:
+                disturb(photo)
+            return super().__call__(image, view, name)
 
-    def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> Tensor:
-        if name == "photo3.png":
-            self.disturb()
-        return super().__call__(photo, view, name)
+    return Disturbed(6, "squash")
+
+
+Photos = dict[str, Path]  # files by names
+Build = Callable[..., FeatureCache]
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> dict[str, Path]:
+def photos(tmp_path: Path) -> Photos:
     generator = np.random.default_rng(3)
     found = {}
     for number in range(11):
@@ -70,12 +73,9 @@ def photos(tmp_path: Path) -> dict[str, Path]:
     return found
 
 
-Build = Callable[..., FeatureCache]
-
-
 @pytest.fixture
 def build(tmp_path: Path) -> Build:
-    def run(photos: dict[str, Path], encoder: Encoder, view: str = "original") -> FeatureCache:
+    def run(photos: Photos, encoder: Encoder, view: str = "original") -> FeatureCache:
         return FeatureCache.build(tmp_path / "cache", photos, encoder, view=view, batch_size=2, progress=False)
 
     return run
@@ -86,7 +86,7 @@ def expected(encoder: Encoder, path: Path, view: str = "original") -> Tensor:
     return encoder.annotate(pixels[None])[0].half()
 
 
-def all_expected(photos: dict[str, Path]) -> Tensor:
+def all_expected(photos: Photos) -> Tensor:
     return torch.stack([expected(Counted(), path) for path in photos.values()])
 
 
@@ -95,7 +95,7 @@ def inverted(path: Path) -> None:
     ImageOps.invert(open_photo(path)).save(path)
 
 
-def test_rows_are_what_the_encoder_says(photos: dict[str, Path], build: Build) -> None:
+def test_rows_are_what_the_encoder_says(photos: Photos, build: Build) -> None:
     encoder = Counted()
     cache = build(photos, encoder)
     assert cache.names == list(photos) and len(cache) == 11
@@ -107,7 +107,7 @@ def test_rows_are_what_the_encoder_says(photos: dict[str, Path], build: Build) -
     assert torch.equal(again[list(photos)], cache[list(photos)]) and encoder.seen == 11
 
 
-def test_a_faster_way_to_encode_may_be_given(photos: dict[str, Path], tmp_path: Path) -> None:
+def test_a_faster_way_to_encode_may_be_given(photos: Photos, tmp_path: Path) -> None:
     encoder, read = Counted(), list[int]()
 
     def encode(pixels: object) -> Tensor:
@@ -120,7 +120,7 @@ def test_a_faster_way_to_encode_may_be_given(photos: dict[str, Path], tmp_path: 
 
 
 @pytest.mark.parametrize("view", ["flipped", "crop-1"])
-def test_another_view_is_a_cache_of_its_own(view: str, photos: dict[str, Path], build: Build) -> None:
+def test_another_view_is_a_cache_of_its_own(view: str, photos: Photos, build: Build) -> None:
     encoder = Counted()
     original, other = build(photos, encoder), build(photos, encoder, view=view)
     assert original.folder != other.folder and encoder.seen == 22
@@ -128,16 +128,7 @@ def test_another_view_is_a_cache_of_its_own(view: str, photos: dict[str, Path], 
     assert not torch.equal(other[["photo4.png"]], original[["photo4.png"]])
 
 
-def test_a_view_that_does_not_exist_is_refused_before_anything_is_made(
-    photos: dict[str, Path], build: Build, tmp_path: Path
-) -> None:
-    for view in ("mirrored", "crop", "crop-0", "crop-x", "../crop-1"):
-        with pytest.raises(SatError, match=f"view '{view}'"):
-            build(photos, Counted(), view=view)
-    assert not list(tmp_path.glob("cache/*"))
-
-
-def test_an_interrupted_run_goes_on_where_it_was(photos: dict[str, Path], build: Build) -> None:
+def test_an_interrupted_run_goes_on_where_it_was(photos: Photos, build: Build) -> None:
     encoder = Counted()
     encoder.stop_after = 6
     with pytest.raises(KeyboardInterrupt):
@@ -152,7 +143,7 @@ def test_an_interrupted_run_goes_on_where_it_was(photos: dict[str, Path], build:
 
 
 @pytest.mark.parametrize("lost", [1, LINE - 1, LINE])
-def test_a_run_that_was_killed_goes_on_where_it_was(photos: dict[str, Path], build: Build, lost: int) -> None:
+def test_a_run_that_was_killed_goes_on_where_it_was(photos: Photos, build: Build, lost: int) -> None:
     """Rows without their lines, and a line that was cut short, are written again; nothing else is."""
     encoder = Counted()
     folder = build(photos, encoder).folder
@@ -163,7 +154,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(photos: dict[str, Path], bui
     assert torch.equal(whole[list(photos)], all_expected(photos))
 
 
-def test_new_photos_are_appended_and_rows_never_move(photos: dict[str, Path], build: Build) -> None:
+def test_new_photos_are_appended_and_rows_never_move(photos: Photos, build: Build) -> None:
     encoder = Counted()
     names = list(photos)
     early = build({name: photos[name] for name in names[3:8]}, encoder)
@@ -182,7 +173,7 @@ def test_new_photos_are_appended_and_rows_never_move(photos: dict[str, Path], bu
 # Rows are known by the bytes of the photos
 
 
-def test_a_photo_whose_file_changed_is_encoded_again(photos: dict[str, Path], build: Build) -> None:
+def test_a_photo_whose_file_changed_is_encoded_again(photos: Photos, build: Build) -> None:
     encoder = Counted()
     build(photos, encoder)
     inverted(photos["photo3.png"])
@@ -196,7 +187,7 @@ def test_a_photo_whose_file_changed_is_encoded_again(photos: dict[str, Path], bu
     assert torch.equal(cache[["photo3.png"]][0], expected(Counted(), photos["photo3.png"]))
 
 
-def test_a_data_set_may_move_and_be_copied(photos: dict[str, Path], build: Build) -> None:
+def test_a_data_set_may_move_and_be_copied(photos: Photos, build: Build) -> None:
     encoder = Counted()
     before = build(photos, encoder)[list(photos)]
     moved = {name: path.rename(path.with_suffix(".moved")) for name, path in photos.items()}
@@ -209,9 +200,7 @@ def test_a_data_set_may_move_and_be_copied(photos: dict[str, Path], build: Build
 
 
 @pytest.mark.parametrize("alike", ["size and time", "time", "nothing"])
-def test_two_photos_of_one_name_are_not_confused(
-    alike: str, photos: dict[str, Path], build: Build, tmp_path: Path
-) -> None:
+def test_two_photos_of_one_name_are_not_confused(alike: str, photos: Photos, build: Build, tmp_path: Path) -> None:
     """Two data sets may have one name, and use one name for different photos."""
     (tmp_path / "other").mkdir()
     theirs = {name: tmp_path / "other" / name for name in photos}
@@ -229,7 +218,7 @@ def test_two_photos_of_one_name_are_not_confused(
             torch.testing.assert_close(cache[list(each)], all_expected(each), atol=2e-3, rtol=0)  # in other batches
 
 
-def test_a_crop_is_of_the_photo_under_its_own_name(photos: dict[str, Path], build: Build, tmp_path: Path) -> None:
+def test_a_crop_is_of_the_photo_under_its_own_name(photos: Photos, build: Build, tmp_path: Path) -> None:
     """Which window of a photo a random crop is depends on the photo's name too."""
     copy = shutil.copy(photos["photo0.png"], tmp_path / "copy.png")
     cache = build({"photo0.png": photos["photo0.png"], "copy.png": copy}, Counted(), view="crop-1")
@@ -243,11 +232,11 @@ def test_a_crop_is_of_the_photo_under_its_own_name(photos: dict[str, Path], buil
     [(inverted, "changed while the photos were encoded"), (Path.unlink, "cannot be read .No such file")],
 )
 def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
-    disturb: Callable[[Path], None], problem: str, photos: dict[str, Path], build: Build
+    disturb: Callable[[Path], None], problem: str, photos: Photos, build: Build
 ) -> None:
     """Its row would belong to the bytes that it had before."""
     photo = photos["photo3.png"]
-    before, encoder = photo.read_bytes(), Counted(preprocessing=Disturbed(6, "squash", disturb=lambda: disturb(photo)))
+    before, encoder = photo.read_bytes(), Counted(preprocessing=disturbed(photo, disturb))
     with pytest.raises(UnreadablePhotos, match=rf"1 of 11 photos cannot be read\. First: .*photo3\.png: {problem}"):
         build(photos, encoder)
     assert encoder.seen == 10
@@ -256,7 +245,7 @@ def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
     assert torch.equal(cache[["photo3.png"]][0], expected(Counted(), photo))
 
 
-def test_files_are_read_again_where_nothing_is_known_of_them(photos: dict[str, Path], build: Build) -> None:
+def test_files_are_read_again_where_nothing_is_known_of_them(photos: Photos, build: Build) -> None:
     """The index of files only saves time."""
     encoder = Counted()
     index = build(photos, encoder).folder.parent / "files.json"
@@ -275,7 +264,7 @@ def test_files_are_read_again_where_nothing_is_known_of_them(photos: dict[str, P
 
 
 def test_another_encoder_preprocessing_or_precision_has_another_cache(
-    photos: dict[str, Path], build: Build, tmp_path: Path
+    photos: Photos, build: Build, tmp_path: Path
 ) -> None:
     encoder, other, cropped = Counted(), Counted(seed=1), Counted(preprocessing=Preprocessing(size=6))
     for each in (encoder, other, cropped):
@@ -292,7 +281,7 @@ def test_another_encoder_preprocessing_or_precision_has_another_cache(
 
 
 def test_another_version_of_the_preprocessing_has_another_cache(
-    photos: dict[str, Path], build: Build, monkeypatch: pytest.MonkeyPatch
+    photos: Photos, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = Counted()
     before = build(photos, encoder)
@@ -334,7 +323,7 @@ def flip(cache: FeatureCache, row: int) -> None:
         file.write(bytes([byte ^ 4]))
 
 
-def test_a_damaged_row_is_reported_and_that_photo_alone_is_encoded_again(photos: dict[str, Path], build: Build) -> None:
+def test_a_damaged_row_is_reported_and_that_photo_alone_is_encoded_again(photos: Photos, build: Build) -> None:
     encoder = Counted()
     before = build(photos, encoder)[list(photos)]
     flip(build(photos, encoder), 5)
@@ -349,7 +338,7 @@ def test_a_damaged_row_is_reported_and_that_photo_alone_is_encoded_again(photos:
     assert len((again.folder / "rows").read_bytes()) == 12 * LINE  # rows never move
 
 
-def test_lines_that_have_moved_are_damage_too(photos: dict[str, Path], build: Build) -> None:
+def test_lines_that_have_moved_are_damage_too(photos: Photos, build: Build) -> None:
     """A row belongs to its line: with one line lost in the middle, all rows behind it would be of other photos."""
     encoder = Counted()
     first = build(photos, encoder)
@@ -362,7 +351,7 @@ def test_lines_that_have_moved_are_damage_too(photos: dict[str, Path], build: Bu
     assert encoder.seen == 12 + 7 and torch.equal(again[list(photos)], before)
 
 
-def test_a_damaged_row_that_cannot_be_dropped(photos: dict[str, Path], build: Build) -> None:
+def test_a_damaged_row_that_cannot_be_dropped(photos: Photos, build: Build) -> None:
     cache = build(photos, Counted())
     flip(cache, 0)
     (cache.folder / "rows").unlink()
@@ -371,7 +360,7 @@ def test_a_damaged_row_that_cannot_be_dropped(photos: dict[str, Path], build: Bu
         cache[["photo0.png"]]
 
 
-def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: dict[str, Path], build: Build) -> None:
+def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: Photos, build: Build) -> None:
     resource = pytest.importorskip("resource")
     encoder = Counted()
     build({name: photos[name] for name in list(photos)[:2]}, encoder)
@@ -388,7 +377,7 @@ def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: dict[str, Path
     assert torch.equal(cache[list(photos)], all_expected(photos))
 
 
-def test_a_cache_that_claims_too_much_is_not_read(photos: dict[str, Path], build: Build) -> None:
+def test_a_cache_that_claims_too_much_is_not_read(photos: Photos, build: Build) -> None:
     encoder = Counted()
     folder = build(photos, encoder).folder
     with open(folder.parent / "files.json", "r+b") as hole:
@@ -412,7 +401,7 @@ def test_a_cache_that_claims_too_much_is_not_read(photos: dict[str, Path], build
     ],
 )
 def test_a_damaged_cache_is_refused_not_filled_with_zeros(
-    photos: dict[str, Path], build: Build, file: str, damage: Callable[[bytes], bytes]
+    photos: Photos, build: Build, file: str, damage: Callable[[bytes], bytes]
 ) -> None:
     folder = build(photos, Counted()).folder
     (folder / file).write_bytes(damage((folder / file).read_bytes()))
@@ -420,7 +409,7 @@ def test_a_damaged_cache_is_refused_not_filled_with_zeros(
         build(photos, Counted())
 
 
-def test_a_cache_whose_manifest_is_gone_is_made_anew(photos: dict[str, Path], build: Build) -> None:
+def test_a_cache_whose_manifest_is_gone_is_made_anew(photos: Photos, build: Build) -> None:
     first = build(photos, Counted())
     rows = {name: first[[name]].clone() for name in photos}
     (first.folder / "manifest.json").unlink()
@@ -432,7 +421,7 @@ def test_a_cache_whose_manifest_is_gone_is_made_anew(photos: dict[str, Path], bu
 # What is refused
 
 
-def test_annotations_beyond_half_precision_are_refused(photos: dict[str, Path], build: Build) -> None:
+def test_annotations_beyond_half_precision_are_refused(photos: Photos, build: Build) -> None:
     encoder = Counted()
     encoder.body.weight.data *= 1e6
     with pytest.raises(SatError, match=r"photo0\.png: annotations as large as .*65504"):
@@ -440,7 +429,7 @@ def test_annotations_beyond_half_precision_are_refused(photos: dict[str, Path], 
 
 
 def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
-    photos: dict[str, Path], build: Build, tmp_path: Path
+    photos: Photos, build: Build, tmp_path: Path
 ) -> None:
     encoder = Counted()
     for name in ("photo2.png", "photo3.png", "photo9.png"):
@@ -461,19 +450,21 @@ def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
     assert torch.equal(cache[["photo10.png"]][0], expected(encoder, photos["photo10.png"]))
 
 
-def test_wrong_names_are_refused(photos: dict[str, Path], build: Build) -> None:
-    cache = build(photos, Counted())
-    for wrong, message in (
-        (["photo1.png", "photo99.png"], r"no photo 'photo99\.png' among the 11"),
-        ("photo1.png", r"give a list of names, \['photo1\.png'\]"),
-    ):
-        with pytest.raises(SatError, match=message):
-            cache[wrong]
+def test_wrong_names_are_refused(photos: Photos, build: Build, tmp_path: Path) -> None:
+    for view in ("mirrored", "crop", "crop-0", "crop-x", "../crop-1"):
+        with pytest.raises(SatError, match=f"view '{view}'"):
+            build(photos, Counted(), view=view)
     with pytest.raises(SatError, match="no photo to encode"):
         build({}, Counted())
+    assert not list(tmp_path.glob("cache/*"))  # nothing is made before
+    cache = build(photos, Counted())
+    with pytest.raises(SatError, match=r"no photo 'photo99\.png' among the 11"):
+        cache[["photo1.png", "photo99.png"]]
+    with pytest.raises(SatError, match=r"give a list of names, \['photo1\.png'\]"):
+        cache["photo1.png"]
 
 
-def test_a_disk_without_room_is_noticed_first(photos: dict[str, Path], build: Build) -> None:
+def test_a_disk_without_room_is_noticed_first(photos: Photos, build: Build) -> None:
     encoder = Counted()
     encoder.grid = (10**6, 10**6)
     with pytest.raises(SatError, match=r"11 photos need 110,000,000.* MB more, and the disk has only"):
@@ -481,9 +472,7 @@ def test_a_disk_without_room_is_noticed_first(photos: dict[str, Path], build: Bu
     assert encoder.seen == 0
 
 
-def test_one_process_writes_at_a_time(
-    photos: dict[str, Path], build: Build, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_process_writes_at_a_time(photos: Photos, build: Build, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = Counted()
     folder = build({"photo0.png": photos["photo0.png"]}, encoder).folder
     with ThreadPoolExecutor() as pool:

@@ -17,7 +17,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.loop import Trainer
-from show_attend_tell.training.selection import BEAMS, WIDE, validation_captions
+from show_attend_tell.training.selection import GRID, validation_captions
 from show_attend_tell.vision.encoder import Encoder
 
 HANDFUL = 8  # photos that are measured
@@ -85,7 +85,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
         lambda: validation_captions(trainer.average, data, beam_size=max(2, config.validation_beam), max_length=typical)
     )
     caption /= HANDFUL * max(2, config.validation_beam)  # of one photo, a beam of one
-    beams = sum(BEAMS) + (sum(WIDE) if config.visual_ngrams else 0)
+    beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
     updates = config.epochs * len(todo)
     row = 2 * encoder.grid[0] * encoder.grid[1] * encoder.annotation_size  # bytes, in half precision
     return Estimate(

@@ -1,19 +1,20 @@
-"""Does a model look at what a caption is about? Four photos share one picture, and the caption is of one of them.
+"""Does a model attend to what a caption is about? Four photos share one picture, and the caption is of one of them.
 
-A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then a person's
-caption of one of the photos is told to the model word by word. Only nouns that tell the photo apart are counted: those
+A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then the
+model reads a person's caption of one of the photos by teacher forcing. Only nouns that tell the photo apart are
+counted: those
 that the model knows and that no caption of the other three photos has, in the singular or the plural. How much of α
 falls on the right quarter? A model that looks where the picture is salient, whatever the words are, stays at 25 %.
 
-A noun's own step comes before the model is told the noun, so there the words before must lead it to the photo. At the
-next step it has been told the noun. Both steps are measured, by how many nouns came before.
+A noun's own step comes before the model reads the noun, so there the words before must lead it to the photo. At the
+next step it has read the noun. Both steps are measured, by how many nouns came before.
 
-C words of a caption, end token included · L places in a grid · S side of the encoder's square of pixels.
+C words of a caption, end token included · L locations in a grid · S side of the encoder's square of pixels.
 """
 
 import random
 from collections.abc import Container, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
-from show_attend_tell.analysis.pointing import Cover, alpha_along
+from show_attend_tell.analysis.pointing import AlphaOf, Cover, Figures, alpha_along
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
@@ -37,7 +38,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
 
-AT_ONCE = 8  # mosaics that are encoded together
+BATCH_SIZE = 8  # mosaics that are encoded together
 SHOWN = 400  # pixels of a photo's side on a page
 STEPS = ("word", "next")  # the noun's own step, and the step after it
 BEFORE = ("all", "0", "1", "2 or more")  # nouns of the caption before this one
@@ -93,6 +94,29 @@ def quarter_box(quarter: int, half: int) -> Box:
     return (left, top, left + half, top + half)
 
 
+@dataclass(frozen=True)
+class MosaicPointing:
+    """How much of α falls on the photo that a caption is of, by step (`STEPS`) and by the nouns before (`BEFORE`).
+
+    ``share`` is α's part in the right quarter, 0 to 1, and ``hit`` the part of the words whose most attended location
+    has its centre there. A photo counts as one in the intervals, in however many mosaics a caption of it is read.
+    """
+
+    model: str
+    attention_mode: AttentionModeName
+    mosaics: int
+    photos: int  # that the mosaics were drawn from
+    seed: int
+    chance: float  # what even attention gives
+    word: dict[str, Figures]
+    next: dict[str, Figures]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        steps = {step: {k: v.to_dict() for k, v in getattr(self, step).items()} for step in STEPS}
+        return {**vars(self), **steps}
+
+
 @torch.inference_mode()
 def point_in_mosaics(
     captioner: Captioner,
@@ -101,19 +125,14 @@ def point_in_mosaics(
     mosaics: int = 500,
     attention_mode: AttentionModeName | None = None,
     seed: int = 0,
+    alpha_of: AlphaOf = alpha_along,
     show: bool = True,
-) -> dict[str, Any]:
+) -> MosaicPointing:
     """How much of α falls on the photo that a caption is of, in mosaics of four of the examples' photos.
 
-    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the way of looking on the way through the
-    caption, by default the soft model's expectation and the hard model's likeliest place; what is measured is α.
-
-    Returns by step (`STEPS`) and by how many nouns came before (`BEFORE`) the number of ``words``, and with their 95 %
-    intervals over photos ``share``, α's part in the right quarter, 0 to 1, and ``hit``, the part of the words whose
-    likeliest place has its centre there. A photo counts as one in the intervals, in however many mosaics a caption of
-    it is told. ``photos`` is the number of examples. ``chance`` is what even attention gives. Raises `SatError` for
-    fewer than four photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a
-    photo apart.
+    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the model's by default; what is
+    measured is α. Raises `SatError` for fewer than four photos, fewer than two mosaics, a model without attention, and
+    mosaics in which no noun tells a photo apart.
     """
     captioner.check_attention()
     if len(examples) < 4:
@@ -121,22 +140,21 @@ def point_in_mosaics(
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, grid = captioner.backend.encoder.preprocessing, captioner.backend.encoder.grid
-    cover, inside = Cover((0, 0, square.size, square.size), grid), _quarters(captioner)
+    square, inside = captioner.backend.preprocessing, _quarters(captioner)
+    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid)
     centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
 
-    told = {mosaic.photos[mosaic.quarter].name for mosaic in drawn}
-    row_of = {name: row for row, name in enumerate(sorted(told))}
+    row_of = {name: row for row, name in enumerate(sorted({mosaic.photos[mosaic.quarter].name for mosaic in drawn}))}
     where, before, figures = [], [], []  # of every noun: its photo, the nouns before it, share and hit at both steps
     with Progress(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
-        for start in range(0, mosaics, AT_ONCE):
-            batch = drawn[start : start + AT_ONCE]
+        for start in range(0, mosaics, BATCH_SIZE):
+            batch = drawn[start : start + BATCH_SIZE]
             pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
-            annotations = captioner.backend.encode(pixels.to(captioner.torch_backend().torch_device))
-            for number, mosaic in enumerate(batch, start=start):
-                own = photo_seed(seed, b"%d" % number)
-                alpha, _ = alpha_along(captioner, annotations[[number - start]], mosaic.words, attention_mode, own)
+            annotations = captioner.backend.encode(pixels)
+            for number, mosaic in enumerate(batch):
+                own = photo_seed(seed, b"%d" % (start + number))
+                alpha, _ = alpha_of(captioner, annotations[[number]], mosaic.words, attention_mode, own)
                 share = alpha @ inside[mosaic.quarter]  # (C,)
                 hit = centred[mosaic.quarter][alpha.argmax(1)]
                 for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
@@ -148,22 +166,15 @@ def point_in_mosaics(
         raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
 
     bootstrap, values = Bootstrap(len(row_of), seed), np.array(figures, dtype=np.float64)
-    result: dict[str, Any] = {
-        "model": captioner.name,
-        "attention_mode": attention_mode,
-        "mosaics": mosaics,
-        "photos": len(examples),
-        "seed": seed,
-        "chance": float(np.mean([part.mean() for part in inside])),
-        **{when: {} for when in STEPS},
-    }
+    steps: dict[str, dict[str, Figures]] = {step: {} for step in STEPS}
     for index, title in enumerate(BEFORE):
         rows = np.flatnonzero((np.array(before) == index - 1) | (title == "all"))
         if len(rows):
-            means = [bootstrap(column[rows], np.array(where)[rows]).to_dict() for column in values.T]
-            for when, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
-                result[when][title] = {"words": len(rows), "share": share_of, "hit": hit_of}
-    return result
+            means = [bootstrap(column[rows], np.array(where)[rows]).interval() for column in values.T]
+            for step, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
+                steps[step][title] = Figures(len(rows), {"share": share_of, "hit": hit_of})
+    chance = float(np.mean([part.mean() for part in inside]))
+    return MosaicPointing(captioner.name, attention_mode, mosaics, len(examples), seed, chance, **steps)
 
 
 def own_mosaics(
@@ -207,18 +218,18 @@ def mosaic_page(
     attention_mode: AttentionModeName | None = None,
     seed: int = 0,
 ) -> str:
-    """A page of mosaics of four photos each, on which the first caption of each photo is told.
+    """A page of mosaics of four photos each, on which the model reads the first caption of each photo.
 
     For each word the page has the light over the mosaic and the share of α in each quarter. It marks the nouns that
-    tell the caption's photo apart. Where the light goes to another photo when another caption is told, attention
-    follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption without a
-    word, and for a model without attention.
+    tell the caption's photo apart. Where the light goes to another photo when another caption is read, attention
+    follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption
+    without a word, and for a model without attention.
     """
     captioner.check_attention()
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
+    square, known = captioner.backend.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
-    told = []
+    read = []
     for number, photos in enumerate(Progress(mosaics, desc="page", unit="mosaic"), start=1):
         picture = Image.new("RGB", (2 * SHOWN, 2 * SHOWN))
         for quarter, example in enumerate(photos):
@@ -228,7 +239,7 @@ def mosaic_page(
                 photo.resize((SHOWN, SHOWN), Image.Resampling.BICUBIC, box=square.seen(*photo.size)), (left, top)
             )
         pixels = draw_picture(photos, square)
-        annotations = captioner.backend.encode(pixels[None].to(captioner.torch_backend().torch_device))
+        annotations = captioner.backend.encode(pixels[None])
         own_seed = photo_seed(seed, pixels.numpy().tobytes())
         for quarter, example in enumerate(photos):
             config = captioner.generation(attention_mode=attention_mode, seed=seed)
@@ -239,7 +250,7 @@ def mosaic_page(
             nouns = Mosaic(tuple(photos), quarter, tuple(caption.words)).nouns(known)
             found = caption.to_dict() | {
                 "source": f"mosaic {number}",
-                "seen": [0, 0, *picture.size],  # whatever the encoder cuts off a photo, it is not part of the mosaic
+                "visible_box": [0, 0, *picture.size],  # what the encoder crops off a photo is no part of the mosaic
                 "settings": {"model": captioner.name, "attention_mode": attention_mode}
                 | {name: value for name, value in caption.settings.items() if name in ("tokenizer", "seed")},
                 "quarters": {
@@ -249,12 +260,12 @@ def mosaic_page(
                     "nouns": [step for step, _ in nouns],
                 },
             }
-            told.append(with_image(found, picture, side=2 * SHOWN))
-    return captions_page(told, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
+            read.append(with_image(found, picture, side=2 * SHOWN))
+    return captions_page(read, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
 
 
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
-    """The part of each place that is inside each quarter of a mosaic: four arrays (L,)."""
-    size = captioner.backend.encoder.preprocessing.size
-    cover = Cover((0, 0, size, size), captioner.backend.encoder.grid)
+    """The part of each location that is inside each quarter of a mosaic: four arrays (L,)."""
+    size = captioner.backend.preprocessing.size
+    cover = Cover((0, 0, size, size), captioner.checkpoint.encoder.grid)
     return [cover.share(quarter_box(number, size // 2)) for number in range(4)]

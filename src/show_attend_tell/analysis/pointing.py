@@ -1,10 +1,11 @@
-"""Does a model look at what it names? Measured where boxes are known (`scenes`).
+"""Does a model attend to what it names? Measured where boxes are known (`scenes`).
 
-C words of a sentence, end token included · L places in a grid of rows and columns.
+C words of a sentence, end token included · L locations in a grid of rows and columns.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,68 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed
-from show_attend_tell.metrics.bootstrap import Bootstrap
+from show_attend_tell.metrics.bootstrap import Bootstrap, Interval
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Means over words, each with its 95 % interval over photos."""
+
+    words: int
+    means: dict[str, Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"words": self.words, **{name: asdict(mean) for name, mean in self.means.items()}}
+
+
+@dataclass(frozen=True)
+class ScenePointing:
+    """How much of α falls on the object named, for ``all`` words that name one and by kind, ``color`` and ``shape``.
+
+    - ``share``: α's part on the named object's box, 0 to 1; ``share_chance``: the box's part of the photo, as even
+      attention gives;
+    - ``elsewhere``: α's part on the boxes of the other objects, and ``elsewhere_chance``;
+    - ``hit``: the words whose most attended location has its centre inside the box; ``hit_chance``: the locations that
+      have;
+    - ``right``: the words that are the model's own most probable ones.
+    """
+
+    model: str
+    attention_mode: AttentionModeName
+    split: str
+    photos: int
+    kinds: dict[str, Figures]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        head = {name: value for name, value in vars(self).items() if name != "kinds"}
+        return head | {kind: found.to_dict() for kind, found in self.kinds.items()}
+
+
+# captioner, annotations (1, L, D), words, attention mode, seed → α (C, L) at each word, and whether the word was the
+# most probable one (C,)
+AlphaOf = Callable[
+    [Captioner, Tensor, Sequence[str], AttentionModeName, int], tuple[NDArray[np.float64], NDArray[np.bool_]]
+]
+
+
+def alpha_along(
+    captioner: Captioner, annotations: Tensor, words: Sequence[str], attention_mode: AttentionModeName, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """`AlphaOf` by teacher forcing of a caption."""
+    backend = captioner.torch_backend()
+    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=backend.torch_device)
+    mode = attention_mode_by_name(attention_mode, seeds=[seed], paths=1, steps=ids.shape[1], device=ids.device)
+    output = teacher_forcing(backend.decoder, annotations, ids, mode=mode)
+    assert output.alpha is not None  # a model with attention's
+    return output.alpha[0, 0].double().cpu().numpy(), (output.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()
 
 
 @torch.inference_mode()
@@ -35,29 +91,20 @@ def point_in_scenes(
     split: str = "test",
     attention_mode: AttentionModeName | None = None,
     seed: int = 0,
+    alpha_of: AlphaOf = alpha_along,
     show: bool = True,
-) -> dict[str, Any]:
+) -> ScenePointing:
     """How much of a model's attention falls on the object that each color and shape word names.
 
-    Every sentence of the split is told to the model word by word. For each word that names an object, α is laid on the
-    photo, and its part inside the object's box is added up. ``attention_mode`` is how attention is read at every step, by default
-    as the model does; what is measured is α itself.
-
-    Returns, for ``all`` naming words and by kind, ``color`` and ``shape``, the number of ``words`` and, of each figure
-    below, the ``mean`` over them with ``low`` and ``high``, its 95 % interval by bootstrapping photos:
-
-    - ``share``: α's part on the named object's box, 0 to 1; ``share_chance``: the box's part of the photo, as even
-      attention gives;
-    - ``elsewhere``: α's part on the boxes of the other objects, and ``elsewhere_chance``;
-    - ``hit``: the words whose likeliest place has its centre inside the box; ``hit_chance``: the places that have;
-    - ``right``: the words that the model holds likeliest itself.
-
-    Raises `SatError` for data without boxes, a model without attention and an unknown split.
+    The model reads every sentence of the split by teacher forcing. For each word that names an object, α is laid on the
+    photo, and its part inside the object's box is added up. ``attention_mode`` is the model's by default; what is
+    measured is α itself. Raises `SatError` for data without boxes, a model without attention and an unknown split.
     """
     captioner.check_attention()
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
+    square, grid = captioner.backend.preprocessing, captioner.checkpoint.encoder.grid
     kinds: list[str] = []  # of every naming word, as the two lists below
     photos: list[int] = []
     figures: list[tuple[float, ...]] = []
@@ -72,12 +119,11 @@ def point_in_scenes(
                 f"boxes.json has boxes in {scene.size[0]} × {scene.size[1]} pixels for the photo {example.name}, which "
                 f"has {width} × {height}: make the folder again"
             )
-        pixels = captioner.backend.encoder.preprocessing(image)
-        annotations = captioner.backend.encode(pixels[None].to(captioner.torch_backend().torch_device))
-        cover = Cover(captioner.backend.encoder.preprocessing.seen(*scene.size), captioner.backend.encoder.grid)
+        annotations = captioner.backend.encode(square.pixels(image)[None])
+        cover = Cover(square.seen(*scene.size), grid)
         for sentence in scene.sentences:
             own = photo_seed(seed, example.name.encode())
-            alpha, right = alpha_along(captioner, annotations, sentence.words, attention_mode, own)
+            alpha, right = alpha_of(captioner, annotations, sentence.words, attention_mode, own)
             for step, number in enumerate(sentence.objects):
                 if number is not None:
                     kinds.append("color" if sentence.words[step] == scene.objects[number].color else "shape")
@@ -87,35 +133,17 @@ def point_in_scenes(
         raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
     values, where, of_kind = np.array(figures), np.array(photos), np.array(kinds)
     bootstrap = Bootstrap(len(examples), seed)
-    result: dict[str, Any] = {
-        "model": captioner.name,
-        "attention_mode": attention_mode,
-        "split": split,
-        "photos": len(examples),
-    }
+    found = {}
     for kind in ("all", "color", "shape"):
-        of_it = np.flatnonzero((of_kind == kind) | (kind == "all"))
-        if len(of_it):
-            means = [bootstrap(column, where[of_it]).to_dict() for column in values[of_it].T]
-            result[kind] = {"words": len(of_it), **dict(zip(FIGURES, means, strict=True))}
-    return result
-
-
-def alpha_along(
-    captioner: Captioner, annotations: Tensor, words: Sequence[str], attention_mode: AttentionModeName, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """α (C, L) at each word of a caption that is told for annotations (1, L, D), and whether it was likeliest (C,)."""
-    ids = torch.tensor([captioner.checkpoint.vocabulary.encode(words)], device=captioner.torch_backend().torch_device)
-    chosen = attention_mode_by_name(
-        attention_mode, seeds=[seed], paths=1, steps=ids.shape[1], device=captioner.torch_backend().torch_device
-    )
-    told = teacher_forcing(captioner.torch_backend().decoder, annotations, ids, mode=chosen)
-    assert told.alpha is not None  # a model with attention's
-    return told.alpha[0, 0].double().cpu().numpy(), (told.logits[0, 0].argmax(-1) == ids[0]).cpu().numpy()
+        rows = np.flatnonzero((of_kind == kind) | (kind == "all"))
+        if len(rows):
+            means = [bootstrap(column, where[rows]).interval() for column in values[rows].T]
+            found[kind] = Figures(len(rows), dict(zip(FIGURES, means, strict=True)))
+    return ScenePointing(captioner.name, attention_mode, split, len(examples), found)
 
 
 class Cover:
-    """How boxes of a photo lie on the grid of places, which is spread over the part of the photo that was seen."""
+    """How boxes of a photo lie on the grid of locations, which is spread over the part of the photo that was seen."""
 
     def __init__(self, seen: Box, grid: tuple[int, int]) -> None:
         left, top, right, bottom = seen
@@ -123,12 +151,12 @@ class Cover:
         self.columns = np.linspace(left, right, grid[1] + 1)
 
     def share(self, box: Box) -> NDArray[np.float64]:
-        """The part of each place's own area that is inside the box (L,)."""
+        """The part of each location's own area that is inside the box (L,)."""
         left, top, right, bottom = box
         return np.outer(_overlap(self.rows, top, bottom), _overlap(self.columns, left, right)).ravel()
 
     def centred(self, box: Box) -> NDArray[np.bool_]:
-        """Whether each place has its centre inside the box (L,)."""
+        """Whether each location has its centre inside the box (L,)."""
         left, top, right, bottom = box
         down, across = (self.rows[:-1] + self.rows[1:]) / 2, (self.columns[:-1] + self.columns[1:]) / 2
         return np.outer((top <= down) & (down < bottom), (left <= across) & (across < right)).ravel()

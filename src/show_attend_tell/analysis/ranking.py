@@ -159,24 +159,22 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     """
     known = {example.name: len(example.captions) for example in examples}
     found = []
-    for location, line in enumerate(read_lines(file), start=1):
+    for at, line in enumerate(read_lines(file), start=1):
         if not line.strip():
             continue
         fields = line.split("\t")
         source, _, number = fields[1].rpartition("#") if len(fields) == 5 else ("", "", "")
         if not number.isdecimal() or any(rating not in ("1", "2", "3", "4") for rating in fields[2:]):
             raise SatError(
-                f"{file}, line {location}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
+                f"{file}, line {at}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
                 "with tabs between"
             )
         for name in (fields[0], source):
             if name not in known:
-                raise SatError(
-                    f"{file}, line {location}: the photo {name!r} is not among the {len(known)} photos ranked"
-                )
+                raise SatError(f"{file}, line {at}: the photo {name!r} is not among the {len(known)} photos ranked")
         if int(number) >= known[source]:
             raise SatError(
-                f"{file}, line {location}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
+                f"{file}, line {at}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
             )
         first, second, third = map(int, fields[2:])
         found.append(Judgement(fields[0], source, int(number), (first, second, third)))

@@ -167,6 +167,7 @@ def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
     """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
     if name := not_finite(weights):
         raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
+    weights = {name: np.require(value, requirements="C") for name, value in weights.items()}
     packed = pack(weights)
     again = unpack(packed)
     stored: dict[str, NDArray[Any]] = {}

@@ -52,14 +52,15 @@ def check(
     photos and goes on.
     """
     from show_attend_tell.analysis.estimate import estimate
-    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.devices import pick_device
+    from show_attend_tell.training.data import without_unreadable
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.presets.custom import english_words, fitted
-    from show_attend_tell.training.run import duration, without
+    from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
+    from show_attend_tell.training.reports import duration
+    from show_attend_tell.training.start import EncoderChoice, choose_start
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
     from show_attend_tell.vision.reading import unreadable
 
@@ -79,11 +80,13 @@ def check(
     if left_out:
         names = {str(example.photo): example.name for example in dataset.examples}
         by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
-        dataset = without(dataset, UnreadablePhotos(by_name, opened))
+        dataset = without_unreadable(dataset, UnreadablePhotos(by_name, opened))
     config = preset("flickr8k", "soft")
-    dataset, network, start, _, plan = start_of(
-        dataset, config, None, encoder, fits=True, weights=encoder_weights, resize=resize
-    )
+    choice = EncoderChoice(encoder, encoder_weights, resize)
+    begin = choose_start(dataset, config, choice, init_from=None, fit_to_data=True)
+    network, start = begin.encoder, begin.checkpoint
+    dataset, tokens_why = retokenize(dataset, config, start)
+    plan = [*begin.lines, tokens_why]
     if dataset.custom:
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines

@@ -81,31 +81,31 @@ def encode(
     if recursive or batch or len(data) > 1:
         raise InvalidValue("several sources, --recursive and options of workers are for a table: add --output FOLDER")
     from show_attend_tell.backends.encoding import fastest_encode
-    from show_attend_tell.cli.training.start import own_start, start_and_encoder
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.devices import pick_device
     from show_attend_tell.training.config import TrainingConfig
+    from show_attend_tell.training.data import without_unreadable
     from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.run import without
+    from show_attend_tell.training.start import EncoderChoice, choose_start
     from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
     for line in dataset.report.lines():
         click.echo(line)
-    kind = {"weights": encoder_weights, "resize": resize}
-    if dataset.report.photos["train"]:
-        config = preset("flickr8k", "soft")
-        _, network = own_start(dataset, config, encoder, log=click.echo, **kind)
-    else:
-        _, network = start_and_encoder(None, encoder, **kind)
+    choice = EncoderChoice(encoder, encoder_weights, resize)
+    fits = bool(dataset.report.photos["train"])
+    start = choose_start(dataset, preset("flickr8k", "soft"), choice, init_from=None, fit_to_data=fits)
+    network = start.encoder
+    for line in start.lines:
+        click.echo(line)
     click.echo(f"encoder {network.name}, resize {network.preprocessing.resize}")
     fastest = fastest_encode(network.to(pick_device(device)))
     cache = cache or default_cache()
     try:
         store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     except UnreadablePhotos as error:
-        dataset = without(dataset, error)
+        dataset = without_unreadable(dataset, error)
         click.echo(f"left out: {error.reason}")
         store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:

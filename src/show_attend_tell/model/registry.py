@@ -23,6 +23,7 @@ ENTRY_POINTS = "show_attend_tell.decoders"
 
 _configs: dict[str, type[Config]] = {DecoderConfig.kind: DecoderConfig}
 _decoders: dict[str, "type[Decoder]"] = {}  # without the paper's, which is imported when one is built
+plugins: list[str] = []  # what `import_plugin` has imported, for the worker processes
 
 
 def register_decoder(config_class: type[Config], decoder_class: "type[Decoder]") -> None:
@@ -86,13 +87,15 @@ def import_plugin(name: str) -> None:
     file = path if path.suffix == ".py" else path / "__init__.py"
     if not file.is_file():
         _import(name, f"the plugin {name!r}")
-        return
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    _import(path.stem, f"the plugin {name!r}")
-    found = sys.modules[path.stem].__file__
-    if found is None or Path(found).resolve() != file:
-        raise SatError(f"the plugin {name!r} has the name of another module ({found or path.stem}): rename it")
+    else:
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
+        _import(path.stem, f"the plugin {name!r}")
+        found = sys.modules[path.stem].__file__
+        if found is None or Path(found).resolve() != file:
+            raise SatError(f"the plugin {name!r} has the name of another module ({found or path.stem}): rename it")
+        name = str(path)
+    plugins.append(name)
 
 
 def _import(module: str, what: str) -> None:

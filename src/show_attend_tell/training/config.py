@@ -1,12 +1,14 @@
 """The settings of a training."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
+from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
-from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, settings
+from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
 
@@ -30,11 +32,11 @@ class TrainingConfig:
     new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     mirror_sides: bool = False  # mirrored also where a caption names a side, see `data.sides`
-    mosaics: Share = 0.0  # share of captions told on four photos in one picture, see `training.data.mosaics`
-    mosaics_end: Share | None = None  # the share moves evenly to this value over the training; None: it stays
+    mosaics: Share = 0.0  # share of captions whose photo is one of four in a picture, see `training.data.mosaics`
+    mosaics_end: Share | None = None  # the share moves linearly to this value over the training; None: it stays
     mosaic_pairs: Share = 0.0  # share of the mosaics that have two photos instead of four
     text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
-    crops: CountOrNone = 0  # also show so many random crops of it, each as often as the whole photo
+    crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
     visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
 
     epochs: Count = 50  # at most: patience may end it earlier
@@ -42,19 +44,17 @@ class TrainingConfig:
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
     attention_rate: Amount = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
-    sharpening: Rate = 1.0  # factor of the energies e_ti after the last epoch: above 1, α becomes sharper
+    sharpening: Rate = 1.0  # factor of the energies e_ti after the last epoch; above 1, α becomes sharper
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
-    averaging: ShareBelowOne = 0.0  # decay a batch of the moving average of the weights, which is saved; 0: no average
+    averaging: ShareBelowOne = 0.0  # decay per batch of the moving average of the weights, which is saved; 0: none
     scheduled_sampling: Share = 0.0  # share of the previous words that are the decoder's own
-    scheduled_sampling_end: Share | None = (
-        None  # the share moves evenly to this value over the training; None: it stays
-    )
-    entropy_weight_end: float | None = None  # λ_e moves evenly to this value over the training; None: it stays
+    scheduled_sampling_end: Share | None = None  # the share moves linearly to this value; None: it stays
+    entropy_weight_end: float | None = None  # λ_e moves linearly to this value over the training; None: it stays
 
-    # What the best epoch is best in, on val: a score of the model's captions, which chooses the decoding too, or −log p
-    # a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
+    # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
+    # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
     selected_by: Literal["bleu_4", "cider", "nats", "last"] = "bleu_4"
     validation_beam: Count = 1
     max_length: Count = 40
@@ -68,7 +68,7 @@ class TrainingConfig:
 
     @property
     def tiled(self) -> list[int]:
-        """In how many rows of two the mosaics of this training have their photos."""
+        """In how many rows of two photos the mosaics of this training are arranged."""
         if not (self.mosaics or self.mosaics_end):
             return []
         return [2] * (self.mosaic_pairs < 1) + [1] * (self.mosaic_pairs > 0)
@@ -91,3 +91,43 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         result |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return result
+
+
+SET_ELSEWHERE = {
+    "decoder.attention": "--attention",
+    "decoder.annotation_size": "the encoder",
+    "decoder.vocabulary_size": "vocabulary_size and minimum_count",
+}
+
+
+def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
+    """The settings with other values, "decoder.hidden_size=1024" and the like, all at once.
+
+    Raises `SatError` for an unknown name, listing the names of all settings, and for a wrong value.
+    """
+    groups: dict[str, dict[str, Any]] = defaultdict(dict)
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if elsewhere := SET_ELSEWHERE.get(name):
+            raise SatError(f"--set {change}: {name} is set by {elsewhere}")
+        known = setting_names(config)
+        if not equals or name not in known:
+            raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
+        group, _, entry = name.rpartition(".")
+        try:
+            groups[group][entry] = read_setting(type(getattr(config, group) if group else config), entry, text)
+        except SatError as error:
+            raise SatError(f"--set {change}: {error}") from None
+    plain = groups.pop("", {})
+    parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
+    return dataclasses.replace(config, **plain, **parts)
+
+
+def setting_names(config: TrainingConfig) -> list[str]:
+    """The names of all settings, "epochs" or "decoder.hidden_size"."""
+    found: list[str] = []
+    for each in dataclasses.fields(config):
+        value = getattr(config, each.name)
+        parts = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        found += [f"{each.name}.{part.name}" for part in parts] or [each.name]
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.ranks import log
 from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
@@ -45,33 +46,61 @@ class TrainingData:
     encoder_record: dict[str, Any] = field(default_factory=dict)  # what the annotations come from, before any training
 
 
-def prepare(
+class Sources(NamedTuple):
+    """Where annotations come from; the names are those of `TrainingData`."""
+
+    views: list[Annotations]
+    tiled: dict[int, Annotations]
+    encoder: Encoder | LastBlocks | None
+    encoder_learning_rate: float
+    tuned_names: list[str]
+    encoder_record: dict[str, Any]
+
+
+def encode_readable(
     dataset: Dataset,
     config: TrainingConfig,
     encoder: Encoder,
     cache: Path,
     *,
-    vocabulary: Vocabulary | None = None,
     encoder_lr: float | None = None,
     unfreeze_from: str | None = None,
-    text_corpus: Sequence[Sequence[str]] = (),
     show: bool = True,
-) -> TrainingData:
-    """Vocabulary, captions and annotations for a training.
+) -> tuple[Dataset, Sources]:
+    """The data set without photos that cannot be read, and the sources of the others' annotations.
 
-    ``vocabulary`` is that of the model to start from, None to make one of the training captions. ``encoder_lr`` is the
-    encoder's own learning rate, None to keep it frozen. ``unfreeze_from`` is the first block that is tuned, whose
-    input is cached, None for the whole encoder. ``text_corpus`` are captions without photos; those with a word that is not in
-    the vocabulary are left out. Raises `SatError` for data without train or val photos, and `UnreadablePhotos`.
+    Photos are encoded now, if they are not yet in the cache, in every view that the settings ask for. ``encoder_lr`` is
+    the encoder's own learning rate, None to keep it frozen. ``unfreeze_from`` is the first block that is trained, whose
+    input is cached; None for the whole encoder, which has nothing to cache. Raises `SatError` for data without train or
+    val photos, and `UnreadablePhotos` for photos of the paper's data sets.
     """
+
+    def encode(dataset: Dataset) -> Sources:
+        return _encode(dataset, config, encoder, cache, encoder_lr=encoder_lr, unfreeze_from=unfreeze_from, show=show)
+
+    try:
+        return dataset, encode(dataset)
+    except UnreadablePhotos as error:
+        readable = without_unreadable(dataset, error)
+        log(f"left out: {error.reason}")
+        for line in readable.report.lines():
+            if line not in dataset.report.lines():
+                log(line)
+        return readable, encode(readable)
+
+
+def _encode(
+    dataset: Dataset,
+    config: TrainingConfig,
+    encoder: Encoder,
+    cache: Path,
+    *,
+    encoder_lr: float | None,
+    unfreeze_from: str | None,
+    show: bool,
+) -> Sources:
+    """`encode_readable`, of photos that can all be read. Raises `UnreadablePhotos` for others."""
     train, validation = dataset.split("train"), dataset.split("val")
-    vocabulary = vocabulary or Vocabulary.build(
-        (caption for example in train for caption in example.captions),
-        minimum_count=config.minimum_count,
-        size=config.vocabulary_size,
-        tokenizer=dataset.tokenizer,
-        text_corpus=text_corpus,
-    )
     cached = encoder
     tuned: Encoder | LastBlocks | None = None
     names: list[str] = []
@@ -90,7 +119,7 @@ def prepare(
         found = each_cached(dataset, cached, cache, splits=splits, encode=encode, view=view, show=show)
         if tuned is not None:
             return TunedAnnotations(found, tuned, encoder.precision)
-        # without attention, most decoders do not tell the places apart
+        # without attention, most decoders do not tell the locations apart
         averaged = config.decoder.attention == "none" and not config.decoder.reads_locations
         return MeanAnnotations(found) if averaged else found
 
@@ -103,14 +132,7 @@ def prepare(
         mirrored = {name for name, own in named.items() if mirrors(view, own)}
         return Unmirrored(source(view, ("train",)), original, mirrored) if mirrored else source(view, ("train",))
 
-    weights, scored = joined_sets(dataset)
-    return TrainingData(
-        vocabulary=vocabulary,
-        captions=[(example.name, vocabulary.encode(caption)) for example in train for caption in example.captions],
-        validation=[(example.name, example.captions) for example in validation],
-        weights=weights,
-        text_corpus=[vocabulary.encode(text) for text in text_corpus if all(word in vocabulary for word in text)],
-        parts=scored,
+    return Sources(
         views=[original, *map(training_view, config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
@@ -123,6 +145,44 @@ def prepare(
             **({"unfreeze_from": unfreeze_from} if unfreeze_from is not None else {}),
         },
     )
+
+
+def training_data(
+    dataset: Dataset, vocabulary: Vocabulary, sources: Sources, text_corpus: Sequence[Sequence[str]] = ()
+) -> TrainingData:
+    """What a training on a data set learns from. Texts with a word that is not in the vocabulary are left out."""
+    weights, parts = joined_sets(dataset)
+    return TrainingData(
+        vocabulary=vocabulary,
+        captions=[
+            (example.name, vocabulary.encode(caption))
+            for example in dataset.split("train")
+            for caption in example.captions
+        ],
+        validation=[(example.name, example.captions) for example in dataset.split("val")],
+        weights=weights,
+        text_corpus=[vocabulary.encode(text) for text in text_corpus if all(word in vocabulary for word in text)],
+        parts=parts,
+        **sources._asdict(),
+    )
+
+
+def without_unreadable(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
+    """Custom data without photos that cannot be read.
+
+    Raises the error itself for photos of the paper's data sets, which need all of theirs, and `SatError` when no photo
+    of train or val remains.
+    """
+    papers = [part for part in dataset.parts if not part.dataset.custom]
+    if not dataset.custom or any(part.own_names(error.problems) for part in papers):
+        raise error
+    readable = dataset.without(error.problems)
+    for split in ("train", "val"):
+        if dataset.report.photos.get(split) and not readable.report.photos[split]:
+            raise SatError(
+                f"no photo of {split} can be read: {error.reason}. Replace these photos, or put others in {split}"
+            )
+    return readable
 
 
 def own_name(dataset: Dataset, name: str, tuned: nn.Module | None) -> str:
@@ -215,70 +275,69 @@ def of_one_length(captions: Sequence[tuple[str, list[int]]], indices: Sequence[i
 def mosaics(
     annotations: Tensor,
     names: Sequence[str],
-    told: Tensor,
+    chosen: Tensor,
     tiled: Mapping[int, Annotations],
     generator: torch.Generator,
     *,
     pairs: float = 0.0,
     mine: slice = slice(None),
 ) -> tuple[Tensor, Tensor]:
-    """Annotations (B, L, D) of photos where each row in ``told`` (B,), true or false, has three more in its picture.
+    """Annotations (B, L, D) in which the rows ``chosen`` (B,), true or false, are mosaics: pictures of four photos.
 
-    The others are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each photo
-    gets. A share of the rows, ``pairs``, has one more photo instead, each squeezed to the left or right half. A caption
-    is still of its own photo, so attention must find it by the words. A mini-batch of one row stays as it is. Rows of
-    one name are one photo, which may then be in a picture more than once.
+    The other three are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each
+    photo gets. A share of the mosaics, ``pairs``, has one more photo instead, each squeezed to the left or right half.
+    A caption is still of its own photo, so attention must find it by the words. A mini-batch of one row stays as it is.
+    Rows of one name are one photo, which may then be in a picture more than once.
 
     ``tiled`` gives photos four times in a picture, in two rows of two, and twice, in one row. A quarter's annotations
     are those that its photo has in that quarter of its own tiled picture: nothing is encoded for a mosaic.
 
-    ``names`` and ``told`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
+    ``names`` and ``chosen`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
 
-    Also returns which places are the own photo's, true or false (B, L): all of them outside of mosaics, and in these
-    all that show it. Raises `SatError` for places that are not a square grid.
+    Also returns which locations are the own photo's, true or false (B, L): all of them outside of mosaics, and in
+    mosaics all that show it. Raises `SatError` for locations that are not a square grid.
     """
     batch, (_, locations, size) = len(names), annotations.shape
     side = math.isqrt(locations)
     if side * side != locations:
-        raise SatError(f"mosaics is above 0, and {locations} places are not a square grid: give 0")
+        raise SatError(f"mosaics is above 0, and {locations} locations are not a square grid: give 0")
     result, own = annotations.clone(), torch.ones(len(annotations), locations, dtype=torch.bool)
     first, end, _ = mine.indices(batch)
     number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
     photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo
     if batch == 1:
         return result, own.to(annotations.device)
-    rows = told.nonzero().squeeze(1)
+    rows = chosen.nonzero().squeeze(1)
     paired = torch.rand(len(rows), generator=generator) < pairs
-    for chosen, down in ((rows[~paired], 2), (rows[paired], 1)):
-        if len(chosen):
-            others = (
-                chosen[:, None] + torch.randint(1, batch, (len(chosen), 2 * down - 1), generator=generator)
-            ) % batch
-            order = torch.rand(len(chosen), 2 * down, generator=generator).argsort(1)
-            photos = torch.cat([chosen[:, None], others], 1).gather(1, order)  # (N, 2·down), rows of the batch
-            here = (chosen >= first) & (chosen < end)
+    for mosaic, down in ((rows[~paired], 2), (rows[paired], 1)):
+        if len(mosaic):
+            offsets = torch.randint(1, batch, (len(mosaic), 2 * down - 1), generator=generator)
+            others = (mosaic[:, None] + offsets) % batch
+            order = torch.rand(len(mosaic), 2 * down, generator=generator).argsort(1)
+            photos = torch.cat([mosaic[:, None], others], 1).gather(1, order)  # (N, 2·down), rows of the batch
+            here = (mosaic >= first) & (mosaic < end)
             if not here.any():
                 continue
-            chosen, photos = chosen[here], photos[here]
-            shows_own = photo_of[photos] == photo_of[chosen][:, None]  # (N, 2·down)
-            chosen = chosen - first
+            mosaic, photos = mosaic[here], photos[here]
+            shows_own = photo_of[photos] == photo_of[mosaic][:, None]  # (N, 2·down)
+            mosaic = mosaic - first
             used, at = torch.unique(photos, return_inverse=True)
             grids = tiled[down][[names[row] for row in used.tolist()]].to(annotations)
             grids = grids.view(len(used), side, side, size)
-            pictures = grids.new_empty(len(chosen), side, side, size)
+            pictures = grids.new_empty(len(mosaic), side, side, size)
             where = torch.zeros(2 * down, side, side, dtype=torch.bool)
             for number, part in enumerate(tiles(side, down)):
                 pictures[:, *part] = grids[:, *part][at[:, number].to(grids.device)]
                 where[number, *part] = True
-            result[chosen.to(annotations.device)] = pictures.flatten(1, 2)
-            own[chosen] = (shows_own[:, :, None] & where.flatten(1)).any(1)
+            result[mosaic.to(annotations.device)] = pictures.flatten(1, 2)
+            own[mosaic] = (shows_own[:, :, None] & where.flatten(1)).any(1)
     return result, own.to(annotations.device)
 
 
 def check_mosaics(rows: int, columns: int) -> None:
     """Raise `SatError` for mosaics on a grid that is not square."""
     if rows != columns:
-        raise SatError(f"mosaics is above 0, and {rows} × {columns} places are not a square grid: give 0")
+        raise SatError(f"mosaics is above 0, and {rows} × {columns} locations are not a square grid: give 0")
 
 
 def tiles(side: int, down: int) -> list[tuple[slice, slice]]:

@@ -36,9 +36,15 @@ from show_attend_tell.training.data import (
 from show_attend_tell.training.losses import Loss, word_losses
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
 from show_attend_tell.training.self_critical import CaptionRewards
-from show_attend_tell.training.state import between_batches, identity, save_state
+from show_attend_tell.training.state import (
+    UNREADABLE,
+    Counters,
+    TrainingState,
+    check_identity,
+    ctrl_c_held_back,
+    identity,
+)
 
-SAVED_EVERY = 30.0  # seconds: after an epoch, the state is saved if it was not for so long; after the last, always
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
 WATCHED = ("words_used", "distinct", "repetitive", "truncated")  # of `metrics.variety`, after each epoch
@@ -48,13 +54,15 @@ class Epoch(NamedTuple):
     """What an epoch reached."""
 
     number: int
-    scores: dict[str, float]  # of validation captions, by the validation beam, see `Trainer.validate`
+    scores: dict[str, float]  # of validation captions with the validation beam size, see `Trainer.validate`
     watch: dict[str, float]  # means over the epoch's batches
     seconds: float
 
 
 class Trainer:
-    """One training: the loop and its progress. `state.load_state` lets it go on from where another was interrupted."""
+    """One training: its loop, and how far it has come. `resume` lets it go on from where another was interrupted."""
+
+    saved_every = 30.0  # seconds between two saved states, after an epoch; after the last one it is always saved
 
     def __init__(
         self,
@@ -62,16 +70,20 @@ class Trainer:
         data: TrainingData,
         *,
         device: torch.device,
-        initial: dict[str, Tensor] | None = None,
+        initial: Mapping[str, Tensor] | None = None,
+        init_from: str | None = None,
+        bfloat16: bool | None = None,
         show: bool = False,
     ) -> None:
-        """``initial`` are decoder weights to start from instead of random ones; ``show`` shows what takes time.
+        """``initial`` are decoder weights to start from instead of random ones, those of the model ``init_from``.
 
+        ``bfloat16`` says whether to compute in it; None: where the hardware does. ``show`` shows progress bars.
         Raises `SatError` when another rank has other settings or data.
         """
         torch.manual_seed(config.seed)
-        self.config, self.data, self.device = config, data, device
-        ranks.check_alike(lambda: identity(self))
+        self.config, self.data, self.device, self.init_from = config, data, device, init_from
+        self.identity = identity(config, data)
+        ranks.check_alike(lambda: self.identity)
         self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
@@ -106,22 +118,24 @@ class Trainer:
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
         self.best_epoch = 0
-        self.started_from: str | None = None  # the name of the model to start from, for `state.check_origin`
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
         self.kernels = kernels.compiled() if self.compiling_pays() else kernels.REFERENCE
         unrolled = self.kernels is not kernels.REFERENCE and isinstance(self.decoder, AttentionDecoder)
-        self.tell: Callable[..., DecoderOutput] = partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
-        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=native_bf16(device))
+        self.forward: Callable[..., DecoderOutput] = (
+            partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
+        )
+        bfloat16 = native_bf16(device) if bfloat16 is None else bfloat16
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
 
     def compiling_pays(self) -> bool:
         """Whether compiled loops, which take up to a minute to compile, save more than that."""
-        captions = 1 if self.rewards is None else self.config.self_critical.samples  # told of each of a batch
+        captions = 1 if self.rewards is None else self.config.self_critical.samples  # of each photo of a batch
         long = self.config.epochs * self.batches_an_epoch * captions >= LONG_TRAINING
         return long and self.device.type == "cpu" and kernels.can_compile()
 
     def progress(self) -> float:
-        """The share of the training that is done, 0 to 1. It stays 1 where an ended training got more epochs."""
+        """The share of the training that is done, 0 to 1. It stays 1 when an ended training gets more epochs."""
         return 1.0 if self.restart[1] else min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
 
     def ended(self, epochs: int) -> bool:
@@ -129,7 +143,7 @@ class Trainer:
         return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
 
     def selection(self, scores: dict[str, float]) -> float:
-        """What the best epoch has most of: the score that selects, minus nats a word, or its own number."""
+        """What is highest for the best epoch: the selecting score, minus nats a word, or the epoch's number."""
         if self.config.selected_by == "last":
             return self.epoch
         value = scores[self.config.selected_by]
@@ -146,15 +160,15 @@ class Trainer:
 
         ``on_epoch`` is called with each epoch and whether it is the best so far. ``state`` is the file for the state of
         the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
-        second Ctrl-C does not wait. Ctrl-C of one rank ends all of them; only the first rank writes.
+        second Ctrl-C does not wait. Ctrl-C in one rank ends all of them; only the first rank writes.
         """
         saved, state = time.monotonic(), state if ranks.first() else None
-        with between_batches() as pressed:
+        with ctrl_c_held_back() as pressed:
 
             def pause() -> None:
                 if ranks.any_of(pressed()):
                     if state is not None:
-                        save_state(self, state)
+                        self.save(state)
                     ranks.wait()  # until it is written
                     raise KeyboardInterrupt
 
@@ -162,7 +176,7 @@ class Trainer:
                 began = time.monotonic()
                 watch = self.one_epoch(show, pause)
                 if state is not None and self.epoch == 0:
-                    save_state(self, state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                    self.save(state)  # before there is a checkpoint, so that each checkpoint can be resumed
                     saved = time.monotonic()
                 scores = self.validate(show=show)
                 pause()
@@ -171,13 +185,15 @@ class Trainer:
                 if better:
                     self.best, self.best_epoch = self.selection(scores), self.epoch
                 on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
-                if state is not None and (self.ended(self.config.epochs) or time.monotonic() - saved > SAVED_EVERY):
-                    save_state(self, state)
+                if state is not None and (
+                    self.ended(self.config.epochs) or time.monotonic() - saved > self.saved_every
+                ):
+                    self.save(state)
                     saved = time.monotonic()
                 pause()
 
     def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
-        """Train on the rest of the epoch's batches, and return the means of what the objective watches.
+        """Train on the rest of the epoch's batches. Returns the means of what the objective watches.
 
         ``pause`` is called after each batch.
         """
@@ -235,11 +251,11 @@ class Trainer:
             nn.utils.clip_grad_norm_(together, config.clip)
         self.optimizer.step()
         self.taken += 1
-        self.reorder()
+        self.update_average()
         return {"loss": value, **{name: value.item() for name, value in loss.watch.items()}}
 
     def loss_of(self, indices: list[int]) -> Loss:
-        """The loss of a mini-batch. Where several ranks share it, the mean of their losses is the loss of all of it."""
+        """The loss of a mini-batch. If several ranks share it, the mean of their losses is the loss of all of it."""
         if self.rewards is not None:
             return self.reward(indices, self.rewards)
         loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
@@ -248,18 +264,18 @@ class Trainer:
         text_corpus = self.likelihood_of_texts(len(indices))
         return Loss(loss.total + self.config.text_weight * text_corpus.total, loss.watch | text_corpus.watch)
 
-    def own_chance(self, *what: int) -> AbstractContextManager[None]:
-        """Dropout of this rank's own, see `ranks.own_chance`."""
-        return ranks.own_chance(self.device, self.config.seed, self.taken, *what)
+    def own_dropout(self, *what: int) -> AbstractContextManager[None]:
+        """Dropout of this rank's own, see `ranks.own_dropout`."""
+        return ranks.own_dropout(self.device, self.config.seed, self.taken, *what)
 
     def reward(self, photos: list[int], rewards: CaptionRewards) -> Loss:
-        """The loss of captions that the decoder draws of photos, and of true captions beside them if they count."""
+        """The loss of captions that the decoder draws for photos, and of true captions too if they have a weight."""
         part = ranks.part_of(len(photos))
         annotations = self.annotations([rewards.names[photo] for photo in photos], part.rows)
-        with self.autocast, self.own_chance(0):
+        with self.autocast, self.own_dropout(0):
             loss = rewards.loss(
                 self.decoder,
-                self.tell,
+                self.forward,
                 annotations,
                 photos,
                 generator=self.generator,
@@ -272,7 +288,7 @@ class Trainer:
         return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
 
     def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
-        """The loss of training captions of any lengths, while the encoder is fine-tuned: it sees each photo once."""
+        """The loss of training captions of any lengths while the encoder is trained, which encodes each photo once."""
         groups = of_one_length(self.data.captions, indices)
         names = list(dict.fromkeys(self.data.captions[i][0] for i in indices))
         mine = {self.data.captions[i][0] for group in groups for i in group[ranks.part_of(len(group)).rows]}
@@ -287,7 +303,7 @@ class Trainer:
         return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
 
     def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
-        """The loss of training captions by their numbers, all of one length; of several ranks, each has its part.
+        """The loss of training captions by their numbers, all of one length; each rank computes its part.
 
         ``encoded`` are annotations (L, D) by photo; None to get them from a view drawn at random.
         """
@@ -300,7 +316,7 @@ class Trainer:
             annotations = self.annotations(names, part.rows)
         else:
             annotations = torch.stack([encoded[name] for name in names[part.rows]])
-        own = None  # the places of each caption's photo
+        own = None  # the locations of each caption's own photo
         if share := self.moved(config.mosaics, config.mosaics_end):
             chosen = torch.rand(len(names), generator=self.generator) < share
             annotations, own = mosaics(
@@ -309,24 +325,19 @@ class Trainer:
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
-        with self.autocast, self.own_chance(1):
-            told = self.tell(
-                self.decoder,
-                annotations,
-                captions,
-                paths=objective.paths,
-                mode=draws.mode,
-                history=history,
+        with self.autocast, self.own_dropout(1):
+            output = self.forward(
+                self.decoder, annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
-            loss = objective(told, captions, draws, own=own, word_scores=self.kernels.word_scores)
-        beta = {} if told.beta is None else {"beta": told.beta.detach().mean()}
+            loss = objective(output, captions, draws, own=own, word_scores=self.kernels.word_scores)
+        beta = {} if output.beta is None else {"beta": output.beta.detach().mean()}
         return Loss(part.share * loss.total, {**loss.watch, **beta})
 
     def likelihood_of_texts(self, count: int) -> Loss:
-        """The loss of captions without photos, as many as are given and there are of one length, drawn at random.
+        """The loss of ``count`` captions without photos, all of one length, drawn at random.
 
-        A length is as likely as it is frequent. They are told of a photo whose annotations are zero, as unpaired text
-        is in Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
+        A length is as likely as it is frequent. The annotations of their photo are zero, as for the unpaired text of
+        Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
         """
         sizes = torch.tensor([len(group) for group in self.text_corpus], dtype=torch.float32)
         group = self.text_corpus[int(torch.multinomial(sizes, 1, generator=self.generator))]
@@ -335,20 +346,20 @@ class Trainer:
         words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
-        with self.autocast, self.own_chance(4):
-            told = self.tell(self.decoder, nothing, captions)
+        with self.autocast, self.own_dropout(4):
+            output = self.forward(self.decoder, nothing, captions)
             smoothing = self.objective.label_smoothing
-            log_p, losses = word_losses(told.logits, captions, smoothing, self.kernels.word_scores)
+            log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
         return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
 
     def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
-        """The annotations of a batch's rows ``mine``, each photo's of a view drawn at random."""
+        """The annotations (B, L, D) of a batch's rows ``mine``; the view of each photo is drawn at random."""
         rows = range(len(names))[mine] if isinstance(mine, slice) else mine
         views = torch.zeros(len(names), dtype=torch.int64)
         if len(self.data.views) > 1:
             views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
         parts: dict[int, Tensor] = {}
-        with self.own_chance(2):  # of an encoder with dropout that is fine-tuned
+        with self.own_dropout(2):  # of an encoder with dropout that is fine-tuned
             for number, view in enumerate(self.data.views):
                 if chosen := [row for row in rows if views[row] == number]:
                     if len(chosen) == len(rows):
@@ -361,15 +372,17 @@ class Trainer:
         """The previous words that the decoder is given, for the rows ``mine`` of captions (B, C): scheduled sampling.
 
         A share of them is drawn from the decoder's own distribution, as all of them are at test time (Bengio et al.
-        2015, "Scheduled Sampling"). They are drawn in one pass over the true captions: word by word, it would cost as
-        much as a search. The end token is never drawn, since no word comes after it.
+        2015, "Scheduled Sampling"). They are drawn in one pass over the true captions, because word by word would cost
+        as much as a search. The end token is never drawn, since no word comes after it.
         """
         share = self.moved(self.config.scheduled_sampling, self.config.scheduled_sampling_end)
         if share == 0:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < share
-        with self.own_chance(3):
-            logits = promote(self.tell(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]])  # (N, K)
+        with self.own_dropout(3):
+            logits = promote(
+                self.forward(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]]
+            )  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
         uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
         own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])
@@ -389,10 +402,10 @@ class Trainer:
         self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
 
     def moved(self, start: float, end: float | None) -> float:
-        """A setting's value now, which moves evenly from ``start`` to ``end`` over the training; None: it stays."""
+        """A setting's value now, which moves linearly from ``start`` to ``end`` over the training; None: it stays."""
         return start if end is None else start + (end - start) * self.progress()
 
-    def reorder(self) -> None:
+    def update_average(self) -> None:
         """Update the weights that are saved: the decoder's own, or their moving average."""
         decay = min(self.config.averaging, (1 + self.taken) / (10 + self.taken))
         ours: list[Tensor] = list(self.average.parameters())
@@ -401,13 +414,78 @@ class Trainer:
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
-        """BLEU and CIDEr ×100, on the validation photos, of the weights that would be saved, and how varied and whole
-        their captions are (`metrics.variety`); and nats a word of the true captions, if these select the epoch."""
+        """BLEU and CIDEr ×100 of the validation captions, by the weights that would be saved, and `metrics.variety`.
+
+        Nats a word of the true captions are added if they select the epoch.
+        """
         beam_size, max_length = self.config.validation_beam, self.config.max_length
         found = validation_captions(self.average, self.data, beam_size=beam_size, max_length=max_length, show=show)[0]
         tokenizer = self.data.vocabulary.tokenizer
-        said = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
-        told = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
-        varied = variety(said, told, cut=tokenizer.words)
+        generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
+        varied = variety(generated, training, cut=tokenizer.words)
         scores = {**scores_of(found, self.data), **{name: getattr(varied, name) or 0.0 for name in WATCHED}}
         return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})
+
+    def save(self, file: Path) -> None:
+        """Write the whole state of the training, whole or not at all."""
+        tensors = {f"decoder.{name}": value for name, value in self.decoder.state_dict().items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        if self.data.encoder is not None:
+            tensors |= {f"encoder.{name}": value for name, value in self.data.encoder.state_dict().items()}
+        for index, entry in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
+        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
+        tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
+        if self.device.type == "cuda":  # dropout draws there
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        copies = {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+        }
+        counters = Counters(self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
+        TrainingState(tensors=copies, identity=self.identity, counters=counters, init_from=self.init_from).save(file)
+
+    def resume(self, file: Path) -> None:
+        """Go on from the state in a file.
+
+        The training may have more epochs than before. If the one before had ended, `restart` is set; otherwise the
+        schedules are stretched. Raises `SatError` when the state is damaged or belongs to a training with other
+        settings or data.
+        """
+        try:
+            state = TrainingState.read(file)
+            check_identity(self.identity, state.identity, file)
+            self._restore(state)
+            before = state.identity.get("epochs", 0)
+            if before < self.config.epochs and self.ended(before):
+                self.restart = self.taken, self.epoch
+        except UNREADABLE as error:
+            if isinstance(error, SatError):
+                raise
+            raise SatError(
+                f"the training state {file} cannot be read ({error}): give another --output to start afresh"
+            ) from error
+
+    def _restore(self, state: TrainingState) -> None:
+        """Take over the tensors and counters that `save` wrote, on whatever device."""
+        self.decoder.load_state_dict(state.part("decoder."))
+        self.average.load_state_dict(state.part("average."))
+        if self.data.encoder is not None:
+            self.data.encoder.load_state_dict(state.part("encoder."))
+        entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for name, value in state.part("optimizer.").items():
+            index, _, entry = name.partition(".")
+            entries[int(index)][entry] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": dict(entries), "param_groups": groups})
+        for parameter, values in self.optimizer.state.items():  # the fused step needs the layout of the weights,
+            for name, value in values.items():  # which an encoder may have in channels_last
+                if value.shape == parameter.shape:
+                    values[name] = torch.empty_like(parameter).copy_(value)
+        self.objective.load_state_dict(state.part("objective."))
+        torch.set_rng_state(state.tensors["random.global"])
+        self.generator.set_state(state.tensors["random.training"])
+        if self.device.type == "cuda" and "random.cuda" in state.tensors:  # else, keep those of the seed
+            torch.cuda.set_rng_state(state.tensors["random.cuda"], self.device)
+        self.epoch, self.batch, self.taken, self.best, self.best_epoch, *restart = state.counters
+        self.restart = (restart[0], restart[1])

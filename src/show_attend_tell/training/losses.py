@@ -1,11 +1,11 @@
 """What training minimizes: the soft model's loss, and the hard model's sampled bound.
 
-B batch · P paths of one caption · C caption length with the end token · L places · M likeliest places · K vocabulary ·
-N sampled sequences of places · S rewards of one path: 1 for the whole sentence, C for rewards to go. Captions of one
-batch have one length, so nothing is padded and no mask is needed.
+B batch · P paths of one caption · C caption length with the end token · L locations · K vocabulary · N sampled
+sequences of locations · S rewards of one path: 1 for the whole sentence, C for rewards to go. Captions of one batch
+have one length, so nothing is padded and no mask is needed.
 
-An objective is used in three steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.look`` along
-``objective.paths`` paths, then ``objective(told, captions, draws)``.
+An objective is used in three steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.mode`` along
+``objective.paths`` paths, then ``objective(output, captions, draws)``.
 """
 
 import math
@@ -34,8 +34,8 @@ class Loss(NamedTuple):
 class Draws(NamedTuple):
     """What an objective draws for a batch before the decoder runs."""
 
-    mode: AttentionMode  # how the decoder looks
-    expected: Tensor  # whether a path looks by expectation (true) or at sampled places (false), (B, P)
+    mode: AttentionMode
+    expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P)
 
     def of(self, part: Part) -> "Draws":
         """Those of the rows of one rank. A rank without rows of its own samples nothing."""
@@ -69,10 +69,10 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
 
 
 def astray(alpha: Tensor, own: Tensor) -> Tensor:
-    """−log of α's share on the places of the caption's own photo (B, P, C), from alpha (B, P, C, L) and own (B, L).
+    """−log of α's share on the locations of the caption's own photo (B, P, C), from alpha (B, P, C, L) and own (B, L).
 
-    It is zero outside of mosaics, where every place is the own photo's. Its mean over captions is least when the share
-    is the probability that the caption is of that photo, given the words before.
+    It is zero outside of mosaics, where every location is the own photo's. Its mean over captions is least when the
+    share is the probability that the caption is of that photo, given the words before.
     """
     return -(alpha * own[:, None, None]).sum(-1).clamp_min(1e-6).log()
 
@@ -100,35 +100,35 @@ class SoftObjective:
     paths = 1
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
-        """Nothing is drawn: every path looks by expectation."""
+        """Nothing is drawn: every path reads the expectation."""
         return Draws(MeanAttention(), torch.ones(batch, 1, dtype=torch.bool))
 
     def __call__(
         self,
-        told: DecoderOutput,
+        output: DecoderOutput,
         captions: Tensor,
         draws: Draws | None = None,
         *,
         own: Tensor | None = None,
         word_scores: WordScores = word_scores,
     ) -> Loss:
-        """The loss of captions (B, C); ``own`` (B, L) is true at the places of the caption's photo, None for all.
+        """The loss of captions (B, C); ``own`` (B, L) is true at the locations of the caption's photo, None for all.
 
-        ``draws`` are there to be called like `HardObjective`, and are not read.
+        ``draws`` are not read; they are there because `HardObjective` needs them.
         """
-        log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)
+        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
-        if told.penalty is not None:
-            loss = loss + told.penalty.mean()
-            watch["penalty"] = told.penalty.detach().mean()
-        if told.alpha is not None:
-            uncertainty = entropy(told.alpha)  # (B, P, C)
-            loss = loss + self.doubly_stochastic * doubly_stochastic(told.alpha).mean()
+        if output.penalty is not None:
+            loss = loss + output.penalty.mean()
+            watch["penalty"] = output.penalty.detach().mean()
+        if output.alpha is not None:
+            uncertainty = entropy(output.alpha)  # (B, P, C)
+            loss = loss + self.doubly_stochastic * doubly_stochastic(output.alpha).mean()
             loss = loss - self.entropy_weight * uncertainty.sum(-1).mean()
             watch["entropy"] = uncertainty.detach().mean()
             if own is not None:
-                away = astray(told.alpha, own)
+                away = astray(output.alpha, own)
                 loss = loss + self.mosaic_weight * away.sum(-1).mean()
                 watch |= share_in_mosaics(away, own)
         return Loss(loss, watch)
@@ -141,7 +141,7 @@ class SoftObjective:
         """Take over what `state_dict` gave: nothing."""
 
 
-# ---------------------------------------------------------------- coins: which paths look by expectation (B, P)
+# ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
 
 Coin = Callable[[int, int, torch.Generator], Tensor]  # from B, N and a source of randomness
 
@@ -157,7 +157,7 @@ def coin_per_batch(batch: int, samples: int, generator: torch.Generator) -> Tens
 
 
 def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
-    """No toss: each caption has one path by expectation, the first, and N sampled ones."""
+    """No toss: each caption has one expected path, the first, and N sampled ones."""
     return (torch.arange(1 + samples) == 0).expand(batch, -1)
 
 
@@ -165,7 +165,7 @@ def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
 
 
 class Baseline(Protocol):
-    """b of the rule after eq. 7. It must not depend on the places of the path that it is subtracted for."""
+    """b of the rule after eq. 7. It must not depend on the locations of the path that it is subtracted for."""
 
     def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
         """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or false.
@@ -179,8 +179,8 @@ class MovingBaseline:
     """The paper's b_k = 0.9 b_{k−1} + 0.1 r_k, where r_k is the mean reward of mini-batch k.
 
     b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
-    only starts b: it is not compared with anything, so its advantage is zero. Of a mini-batch that several ranks share,
-    r_k is the mean over all of it. While the encoder is fine-tuned, the captions of one length count as a mini-batch.
+    only initializes b, so its advantage is zero. If several ranks share a mini-batch, r_k is the mean over all of it.
+    While the encoder is fine-tuned, the captions of one length count as a mini-batch.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ def leave_one_out(rewards: Tensor, sampled: Tensor) -> Tensor:
 
 
 def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
-    """The reward of the caption's path by expectation, which is its first."""
+    """The reward of the caption's expected path, which is its first."""
     return rewards[:, :1]
 
 
@@ -222,15 +222,15 @@ class HardObjective:
     With probability ½ the expectation α replaces s̃ (sec. 4.1). Such a path has the plain gradient of its own log p, no
     REINFORCE term, and no part in b. The estimate is unbiased for eq. 6 only without these paths, at λ_r = 1, λ_e = 0.
 
-    ``coin`` says which paths look by expectation:
+    ``coin`` says which paths read the expectation:
 
     - "image": one toss for each photo (the paper);
     - "batch": one toss for each mini-batch (the authors' program). While the encoder is fine-tuned, a mini-batch has
       captions of several lengths, and there is one toss for each length;
-    - "both": every caption has one path by expectation and N sampled ones, half the weight each. This is the coin's
-      mean, without its noise.
+    - "both": every caption has one expected path and N sampled ones, half the weight each. This is the coin's mean,
+      without its noise.
 
-    ``reward`` says what each sampled place s_t is paid:
+    ``reward`` is the reward of each sampled location s_t:
 
     - "sentence": log p of the whole caption (the paper);
     - "to_go": log p of the words from t on, the only ones that s_t can change.
@@ -275,46 +275,46 @@ class HardObjective:
         return self.samples + (self.coin == "both")
 
     def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
-        """A toss of the coin and the places of a batch of that many captions of that many steps."""
+        """A toss of the coin and the sampled locations of a batch of that many captions and steps."""
         expected = self.toss(batch, self.samples, generator)
         return Draws(MixedAttention(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
     def __call__(
         self,
-        told: DecoderOutput,
+        output: DecoderOutput,
         captions: Tensor,
         draws: Draws,
         *,
         own: Tensor | None = None,
         word_scores: WordScores = word_scores,
     ) -> Loss:
-        """The loss of captions (B, C), told by ``draws.look``; its gradient is minus the rule above.
+        """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above.
 
-        ``own`` (B, L) is true at the places of the caption's photo, None for all. Raises `SatError` for a decoder
+        ``own`` (B, L) is true at the locations of the caption's photo, None for all. Raises `SatError` for a decoder
         without attention.
         """
-        if told.alpha is None or told.locations is None:
-            raise SatError("hard attention is learnt from sampled places: this decoder has no attention to sample")
-        expected = draws.expected.to(told.logits.device)
+        if output.alpha is None or output.locations is None:
+            raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
+        expected = draws.expected.to(output.logits.device)
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
-        log_probabilities, words = word_losses(told.logits, captions, self.label_smoothing, word_scores)  # (B, P, C)
+        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)  # (B, P, C)
         total = (weight * words.sum(-1)).sum(1).mean()
 
         rewards = self.rewards(log_probabilities.detach())
         advantage = rewards - self.baseline_of(rewards, sampled)  # (B, P, S)
-        chosen_alpha = told.alpha.gather(-1, told.locations[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
+        chosen_alpha = output.alpha.gather(-1, output.locations[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
         credit = (advantage * chosen_alpha.clamp_min(1e-12).log()).sum(-1)
-        uncertainty = entropy(told.alpha)  # (B, P, C)
+        uncertainty = entropy(output.alpha)  # (B, P, C)
         sampled_weight = weight * sampled
         total = total - self.reward_weight * (sampled_weight * credit).sum(1).mean()
         total = total - self.entropy_weight * (sampled_weight * uncertainty.sum(-1)).sum(1).mean()
-        total = total + self.doubly_stochastic * (weight * doubly_stochastic(told.alpha)).sum(1).mean()
+        total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
         if own is not None:
-            away = astray(told.alpha, own)
+            away = astray(output.alpha, own)
             total = total + self.mosaic_weight * (weight * away.sum(-1)).sum(1).mean()
             watch |= share_in_mosaics(away, own)
         for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
@@ -323,7 +323,7 @@ class HardObjective:
         return Loss(total, watch)
 
     def rewards(self, log_probabilities: Tensor) -> Tensor:
-        """What each place is paid (B, P, S), from the words' log p (B, P, C)."""
+        """The reward of each location (B, P, S), from the words' log p (B, P, C)."""
         if self.reward == "sentence":
             return log_probabilities.sum(-1, keepdim=True)
         return log_probabilities.flip(-1).cumsum(-1).flip(-1)  # the words from t on

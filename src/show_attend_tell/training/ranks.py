@@ -1,21 +1,22 @@
-"""One training by several processes (*ranks*), which ``torchrun`` starts: how they share the work, and how they end.
+"""Training in several processes (*ranks*) that ``torchrun`` starts: how they share the work, and how they end.
 
-Every rank holds all weights and takes the same steps. What a step draws at random is drawn alike on every rank, for the
-whole mini-batch; each rank then computes with its own rows of the batch, and PyTorch's `DistributedDataParallel` sums
-the gradients. Only dropout is drawn apart, since the masks of two ranks must differ.
+Every rank holds all weights and takes the same steps. Random numbers of a step are the same on every rank, for the
+whole mini-batch. Each rank computes with its own rows of the batch, and PyTorch's `DistributedDataParallel` averages
+the gradients. Only dropout differs between ranks, since two ranks need different masks.
 
-Rank 0 alone writes files and speaks. A process that was not started by ``torchrun`` is alone: it is rank 0 of 1, and
-nothing here changes what it computes.
+Rank 0 alone writes files and log messages. A process that ``torchrun`` did not start is rank 0 of 1, and nothing here
+changes what it computes.
 """
 
 import hashlib
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
@@ -24,13 +25,11 @@ from torch.nn.parallel import DistributedDataParallel
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 
-if TYPE_CHECKING:
-    from show_attend_tell.training.losses import Loss
-
 T = TypeVar("T")
 
+LOGGER = logging.getLogger("show_attend_tell")
 SECONDS = 600.0  # without an answer of another rank, after which a training ends; $SAT_TIMEOUT is another number
-ENCODING = timedelta(days=30)  # that a rank may wait until the others have encoded their photos
+ENCODING = timedelta(days=30)  # how long a rank may wait until the others have encoded their photos
 
 
 def started() -> bool:
@@ -39,8 +38,10 @@ def started() -> bool:
 
 
 def number() -> int:
-    """The rank of this process, 0 where it is alone."""
-    return distributed.get_rank() if _together() else 0
+    """The rank of this process, 0 where it is the only one."""
+    if _together():
+        return distributed.get_rank()
+    return int(os.environ["RANK"]) if started() else 0
 
 
 def count() -> int:
@@ -49,8 +50,14 @@ def count() -> int:
 
 
 def first() -> bool:
-    """Whether this process is the rank that writes files and speaks."""
+    """Whether this process is the rank that writes files and log messages."""
     return number() == 0
+
+
+def log(message: str) -> None:
+    """Log a message at level INFO, on the first rank alone."""
+    if first():
+        LOGGER.info(message)
 
 
 def _together() -> bool:
@@ -61,9 +68,9 @@ def _together() -> bool:
 def together(device: torch.device) -> Iterator[torch.device]:
     """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
 
-    On GPUs, each rank of a machine takes one. A rank that is told to end by SIGTERM, as ``torchrun`` does when another
-    one has failed, says so and ends at once. Raises `SatError` for fewer GPUs than ranks; and, in place of PyTorch's
-    own error, when another rank has ended or does not answer.
+    On GPUs, each rank of a machine takes one. ``torchrun`` sends SIGTERM to the other ranks when one has failed: such a
+    rank prints why and ends at once. Raises `SatError` for fewer GPUs than ranks; and, in place of PyTorch's own error,
+    when another rank has ended or does not answer.
     """
     if not started():
         yield device
@@ -80,7 +87,7 @@ def together(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     seconds = _seconds()
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    before = signal.signal(signal.SIGTERM, _told_to_end)
+    before = signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
         yield device
@@ -115,7 +122,7 @@ def _lost(error: RuntimeError) -> bool:
     return isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words)
 
 
-def _told_to_end(*_: Any) -> None:
+def _on_sigterm(*_: Any) -> None:
     if os.environ.get("LOCAL_RANK", "0") in ("0", "1"):  # one of the two still lives
         message = (
             f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} was told to end, because another process "
@@ -137,9 +144,9 @@ class Part(NamedTuple):
 
 
 def part_of(rows: int) -> Part:
-    """This rank's part of a mini-batch of that many rows. The parts differ by one row at most.
+    """This rank's part of a mini-batch of that many rows. The parts differ by at most one row.
 
-    A rank for which no row is left takes the first one, with a share of 0, so that it takes part in everything.
+    A rank for which no row is left takes the first one, with a share of 0, so that it takes part in all collectives.
     """
     start, stop = _share(rows)
     if start == stop:
@@ -148,22 +155,22 @@ def part_of(rows: int) -> Part:
 
 
 def mine(things: Sequence[T]) -> Sequence[T]:
-    """This rank's even share of a list, in order; `gathered` puts the shares together again."""
+    """This rank's even share of a list, in order; `gathered` joins the shares again."""
     start, stop = _share(len(things))
     return things[start:stop]
 
 
-def _share(whole: int) -> tuple[int, int]:
-    """Where this rank's part of a whole starts and stops. Where there are too few, the last ranks get none."""
-    start, stop = (-(-whole * edge // count()) for edge in (number(), number() + 1))
+def _share(total: int) -> tuple[int, int]:
+    """Where this rank's part of so many rows starts and stops. If there are too few rows, the last ranks get none."""
+    start, stop = (-(-total * edge // count()) for edge in (number(), number() + 1))
     return start, stop
 
 
 @contextmanager
-def own_chance(device: torch.device, *step: int) -> Iterator[None]:
-    """Let PyTorch's global generator draw otherwise than on the other ranks, and leave it as it was.
+def own_dropout(device: torch.device, *step: int) -> Iterator[None]:
+    """Give PyTorch's global generator a seed of this rank's own, and restore its state afterwards.
 
-    What is drawn follows from the numbers in ``step`` and the rank. A process that is alone draws as ever.
+    The seed follows from the numbers in ``step`` and the rank. With one process, nothing changes.
     """
     if count() == 1:
         yield
@@ -174,7 +181,7 @@ def own_chance(device: torch.device, *step: int) -> Iterator[None]:
         yield
 
 
-# What ranks tell each other
+# Collectives
 
 
 def total(values: Tensor) -> Tensor:
@@ -226,26 +233,26 @@ def check_alike(what: Callable[[], object]) -> None:
 
 
 class _Step(nn.Module):
-    """The loss of a mini-batch as a module that holds all weights that learn, as `DistributedDataParallel` wants it."""
+    """The loss of a mini-batch as a module that holds all trained weights, as `DistributedDataParallel` needs it."""
 
-    def __init__(self, loss: "Callable[[list[int]], Loss]", learning: Sequence[nn.Module]) -> None:
+    def __init__(self, loss: Callable[[list[int]], Any], trained: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.learning = nn.ModuleList(learning)
+        self.trained = nn.ModuleList(trained)
         self.loss = loss
 
-    def forward(self, indices: list[int]) -> "Loss":
+    def forward(self, indices: list[int]) -> Any:
         return self.loss(indices)
 
 
 def in_parallel(
-    loss: "Callable[[list[int]], Loss]", decoder: nn.Module, encoder: nn.Module | None
-) -> "Callable[[list[int]], Loss]":
-    """The function ``loss``, after which ``backward`` gives the mean of the gradients of all ranks.
+    loss: Callable[[list[int]], T], decoder: nn.Module, encoder: nn.Module | None
+) -> Callable[[list[int]], T]:
+    """The function ``loss`` of a mini-batch, after which ``backward`` gives the mean gradient of all ranks.
 
-    The decoder learns, and the encoder where it is fine-tuned. Not all weights of an encoder need to be used.
+    The decoder is trained, and the encoder if there is one. Not all weights of an encoder need to be used.
     """
     if count() == 1:
         return loss
     step = _Step(loss, [decoder] if encoder is None else [decoder, encoder])
-    parallel: Callable[[list[int]], Any] = DistributedDataParallel(step, find_unused_parameters=encoder is not None)
+    parallel: Callable[[list[int]], T] = DistributedDataParallel(step, find_unused_parameters=encoder is not None)
     return parallel

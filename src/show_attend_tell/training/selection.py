@@ -1,7 +1,6 @@
-"""What val chooses, by a score of the captions that the model makes: the best epoch, and how it decodes."""
+"""What val selects by a score of the model's captions: the best epoch, and the generation config."""
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -25,18 +24,24 @@ from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData, batches
+from show_attend_tell.training.ranks import log
 
-# Decodings that are tried on val after training, each value with each. The best ones are the checkpoint's defaults.
-BEAMS = (1, 3, 5, 10, 20)
-WIDE = (40, 100)  # with a reranker only, which gains from more captions to choose from
-LENGTH_PENALTIES = (0.0, 0.25, 0.5, 0.75)
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
-RERANK_WEIGHTS = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with a reranker
-RARE_WORD_EXPONENT = (
-    0.75  # with a reranker: about the least with which the captions of 1,000 photos have 300 different words
-)
-
+# With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
+RARE_WORD_EXPONENT = 0.75
 TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
+
+
+class Grid(NamedTuple):
+    """Generation settings that are tried on val after training, each value with each."""
+
+    beam_sizes: Sequence[int] = (1, 3, 5, 10, 20)
+    large_beam_sizes: Sequence[int] = (40, 100)  # with a reranker only, which gains from more captions to choose from
+    length_penalties: Sequence[float] = (0.0, 0.25, 0.5, 0.75)
+    rerank_weights: Sequence[float] = (0.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0)  # with a reranker only
+
+
+GRID = Grid()
 
 Metric = Literal["bleu_4", "cider"]
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
@@ -44,9 +49,9 @@ TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
 
 
 def default_attention_mode(decoder: Config) -> AttentionModeName:
-    """How a model reads its attention on val and, unless told otherwise, later: a hard model by its likeliest place.
+    """The attention mode of a model on val and, by default, later: argmax for a hard model, mean for the others.
 
-    Read by expectation, a hard model with diffuse α would score as well as one with decided α.
+    By the mean, a hard model with diffuse α would score as well as one with a decided α.
     """
     return "argmax" if decoder.attention == "hard" else "mean"
 
@@ -62,11 +67,11 @@ def validation_captions(
     reranker: Reranker | None = None,
     show: bool = False,
 ) -> list[list[list[str]]]:
-    """A decoder's own captions of the validation photos, as words, for each of the ``rankings``.
+    """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
 
-    Several ranks share the photos, and then each has all captions. One search serves all rankings, γ and ω of
-    `search.ranked`. The decoder looks by its `default_attention_mode`, and its
-    captions have no word twice in a row, and no three words in a row twice.
+    A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`; one search serves all of them. The
+    attention mode is `default_attention_mode`, and repetitions are not allowed. Ranks share the photos, and each gets
+    all captions.
     """
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
@@ -93,9 +98,9 @@ def searches(
     reranker: Reranker | None = None,
     show: bool = False,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
-    """The annotations (B, L, D) of photos and what the search found of each, as many photos at a time as is fastest.
+    """The annotations (B, L, D) of photos and the hypotheses of each, as many photos at a time as is fastest.
 
-    The hypotheses are not yet in the order of the decoding's γ and ω.
+    The hypotheses are not yet ranked by the length penalty and the rerank weight.
     """
     backend = TorchBackend(decoder)
     what = f"val, beam size {generation.beam_size}"
@@ -133,7 +138,7 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
     """
     units = data.vocabulary.tokenizer.units
     captions = [units(words) for words in captions]
-    references = [[units(words) for words in said] for _, said in data.validation]
+    references = [[units(words) for words in captions] for _, captions in data.validation]
     parts = data.parts or [slice(None)]
     totals: dict[str, float] = {}
     for part in parts:
@@ -152,16 +157,16 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
     """The mean −log p of the words of the validation captions, the end token included, each given the true words
     before it.
 
-    Words that are not in the vocabulary are not counted. Even a hard decoder looks by expectation here.
+    Words that are not in the vocabulary are not counted. The attention mode is mean, for a hard decoder too.
     """
     device = next(decoder.parameters()).device
-    captions = [(name, data.vocabulary.encode(words)) for name, said in data.validation for words in said]
+    captions = [(name, data.vocabulary.encode(words)) for name, texts in data.validation for words in texts]
     total, words = 0.0, 0
     for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
-        told = torch.tensor([captions[index][1] for index in indices], device=device)
-        log_p = word_log_probabilities(teacher_forcing(decoder, annotations, told).logits, told)[:, 0]
-        known = told != Vocabulary.UNKNOWN
+        forced = torch.tensor([captions[index][1] for index in indices], device=device)
+        log_p = word_log_probabilities(teacher_forcing(decoder, annotations, forced).logits, forced)[:, 0]
+        known = forced != Vocabulary.UNKNOWN
         total -= float(log_p[known].double().sum())
         words += int(known.sum())
     parts = ranks.gathered((total, words))
@@ -169,12 +174,12 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
 
 
 class Chosen(NamedTuple):
-    """The decodings that val chose, and what they reached."""
+    """The generation config that val chose, and its score."""
 
     generation: GenerationConfig  # the best of all
-    scores: dict[str, float]  # each beam's best val score
-    alone: GenerationConfig  # the best without a reranker, of `BEAMS`
-    alone_score: float  # its val score
+    scores: dict[str, float]  # the best val score of each beam size
+    without_reranker: GenerationConfig  # the best without a reranker
+    score_without_reranker: float
 
 
 def choose_generation(
@@ -185,25 +190,22 @@ def choose_generation(
     metric: Metric = "bleu_4",
     reranker: Reranker | None = None,
     usual: int = 1,
-    log: Callable[[str], None],
+    grid: Grid = GRID,
     show: bool = False,
 ) -> Chosen:
-    """The beam, length normalization γ and reranker weight ω that have the best val score.
+    """The beam size, length penalty γ and rerank weight ω that have the best val score.
 
-    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. ω other than 0 is tried where there is a
-    reranker and several captions to rank. The look is the decoder's `default_attention_mode`. Where all of them score alike, for
-    example 0, val cannot tell them apart: then the beam is the ``usual`` one, and γ and ω are 0.
+    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. A rerank weight other than 0 is tried where there is
+    a reranker and more than one caption to rank. ``usual`` is the beam size for `best_of`.
     """
-    chosen = alone = GenerationConfig(attention_mode=default_attention_mode(decoder.config), max_length=max_length)
-    best = best_alone = -1.0
-    scores = {}
-    different: set[float] = set()
-    title = f"val {TITLES[metric]} by length normalization"
-    log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in LENGTH_PENALTIES))
-    for beam_size in BEAMS if reranker is None else (*BEAMS, *WIDE):
-        weights = (0.0,) if reranker is None or beam_size == 1 else RERANK_WEIGHTS
-        rankings = [(gamma, weight) for weight in weights for gamma in LENGTH_PENALTIES]
-        found = validation_scores(
+    start = GenerationConfig(attention_mode=default_attention_mode(decoder.config), max_length=max_length)
+    found: dict[GenerationConfig, float] = {}
+    title = f"val {TITLES[metric]} by length penalty"
+    log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in grid.length_penalties))
+    for beam_size in grid.beam_sizes if reranker is None else (*grid.beam_sizes, *grid.large_beam_sizes):
+        weights = (0.0,) if reranker is None or beam_size == 1 else grid.rerank_weights
+        rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
+        values = validation_scores(
             decoder,
             data,
             only=metric,
@@ -213,33 +215,48 @@ def choose_generation(
             reranker=reranker,
             show=show,
         )
-        by_ranking = {ranking: each[metric] for ranking, each in zip(rankings, found, strict=True)}
-        different |= {round(score, 2) for score in by_ranking.values()}  # as they are shown
+        scores = {ranking: each[metric] for ranking, each in zip(rankings, values, strict=True)}
         for weight in weights:
-            by_gamma = {gamma: by_ranking[gamma, weight] for gamma in LENGTH_PENALTIES}
-            told = f"{beam_size}, reranker weight {weight:g}" if weight else f"{beam_size}"
-            log(f"  beam {told:<29}" + "  ".join(f"{score:5.2f}" for score in by_gamma.values()))
-        gamma, weight = max(by_ranking, key=lambda ranking: by_ranking[ranking])
-        score = by_ranking[gamma, weight]
-        scores[f"beam {beam_size}, γ {gamma:g}" + (f", ω {weight:g}" if weight else "")] = round(score, 2)
-        if score > best:
-            rare_word_exponent = RARE_WORD_EXPONENT if weight else 0.0
-            chosen = dataclasses.replace(
-                chosen,
-                beam_size=beam_size,
-                length_penalty=gamma,
-                rerank_weight=weight,
-                rare_word_exponent=rare_word_exponent,
-            )
-            best = score
-        gamma = max(LENGTH_PENALTIES, key=lambda gamma: by_ranking[gamma, 0.0])
-        if beam_size in BEAMS and by_ranking[gamma, 0.0] > best_alone:
-            alone = dataclasses.replace(alone, beam_size=beam_size, length_penalty=gamma)
-            best_alone = by_ranking[gamma, 0.0]
-    if len(different) == 1:
-        log(f"val cannot tell these decodings apart, so the usual one stays: beam {usual}")
-        chosen = alone = dataclasses.replace(alone, beam_size=usual, length_penalty=0.0)
-    return Chosen(chosen, scores, alone, round(best_alone, 2))
+            row = f"{beam_size}, rerank weight {weight:g}" if weight else f"{beam_size}"
+            log(f"  beam {row:<29}" + "  ".join(f"{scores[gamma, weight]:5.2f}" for gamma in grid.length_penalties))
+        for (gamma, weight), score in scores.items():
+            exponent = RARE_WORD_EXPONENT if weight else 0.0
+            how = {"length_penalty": gamma, "rerank_weight": weight, "rare_word_exponent": exponent}
+            found[start.merge(beam_size=beam_size, **how)] = score
+    return best_of(found, usual=usual, plain_beam_sizes=grid.beam_sizes)
+
+
+def best_of(found: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
+    """The configs with the best of the scores ``found``, the first of equals: of all, and without a reranker.
+
+    ``plain_beam_sizes`` are those that count without a reranker. If all scores are the same, for example 0, val cannot
+    choose: then the beam size is ``usual``, without length penalty and reranker.
+    """
+    plain = {
+        config: score
+        for config, score in found.items()
+        if not config.rerank_weight and config.beam_size in plain_beam_sizes
+    }
+    best, best_plain = (max(scores, key=lambda config: scores[config]) for scores in (found, plain))
+    by_beam: dict[int, GenerationConfig] = {}
+    for config, score in found.items():
+        if config.beam_size not in by_beam or score > found[by_beam[config.beam_size]]:
+            by_beam[config.beam_size] = config
+    if len({round(score, 2) for score in found.values()}) == 1:  # as they are shown
+        log(f"val cannot tell these settings apart, so the usual ones stay: beam {usual}")
+        best = best_plain = next(iter(plain)).merge(beam_size=usual, length_penalty=0.0)
+    return Chosen(
+        generation=best,
+        scores={label(config): round(found[config], 2) for config in by_beam.values()},
+        without_reranker=best_plain,
+        score_without_reranker=round(max(plain.values()), 2),
+    )
+
+
+def label(config: GenerationConfig) -> str:
+    """A config in the words of a model card: "beam 10, γ 0.5, ω 32"."""
+    weight = f", ω {config.rerank_weight:g}" if config.rerank_weight else ""
+    return f"beam {config.beam_size}, γ {config.length_penalty:g}{weight}"
 
 
 @torch.no_grad()
@@ -251,7 +268,7 @@ def fit_doubt(
     reranker: Reranker | None = None,
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
-    """The scale of doubt of a model that generates so, by its training photos and at most `KNOWN` photos of val.
+    """The scale of doubt of a model with this generation config, by its training photos and `KNOWN` photos of val.
 
     None where val has too few photos.
     """

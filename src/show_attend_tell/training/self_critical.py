@@ -4,7 +4,7 @@ Rennie et al., "Self-critical Sequence Training for Image Captioning", CVPR 2017
 is the baseline; here it is the mean of the photo's other drawn captions, which costs no search of its own.
 
 B photos · P captions drawn of each · C words of a drawn caption, end token included, padded · R references of a photo ·
-S words of a reference, padded · L places · K vocabulary.
+S words of a reference, padded · L locations · K vocabulary.
 """
 
 import random
@@ -21,14 +21,7 @@ from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.metrics.cider import PADDING, CiderD, padded
 from show_attend_tell.model.attention import AttentionMode, GivenLocations, SampleAttention
-from show_attend_tell.model.interface import (
-    MEAN_ATTENTION,
-    Decoder,
-    DecoderOutput,
-    drawn_words,
-    initial_state,
-    teacher_forcing,
-)
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, DecoderOutput, drawn_words, initial_state
 from show_attend_tell.model.kernels import WordScores
 from show_attend_tell.model.precision import promote
 from show_attend_tell.search.hypotheses import NEVER
@@ -36,25 +29,25 @@ from show_attend_tell.settings import Amount, Count, settings
 from show_attend_tell.training.losses import Loss, entropy
 from show_attend_tell.training.ranks import part_of
 
-STAYING = 0.8  # photos are taken out of the drawing when at most this share of them has captions to go on with
+STAYING = 0.8  # finished photos are removed from the batch when at most this share of it is unfinished
 
 
 @settings
 class SelfCritical:
-    """The gradient, for the captions y drawn of each photo and, with hard attention, the places s drawn with them:
+    """The gradient, for the captions y drawn for each photo and, with hard attention, the locations s drawn with them:
 
         mean_y [ (r(y) − b(y)) Σ_t (∂log p(y_t) + λ_r ∂log p(s_t)) ] + λ_y ∂(the loss of true captions)
 
     r(y) is CIDEr-D against the photo's training captions, whose n-grams in all training captions give the document
-    frequencies. The end token counts as a word, in both: otherwise captions break off, since a word that is left out
-    costs nothing. b(y) is the mean reward of the photo's other drawn captions.
+    frequencies. The end token counts as a word in both; otherwise captions become truncated, since a word that is left
+    out costs nothing. b(y) is the mean reward of the photo's other drawn captions.
 
     The loss of true captions is that of the soft or hard objective, with its own settings, on as many captions as the
     batch has photos. They are of one length, drawn at random. Raises `SatError` for a number out of its range.
     """
 
-    samples: Annotated[int, Field(ge=2)] = 5  # captions drawn of each photo
-    longest: Count = 24  # words of a drawn caption, end token included; a longer one is cut off, and has no end
+    samples: Annotated[int, Field(ge=2)] = 5  # captions drawn for each photo
+    longest: Count = 24  # words of a drawn caption, end token included; a longer one is truncated
     locations_weight: Amount = 1.0  # λ_r
     likelihood_weight: Amount = 0.0  # λ_y
 
@@ -68,7 +61,7 @@ class Drawn(NamedTuple):
 
 
 class CaptionRewards:
-    """What self-critical training knows of its data: photos, their captions, and the reward of other captions."""
+    """What self-critical training needs of its data: photos, their captions, and the reward of other captions."""
 
     def __init__(
         self, chosen: SelfCritical, captions: Sequence[tuple[str, list[int]]], weights: Sequence[float] = ()
@@ -85,7 +78,7 @@ class CaptionRewards:
         self.weights = [by_name[name] for name in self.names] if by_name else []
         self.numbers = [len(words) for _, words in captions]
         self.cider = CiderD(list(by_photo.values()))
-        self.references = [padded(said) for said in by_photo.values()]  # (R, S) of each photo
+        self.references = [padded(captions) for captions in by_photo.values()]  # (R, S) of each photo
 
     def batches(self, size: int, seed: int) -> list[list[int]]:
         """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once, or by its weight."""
@@ -104,14 +97,14 @@ class CaptionRewards:
         return [alike[row] for row in torch.randperm(len(alike), generator=generator)[:count].tolist()]
 
     def rewards(self, drawn: Drawn, photos: Sequence[int]) -> Tensor:
-        """CIDEr-D (B, P), 0 to 10, of captions drawn of photos, the end token counted as a word."""
+        """CIDEr-D (B, P), 0 to 10, of captions drawn for photos; the end token counts as a word."""
         words = drawn.words.masked_fill(behind(drawn), PADDING)
         return self.cider(words, [self.references[photo] for photo in photos])
 
     def loss(
         self,
         decoder: Decoder,
-        tell: Callable[..., DecoderOutput],
+        forward: Callable[..., DecoderOutput],
         annotations: Tensor,
         photos: Sequence[int],
         *,
@@ -121,8 +114,8 @@ class CaptionRewards:
         """The loss of photos, whose gradient is minus that of `SelfCritical`, but for true captions.
 
         ``photos`` are those of the whole mini-batch; ``annotations`` (B, L, D), and the loss, are of this rank's part
-        of it. The captions are drawn without dropout, and then told as ``teacher_forcing`` does it, with the decoder's dropout.
-        ``word_scores`` is `kernels.word_scores`, plain or compiled.
+        of it. The captions are drawn without dropout; ``forward``, which is `teacher_forcing` or a compiled copy, then
+        computes their probabilities with dropout. ``word_scores`` is `kernels.word_scores`, plain or compiled.
         """
         chosen = self.settings
         drawn = draw(
@@ -145,13 +138,13 @@ class CaptionRewards:
         for rows in alike(drawn.lengths, paths_batch_size(chosen.samples, annotations.device)):
             part = at_rows(drawn, rows)
             mode: AttentionMode = MEAN_ATTENTION if part.locations is None else GivenLocations(part.locations)
-            told = teacher_forcing(decoder, annotations[rows], part.words, paths=chosen.samples, mode=mode)
+            output = forward(decoder, annotations[rows], part.words, paths=chosen.samples, mode=mode)
             there = ~behind(part)
-            credit = log_probabilities(told.logits, part.words, word_scores)
-            if told.alpha is not None:
-                uncertainty.append(entropy(told.alpha.detach())[there])
+            credit = log_probabilities(output.logits, part.words, word_scores)
+            if output.alpha is not None:
+                uncertainty.append(entropy(output.alpha.detach())[there])
                 if part.locations is not None:
-                    locations = told.alpha.gather(-1, part.locations[..., None]).squeeze(-1)
+                    locations = output.alpha.gather(-1, part.locations[..., None]).squeeze(-1)
                     credit = credit + chosen.locations_weight * locations.clamp_min(1e-12).log()
             total = total - (advantage[rows, :, None] * credit * there).sum()
         if uncertainty:
@@ -179,9 +172,9 @@ def draw(
 ) -> Drawn:
     """Captions that a decoder draws word by word, of photos with annotations (B, L, D).
 
-    With ``shared_by``, the photos are this rank's part of a mini-batch of so many.
+    With ``shared_by``, the photos are this rank's part of a mini-batch of that many photos.
 
-    The unknown word is never drawn, nor the end token first. A hard decoder draws its places too. As many photos run
+    The unknown word is never drawn, nor the end token first. A hard decoder draws its locations too. As many photos run
     together as is fastest. The decoder's dropout is off meanwhile.
     """
     training = decoder.training
@@ -221,18 +214,18 @@ def draw(
 
 
 def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations: Tensor | None) -> Drawn:
-    """`draw`, all photos together, by uniform numbers for words (C, B, P) and places (B, P, C).
+    """`draw`, all photos together, by uniform numbers for words (C, B, P) and locations (B, P, C).
 
-    Photos whose captions have all ended leave.
+    Photos whose captions have all ended are removed from the batch.
     """
     (longest, batch, samples), device = uniforms.shape, annotations.device
     sampled = None if of_locations is None else SampleAttention(of_locations)
     state = initial_state(decoder, annotations, paths=samples)
-    photos = torch.arange(batch, device=device)  # those that are here
+    photos = torch.arange(batch, device=device)  # the unfinished ones
     words = torch.full((batch, samples), decoder.vocabulary_size, device=device)
     finished = torch.zeros_like(words, dtype=torch.bool)
-    said = torch.full((batch, samples, longest), Vocabulary.END, device=device)
-    locations = None if sampled is None else torch.zeros_like(said)
+    drawn = torch.full((batch, samples, longest), Vocabulary.END, device=device)
+    locations = None if sampled is None else torch.zeros_like(drawn)
     for time in range(longest):
         step = decoder.step(decoder.embed(words), state, sampled or MEAN_ATTENTION)
         state = step.state
@@ -242,7 +235,7 @@ def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations:
             logits[..., Vocabulary.END] = NEVER
         words = drawn_words(torch.softmax(logits, dim=-1), uniforms[time, photos])
         words = words.masked_fill(finished, Vocabulary.END)
-        said[photos, :, time] = words
+        drawn[photos, :, time] = words
         if locations is not None and step.locations is not None:
             locations[photos, :, time] = step.locations
         finished = finished | (words == Vocabulary.END)
@@ -255,9 +248,9 @@ def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations:
             state = state.of_photos(stay)
             if sampled is not None:
                 sampled.uniforms = sampled.uniforms[stay.to(sampled.uniforms.device)]
-    said = said[..., : time + 1]
-    lengths = ((said != Vocabulary.END).sum(-1) + 1).clamp_max(time + 1)
-    return Drawn(said, lengths, None if locations is None else locations[..., : time + 1])
+    drawn = drawn[..., : time + 1]
+    lengths = ((drawn != Vocabulary.END).sum(-1) + 1).clamp_max(time + 1)
+    return Drawn(drawn, lengths, None if locations is None else locations[..., : time + 1])
 
 
 def behind(drawn: Drawn) -> Tensor:

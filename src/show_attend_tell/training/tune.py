@@ -2,41 +2,46 @@
 
 The paper's authors chose theirs by Bayesian optimization, with a service that is gone (sec. 4.3). A *study* is kept in
 a SQLite file: it can be interrupted, and several processes of one machine may work on it together. A *trial* is one
-training, without the choice of its decoding. Its value is what selects its best epoch (`Trainer.selection`). A trial
-that is worse than the median of the others after as many epochs is ended (pruned).
+training, without the choice of its generation config. Its value is what selects its best epoch (`Trainer.selection`). A
+trial that is worse than the median of the others after as many epochs is ended (pruned).
 """
 
+import csv
 import hashlib
 import json
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import MissingPackage, SatError
-from show_attend_tell.files import atomic_write as replace_file
-from show_attend_tell.files import make_folder, read_object
-from show_attend_tell.messages import install_command, plural, shorten
-from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.loop import Epoch
-from show_attend_tell.training.run import check_settings, check_start, prepared, started
-from show_attend_tell.training.tune_plot import history
-from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.files import atomic_write, make_folder
+from show_attend_tell.messages import install_command, plural
+from show_attend_tell.training.config import TrainingConfig, changed
+from show_attend_tell.training.loop import Epoch, Trainer
+from show_attend_tell.training.presets.custom import fitted
+from show_attend_tell.training.ranks import LOGGER, log
+from show_attend_tell.training.run import Prepared, TrainingPlan, check_settings, prepare, started
+from show_attend_tell.training.start import check_start
+from show_attend_tell.training.state import ctrl_c_held_back
 
-BEATS, GRACE = 10, 60  # seconds: between two signs of life of a trial, and without one until it counts as killed
-WARM = 3  # trials, before the first one is pruned; none is before its second epoch
+BEATS, GRACE = 10, 60  # seconds: between two heartbeats of a trial, and without one until it counts as killed
+STARTUP = 3  # trials before the first one is pruned; none is before its second epoch
 RETRIES = 3  # of a trial whose process was killed
 
-Log = Callable[[str], None]
-Build = Callable[[Sequence[str]], TrainingConfig]  # settings with changes, "learning_rate=1e-3" and the like
+
+def import_optuna() -> Any:
+    """Optuna. Raises `MissingPackage` where it is not installed."""
+    try:
+        import optuna
+    except ImportError:
+        raise MissingPackage("tuning needs Optuna", remedy=install_command("tune")) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Range:
     name: str
     low: float = 0.0
     high: float = 0.0
-    whole: bool = False
+    integer: bool = False
     choices: tuple[str, ...] = ()
     given: str = field(default="", repr=False, compare=False)  # what it was read from
 
@@ -60,8 +65,8 @@ class Range:
                 raise ValueError
             if not dots:
                 return cls(name, choices=tuple(part.strip() for part in values.split(",")), given=text)
-            whole = low.strip().isdigit() and high.strip().isdigit()
-            found = cls(name, float(low), float(high), whole=whole, given=text)
+            integer = low.strip().isdigit() and high.strip().isdigit()
+            found = cls(name, float(low), float(high), integer=integer, given=text)
             if not found.low < found.high:
                 raise ValueError
             return found
@@ -69,133 +74,135 @@ class Range:
             raise SatError(f"--search {text}: give NAME=LOW..HIGH or NAME=ONE,OTHER") from None
 
     def ends(self) -> list[str]:
-        """Texts of the extreme values, or of all choices."""
-        return list(self.choices) or [self.text(self.low), self.text(self.high)]
+        """The extreme values, or all choices, as changes of settings."""
+        return [self.change(value) for value in self.choices or (self.low, self.high)]
 
-    def text(self, value: Any) -> str:
-        """A value as ``--set`` reads it."""
+    def change(self, value: Any) -> str:
+        """The change of settings "NAME=VALUE", as ``--set`` reads it."""
         if self.choices:
-            return str(value)
-        return str(int(value)) if self.whole else f"{value:.4g}"
+            return f"{self.name}={value}"
+        return f"{self.name}={int(value)}" if self.integer else f"{self.name}={value:.4g}"
 
-    def drawn(self, trial: Any) -> str:
+    def suggested(self, trial: Any) -> str:
         """The change of settings that a trial makes. Wide ranges above zero are searched by their logarithms."""
         if self.choices:
-            value = trial.suggest_categorical(self.name, self.choices)
-        elif self.whole:
-            value = trial.suggest_int(self.name, int(self.low), int(self.high))
-        else:
-            value = trial.suggest_float(self.name, self.low, self.high, log=self.low > 0 and self.high >= 10 * self.low)
-        return f"{self.name}={self.text(value)}"
+            return self.change(trial.suggest_categorical(self.name, self.choices))
+        if self.integer:
+            return self.change(trial.suggest_int(self.name, int(self.low), int(self.high)))
+        logarithmic = self.low > 0 and self.high >= 10 * self.low
+        return self.change(trial.suggest_float(self.name, self.low, self.high, log=logarithmic))
 
 
-@dataclass(frozen=True, kw_only=True)
+class Best(NamedTuple):
+    """The best trial of a study."""
+
+    number: int
+    value: float
+    changes: list[str]  # of the preset
+    trials: int  # that ended, or were pruned
+
+
+@dataclass(frozen=True)
 class Study:
-    """What is searched, on what data, and where its results go."""
+    """A search over ranges of settings around a plan, whose output is the study's folder."""
 
-    folder: Path
-    dataset: Dataset
-    encoder: Encoder
-    cache: Path
-    device: torch.device
-    changes: Callable[[Sequence[str]], list[str]]  # all changes of the preset, with those of a trial
-    build: Build
+    plan: TrainingPlan
     ranges: Sequence[Range]
-    base: dict[str, Any]  # preset, attention, changes and model to start from: what all trials share
-    init_from: Checkpoint | None
-    log: Log
-    show: bool = True
-    said: set[str] = field(default_factory=set)  # lines about the data, which each trial would say again
+    preset: str  # name of the settings that `base` are
+    attention: str
+    base: TrainingConfig  # which the plan's config and the trials change
+    trainer: type[Trainer] = Trainer
+    startup: int = STARTUP
 
-    def log_once(self, line: str) -> None:
-        """Say a line, unless a trial before has said it."""
-        if line not in self.said:
-            self.said.add(line)
-            self.log(line)
+    def run(self, *, trials: int, seconds: float | None = None, show: bool = True) -> Best:
+        """Go on until the study has that many trials, or that many seconds are over, and write the best settings.
 
-    def run(self, *, trials: int, seconds: float | None = None) -> dict[str, Any]:
-        """Go on until the study has that many trials, or that many seconds are over, and write what is best.
-
-        Returns the content of the settings file. Raises `SatError` for ranges that the settings do not have, for a
-        study of something else, for a folder whose files would be lost, and when no trial was finished.
+        Raises `SatError` for ranges that the settings do not have, for a study of something else, for a folder whose
+        files would be lost, and when no trial was finished.
         """
-        optuna = self.optuna()
+        optuna, folder = import_optuna(), self.plan.output
+        states = optuna.trial.TrialState
         self.check()
-        self.check_vacant()
-        make_folder(self.folder, "name another --output")
+        make_folder(folder, "name another --output")
+        device = pick_device(self.plan.device)
+        self.plan.start.encoder.to(device)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # signs of life are new in Optuna
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # heartbeats are new in Optuna
             study = self.opened(optuna)
-            finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-            done = len(study.get_trials(deepcopy=False, states=finished))
-            if done:
-                self.log(f"{self.folder} has {plural(done, 'trial')} already")
+            ended = (states.COMPLETE, states.PRUNED)
+            if done := len(study.get_trials(deepcopy=False, states=ended)):
+                log(f"{folder} has {plural(done, 'trial')} already")
             if done < trials:
-                enough = optuna.study.MaxTrialsCallback(trials, states=finished)
-                with held_back() as interrupts:
+                plan = replace(self.plan, dataset=prepare(self.plan, show=show).dataset)  # encodes all photos
+                enough = optuna.study.MaxTrialsCallback(trials, states=ended)
+                with ctrl_c_held_back() as pressed:  # while Optuna stores a trial
+
+                    def report(_: Any, trial: Any) -> None:
+                        log(self.line(optuna, trial))
+                        if pressed():
+                            raise KeyboardInterrupt
 
                     def objective(trial: Any) -> float:
-                        return self.trial(optuna, study, trial, interrupts)
-
-                    def report(_: Any, trial: Any) -> None:  # once the trial is stored
-                        self.log(self.told(optuna, trial))
-                        interrupts.check()
+                        try:
+                            return self.trained(optuna, trial, plan, device, show=show)
+                        except KeyboardInterrupt:
+                            study.enqueue_trial(trial.params)  # the first one when the study goes on
+                            raise
 
                     study.optimize(objective, callbacks=[report, enough], timeout=seconds)
             return self.written(optuna, study)
 
-    @staticmethod
-    def optuna() -> Any:
-        """Optuna. Raises `MissingPackage` where it is not installed."""
-        try:
-            import optuna
-        except ImportError:
-            raise MissingPackage("tuning needs Optuna", remedy=install_command("tune")) from None
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        return optuna
+    def config(self, changes: Sequence[str] = ()) -> TrainingConfig:
+        """The settings of a trial with these changes, fitted to the data as in `train`."""
+        config = changed(self.plan.config, changes)
+        if not (self.plan.fit_to_data and self.plan.dataset.custom):
+            return config
+        return fitted(self.plan.dataset, config, given=self.given(changes), started=self.plan.start.name is not None)[0]
+
+    def given(self, changes: Sequence[str]) -> set[str]:
+        """The names of the settings that the user or a trial has chosen."""
+        return {*(self.plan.given or ()), *(change.partition("=")[0] for change in changes)}
 
     def check(self) -> None:
-        """Raise `SatError` for ranges with values that the settings cannot have."""
-        config = self.build([])
+        """Raise `SatError` for ranges with values that the settings cannot have, and for a folder of something else."""
         for each in self.ranges:
-            for text in each.ends():
+            for change in each.ends():
                 try:
-                    self.build([f"{each.name}={text}"])
+                    changed(self.plan.config, [change])
                 except SatError as error:
                     raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
-        if config.selected_by == "last":
+        if self.plan.config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
-        check_settings(config, self.encoder)
-        if self.init_from is not None:
-            check_start(self.init_from, config.decoder, self.encoder)
-
-    def check_vacant(self) -> None:
-        """Raise `SatError` where the results would overwrite files of a folder that holds no study."""
-        for name in () if (self.folder / "study.db").exists() else ("settings.json", "history.svg"):
-            if (self.folder / name).exists():
-                raise SatError(
-                    f"{self.folder} is not a study, and its {name} would be overwritten: name another folder"
-                )
+        check_settings(self.plan)
+        check_start(self.plan.start, self.plan.config.decoder)
+        folder = self.plan.output
+        for name in () if (folder / "study.db").exists() else ("settings.json", "trials.csv"):
+            if (folder / name).exists():
+                raise SatError(f"{folder} is not a study, and its {name} would be overwritten: name another folder")
 
     def identity(self) -> dict[str, Any]:
-        """What all processes of a study share: settings, what is searched, captions, the encoder and what it sees."""
-        captions = json.dumps([[example.name, example.split, example.captions] for example in self.dataset.examples])
-        found = {
-            **self.base,
-            "data": self.dataset.name,
+        """What all processes of a study share: settings, ranges, captions, the encoder and how it sees photos."""
+        dataset, encoder = self.plan.dataset, self.plan.start.encoder
+        captions = json.dumps([[example.name, example.split, example.captions] for example in dataset.examples])
+        return {
+            "preset": self.preset,
+            "attention": self.attention,
+            "set": {
+                name: value for name, value in self.plan.config.to_dict().items() if name in (self.plan.given or ())
+            },
+            "init_from": self.plan.start.name,
+            "data": dataset.name,
             "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],
-            "encoder": self.encoder.digest,
-            "preprocessing": self.encoder.preprocessing.to_dict(),
+            "encoder": encoder.digest,
+            "preprocessing": encoder.preprocessing.to_dict(),
             "search": list(map(repr, self.ranges)),
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found))
-        return plain
 
     def opened(self, optuna: Any) -> Any:
         """The study in the folder, made if it is not there; raises `SatError` for a damaged file."""
         from sqlalchemy.exc import DBAPIError
 
-        file = self.folder / "study.db"
+        file = self.plan.output / "study.db"
         try:
             storage = optuna.storages.RDBStorage(
                 f"sqlite:///{file.resolve()}",
@@ -204,31 +211,28 @@ class Study:
                 grace_period=GRACE,
                 heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
             )
+            pruner = optuna.pruners.MedianPruner(n_startup_trials=self.startup, n_warmup_steps=2)
             study = optuna.create_study(
-                storage=storage,
-                study_name="sat",
-                direction="maximize",
-                load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=WARM, n_warmup_steps=2),
+                storage=storage, study_name="sat", direction="maximize", load_if_exists=True, pruner=pruner
             )
         except DBAPIError as error:
             raise SatError(f"{file} cannot be read as a study ({error.orig}): name another --output") from error
-        ours, before = self.identity(), study.user_attrs.get("about")
+        ours, before = json.loads(json.dumps(self.identity())), study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", ours)
             study.enqueue_trial(self.own_values())
         elif before != ours:
             different = [name for name in ours if before.get(name) != ours[name]]
-            raise SatError(f"{self.folder} is a study with other {' and '.join(different)}: name another --output")
+            raise SatError(f"{self.plan.output} is a study with other {' and '.join(different)}: name another --output")
         opened = study.user_attrs.get("opened", 0)  # so that two workers do not draw the same trials
         study.set_user_attr("opened", opened + 1)
-        seed = 1000 * self.build([]).seed + opened
+        seed = 1000 * self.plan.config.seed + opened
         study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
         return study
 
     def own_values(self) -> dict[str, Any]:
         """The values that the settings have already, where they are in their ranges: the first trial."""
-        values = self.build([]).to_dict()
+        values = self.config().to_dict()
         found: dict[str, Any] = {}
         for each in self.ranges:
             value = values[each.name]
@@ -238,39 +242,33 @@ class Study:
                 found[each.name] = value
         return found
 
-    def trial(self, optuna: Any, study: Any, trial: Any, interrupts: "Interrupts") -> float:
-        """Train with the settings of a trial; what selected its best epoch."""
-        config = self.build([each.drawn(trial) for each in self.ranges])
+    def trained(self, optuna: Any, trial: Any, plan: TrainingPlan, device: torch.device, *, show: bool) -> float:
+        """Train with a trial's settings, and report each epoch to the trial; the value of the best one."""
+        changes = [each.suggested(trial) for each in self.ranges]
+        config = changed(plan.config, changes)
+        plan = replace(plan, config=config, given=self.given(changes))
+        LOGGER.disabled = True  # each trial would log the same about its data
         try:
-            with interrupts.answered():
-                return self.trained(optuna, trial, config)
-        except KeyboardInterrupt:
-            study.enqueue_trial(trial.params)  # the first that is done when the study goes on
-            raise
-
-    def trained(self, optuna: Any, trial: Any, config: TrainingConfig) -> float:
-        """Train with settings, and report each epoch to the trial; what selected the best one."""
-        start, show = self.init_from, self.show
-        _, config, data = prepared(
-            self.dataset, config, self.encoder, self.cache, init_from=start, log=self.log_once, show=show
-        )
-        trainer = started(config, data, start, device=self.device, log=self.log_once, show=show)
+            prepared: Prepared = prepare(plan, show=show)
+            trainer = started(prepared, plan.start, device, trainer=self.trainer, show=show)
+        finally:
+            LOGGER.disabled = False
 
         def report(epoch: Epoch, better: bool) -> None:
             trial.report(trainer.selection(epoch.scores), epoch.number)
-            if trial.should_prune() and not trainer.ended(config.epochs):
+            if trial.should_prune() and not trainer.ended(prepared.config.epochs):
                 raise optuna.TrialPruned
 
         try:
             trainer.run(on_epoch=report, show=show)
-        except SatError as error:  # the loss is not a number, say
+        except SatError as error:  # the loss is not a number, for example
             trial.set_user_attr("error", str(error))
             raise optuna.TrialPruned from error
         return trainer.best
 
-    def told(self, optuna: Any, trial: Any) -> str:
-        """What a trial that has ended reached, as a line."""
-        what = f"trial {trial.number}: {', '.join(self.drawn(trial))}"
+    def line(self, optuna: Any, trial: Any) -> str:
+        """What a trial that has ended reached, in one line."""
+        what = f"trial {trial.number}: {', '.join(self.changes(trial))}"
         if "error" in trial.user_attrs or not trial.intermediate_values:
             return f"{what}: {trial.user_attrs.get('error', 'ended before its first epoch')}"
         epochs = plural(len(trial.intermediate_values), "epoch")
@@ -278,98 +276,48 @@ class Study:
             return f"{what}: {max(trial.intermediate_values.values()):.3f}, pruned after {epochs}"
         return f"{what}: {trial.value:.3f} after {epochs}"
 
-    def drawn(self, trial: Any) -> list[str]:
+    def changes(self, trial: Any) -> list[str]:
         """The changes of settings that a trial has made."""
-        return [f"{each.name}={each.text(trial.params[each.name])}" for each in self.ranges]
+        return [each.change(trial.params[each.name]) for each in self.ranges]
 
-    def written(self, optuna: Any, study: Any) -> dict[str, Any]:
-        """Write the best settings and the history of the study."""
-        complete = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        pruned = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.PRUNED,))
-        if pruned and not complete:
-            raise SatError(
-                f"no trial of {self.folder} was finished, and {plural(len(pruned), 'trial')} ended early "
-                f"({self.told(optuna, pruned[-1])}): give more --trials, or another --output with other settings"
+    def written(self, optuna: Any, study: Any) -> Best:
+        """Write the best settings, and a table of all trials."""
+        folder, states = self.plan.output, optuna.trial.TrialState
+        trials = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+        if not any(trial.state == states.COMPLETE for trial in trials):
+            pruned = (
+                f", and {plural(len(trials), 'trial')} ended early ({self.line(optuna, trials[-1])})" if trials else ""
             )
-        if not complete:
-            raise SatError(f"no trial of {self.folder} was finished: the same command goes on")
-        best = study.best_trial
+            remedy = (
+                "give more --trials, or another --output with other settings" if trials else "the same command goes on"
+            )
+            raise SatError(f"no trial of {folder} was finished{pruned}: {remedy}")
+        trial = study.best_trial
+        before = self.base.to_dict()
+        settings = self.config(self.changes(trial)).to_dict()
+        changes = [f"{name}={value}" for name, value in settings.items() if value != before[name]]
+        best = Best(trial.number, trial.value, changes, len(trials))
         content = {
-            **{name: self.base[name] for name in ("preset", "attention")},
-            "set": self.changes(self.drawn(best)),
+            "preset": self.preset,
+            "attention": self.attention,
+            "set": changes,
             "value": best.value,
             "trial": best.number,
-            "trials": len(complete) + len(pruned),
-            "data": self.dataset.name,
+            "trials": best.trials,
+            "data": self.plan.dataset.name,
         }
         text = json.dumps(content, indent=1) + "\n"
-        replace_file(self.folder / "settings.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
-        points = [
-            (trial.number, trial.value if trial.value is not None else max(trial.intermediate_values.values()), pruned)
-            for trial in study.get_trials(deepcopy=False)
-            for pruned in [trial.state == optuna.trial.TrialState.PRUNED]
-            if trial.state == optuna.trial.TrialState.COMPLETE or (pruned and trial.intermediate_values)
-        ]
-        picture = history(
-            points, title=f"{self.base['preset']}, {self.base['attention']}: {self.build([]).selected_by}"
-        )
-        replace_file(self.folder / "history.svg", lambda scratch: scratch.write_text(picture, encoding="utf-8"))
-        return content
+        atomic_write(folder / "settings.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
+        def write_table(scratch: Path) -> None:
+            with open(scratch, "w", encoding="utf-8", newline="") as file:
+                table = csv.writer(file)
+                table.writerow(["trial", "state", "epochs", "value", *(each.name for each in self.ranges)])
+                for each in trials:
+                    epochs = each.intermediate_values
+                    value = max(epochs.values(), default="") if each.value is None else each.value
+                    parameters = [each.params[one.name] for one in self.ranges]
+                    table.writerow([each.number, each.state.name.lower(), len(epochs), value, *parameters])
 
-class Interrupts:
-    """Ctrl-C while a study goes on: it ends a trial at once, and waits while Optuna stores one."""
-
-    def __init__(self) -> None:
-        self.pressed = self.at_once = False
-
-    def press(self, *_: Any) -> None:
-        """Ctrl-C was pressed."""
-        self.pressed = True
-        if self.at_once:
-            raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
-        if self.pressed:
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def answered(self) -> Iterator[None]:
-        """Let Ctrl-C raise KeyboardInterrupt at once, also if it was pressed before."""
-        self.at_once = True
-        try:
-            self.check()
-            yield
-        finally:
-            self.at_once = False
-
-
-@contextmanager
-def held_back() -> Iterator[Interrupts]:
-    """Hold Ctrl-C back. In a thread other than the main one, which Ctrl-C does not reach, nothing changes."""
-    interrupts = Interrupts()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
-    before = signal.signal(signal.SIGINT, interrupts.press)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def read_settings(file: Path) -> tuple[str, str, list[str]]:
-    """Preset, attention and changes of a settings file that a study wrote.
-
-    Raises `SatError` for another file.
-    """
-    content = read_object(file, "preset")
-    preset, attention, changes = (content.get(name) for name in ("preset", "attention", "set"))
-    texts = isinstance(changes, list) and all(isinstance(change, str) for change in changes)
-    if not (isinstance(preset, str) and isinstance(attention, str) and texts):
-        raise SatError(
-            f"{file} must hold 'preset', 'attention' and 'set', a list of texts, and holds {shorten(content)}"
-        )
-    assert isinstance(changes, list)
-    return preset, attention, changes
+        atomic_write(folder / "trials.csv", write_table)
+        return best

@@ -87,7 +87,7 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
     device = next(encoder.parameters()).device
     pixels = pixels.to(device)
     with torch.no_grad():
-        whole = encoder(pixels)
+        expected = encoder(pixels)
         try:
             read = below.eval()(pixels)
             grid = (read.shape[2], read.shape[3]) if read.ndim == 4 else None
@@ -101,7 +101,7 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
             )
             for way in ways:
                 last = LastBlocks(way, grid).eval()
-                if torch.allclose(last(lower(pixels)), whole, rtol=1e-3, atol=1e-4):
+                if torch.allclose(last(lower(pixels)), expected, rtol=1e-3, atol=1e-4):
                     return lower, last
         except (TypeError, RuntimeError, AttributeError, IndexError) as error:
             raise SatError(f"encoder {encoder.name} cannot be cut before {block} ({error})") from None

@@ -244,7 +244,7 @@ def _encode(
         while batch := list(islice(found, batch_size)):
             failed |= {row_key: read.reason for row_key, read in batch if isinstance(read, SatError)}
             if good := {row_key: read for row_key, read in batch if isinstance(read, Tensor)}:
-                annotations = encode(torch.stack(list(good.values())))
+                annotations = torch.as_tensor(encode(torch.stack(list(good.values()))))
                 store.append(list(good), _half(annotations, [missing[row_key] for row_key in good]))
                 bar.update(len(good))
     except OSError as error:

@@ -82,8 +82,8 @@ def ablation(
     """Measure what attention is worth to each word.
 
     At every word its attention is replaced: by uniform attention, by one map a photo, by another word's or another
-    photo's map, by a random location. Or the locations that it attended to are hidden. The tables say what that costs the
-    word's log-probability, by class of word, and what each replacement costs the captions' scores.
+    photo's map, by a random location. Or the locations that it attended to are hidden. The tables say what that costs
+    the word's log-probability, by class of word, and what each replacement costs the captions' scores.
     """
     from show_attend_tell.analysis.ablation import run
     from show_attend_tell.captioner import Captioner
@@ -94,7 +94,7 @@ def ablation(
     dataset = read_dataset(data)
     run.check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     result = run.ablation(
-        Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights),
+        Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights),
         dataset,
         split,
         cache=cache or default_cache(),

@@ -1,4 +1,4 @@
-"""`sat analyze pointing`: whether a model looks at the objects that it names."""
+"""`sat analyze pointing`: whether a model attends to the objects that it names."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,8 +25,11 @@ from show_attend_tell.files import write_text
 from show_attend_tell.messages import first_three, plural, shorten
 
 if TYPE_CHECKING:
+    from show_attend_tell.analysis.mosaics import MosaicPointing
+    from show_attend_tell.analysis.pointing import ScenePointing
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import Example
+    from show_attend_tell.metrics.bootstrap import Interval
 
 ON_PAGE = 8  # mosaics at most
 # What only a measurement uses, and a page of photos without captions does not.
@@ -64,7 +67,7 @@ Examples:
     "--html",
     "html_file",
     type=click.Path(),
-    help="Page to write for --mosaic: on each mosaic the captions of its four photos are told word by word.",
+    help="Page to write for --mosaic: on each mosaic the model reads the captions of its four photos word by word.",
 )
 @click.option(
     "--caption",
@@ -76,7 +79,7 @@ Examples:
 @click.option("--mosaics", type=click.IntRange(2), default=500, show_default=True, help="Number of mosaics.")
 @split_option("test")
 @attention_mode_option
-@seed_option("mosaics and of sampled places")
+@seed_option("mosaics and of sampled locations")
 @json_option("the figures")
 @weights_option
 @device_option
@@ -97,9 +100,9 @@ def pointing(
 ) -> None:
     """Measure attention on what words name.
 
-    With --data the pictures are generated scenes, in which the place of every object is known. With --mosaic each
-    picture is four photos, and a caption of one of them is told to the model: how much attention falls on that photo?
-    On the page of --html you choose which of the four captions is told, and go or play through its words. Photos
+    With --data the pictures are generated scenes, in which the box of every object is known. With --mosaic each
+    picture is four photos, and the model reads a caption of one of them: how much attention falls on that photo?
+    On the page of --html you choose which of the four captions is read, and go or play through its words. Photos
     without captions get yours (--caption), or those that the model gives each photo by itself. Nothing is measured on
     them.
     """
@@ -144,7 +147,7 @@ def pointing(
     elif captions:
         raise SatError(f"--caption {shorten(captions[0])}: only photos without captions of their own can be given one")
 
-    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    captioner = Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights)
 
     def write_page(shown: "Sequence[Sequence[Example]]", of: str) -> None:
         title = f"{captioner.name} on {'a mosaic' if len(shown) == 1 else 'mosaics'} of {of}"
@@ -154,20 +157,21 @@ def pointing(
     if own:
         shown = own_mosaics(captioner, files, captions[: len(files)], **generation)
         if unknown := _unknown(captioner, captions):
-            click.echo(f"note: {captioner.name} does not know {first_three(unknown)}: told as <unk>", err=True)
+            click.echo(f"note: {captioner.name} does not know {first_three(unknown)}: read as <unk>", err=True)
         write_page(shown, of=plural(len(files), "photo") if len(named) > 1 else named[0].resolve().name)
         return
     if dataset is not None:
         examples = dataset.split(split)
-        result = point_in_mosaics(captioner, examples, mosaics=mosaics, seed=seed, **generation)
-        result |= {"data": dataset.name, "split": split}
+        in_mosaics = point_in_mosaics(captioner, examples, mosaics=mosaics, seed=seed, **generation)
+        found = {**in_mosaics.to_dict(), "data": dataset.name, "split": split}
+        lines = _in_mosaics(in_mosaics, f"{dataset.name} {split}")
         if html_file is not None:
             write_page([one.photos for one in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)], of=dataset.name)
     elif data is not None:
-        result = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
-    if not write_output(json_file, json.dumps(result, ensure_ascii=False, indent=1) + "\n"):
-        for line in _in_mosaics(result) if dataset is not None else _in_scenes(result, data):
-            click.echo(line)
+        in_scenes = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
+        found, lines = in_scenes.to_dict(), _in_scenes(in_scenes, f"{data} {split}")
+    if not write_output(json_file, json.dumps(found, ensure_ascii=False, indent=1) + "\n"):
+        click.echo("\n".join(lines))
 
 
 def _in_fours(files: list[Path], of: Path) -> list[Path]:
@@ -188,39 +192,36 @@ def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word not in vocabulary))
 
 
-def _in_scenes(result: dict[str, Any], data: Path | None) -> Iterator[str]:
+def _in_scenes(result: "ScenePointing", of: str) -> Iterator[str]:
     yield (
-        f"{result['model']} on {data} {result['split']}, look by {result['look']}: {result['photos']:,} photos, "
-        f"{result['all']['words']:,} words that name an object"
+        f"{result.model} on {of}, attention mode {result.attention_mode}: {result.photos:,} photos, "
+        f"{result.kinds['all'].words:,} words that name an object"
     )
-    for kind in ("all", "color", "shape"):
-        if found := result.get(kind):
-            yield (
-                f"  {kind:<6}  alpha on the object {_percent(found, 'share')}, on the others "
-                f"{_percent(found, 'elsewhere')}; likeliest place inside {_percent(found, 'hit')}; "
-                f"word right {100 * found['right']['mean']:.1f} %"
-            )
+    for kind, found in result.kinds.items():
+        share, elsewhere, hit = (
+            f"{_percent(found.means[name])} (chance {100 * found.means[f'{name}_chance'].mean:.1f} %)"
+            for name in ("share", "elsewhere", "hit")
+        )
+        yield (
+            f"  {kind:<6}  alpha on the object {share}, on the others {elsewhere}; argmax inside {hit}; "
+            f"word right {100 * found.means['right'].mean:.1f} %"
+        )
 
 
-def _in_mosaics(result: dict[str, Any]) -> Iterator[str]:
+def _in_mosaics(result: "MosaicPointing", of: str) -> Iterator[str]:
     yield (
-        f"{result['model']} on {result['mosaics']:,} mosaics of {plural(result['photos'], 'photo')} of {result['data']} "
-        f"{result['split']} by seed {result['seed']}, look by {result['look']}; nouns that tell the photo apart; "
-        f"chance is {100 * result['chance']:g} %; 95 % intervals over photos"
+        f"{result.model} on {result.mosaics:,} mosaics of {plural(result.photos, 'photo')} of {of} by seed "
+        f"{result.seed}, attention mode {result.attention_mode}; nouns that tell the photo apart; chance is "
+        f"{100 * result.chance:g} %; 95 % intervals over photos"
     )
-    for step, title in (("word", "at the noun's own step"), ("next", "at the next step, after the noun")):
+    steps = {"at the noun's own step": result.word, "at the next step, after the noun": result.next}
+    for title, by_nouns in steps.items():
         yield f"  {title}"
-        for before, found in result[step].items():
-            share, hit = (
-                f"{100 * found[name]['mean']:.1f} % [{100 * found[name]['low']:.1f}, {100 * found[name]['high']:.1f}]"
-                for name in ("share", "hit")
-            )
+        for before, found in by_nouns.items():
             nouns = {"all": "all", "1": "1 noun before"}.get(before, f"{before} nouns before")
-            words = f"{found['words']:,} words"
-            yield f"    {nouns:<24}{words:>12}  alpha on the right photo {share}, likeliest place on it {hit}"
+            words, share, hit = f"{found.words:,} words", _percent(found.means["share"]), _percent(found.means["hit"])
+            yield f"    {nouns:<24}{words:>12}  alpha on the right photo {share}, argmax on it {hit}"
 
 
-def _percent(found: dict[str, Any], figure: str) -> str:
-    """A mean with its 95 % interval, and what even attention gives."""
-    mean, low, high = (100 * found[figure][name] for name in ("mean", "low", "high"))
-    return f"{mean:.1f} % [{low:.1f}, {high:.1f}] (chance {100 * found[f'{figure}_chance']['mean']:.1f} %)"
+def _percent(found: "Interval") -> str:
+    return f"{100 * found.mean:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"

@@ -80,7 +80,7 @@ def ranking(
 
     check_targets(json_file, read=[data, experts, encoder_weights], models=[model])
     dataset = read_dataset(data)
-    captioner = Captioner.from_pretrained(model, device=device, encoder_weights=encoder_weights)
+    captioner = Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights)
     result = rank(
         captioner,
         dataset,

@@ -1,6 +1,5 @@
 """`sat train`: from captioned photos to a checkpoint."""
 
-import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from show_attend_tell.cli.command import (
     plugin_option,
     was_given,
 )
-from show_attend_tell.errors import SatError
+from show_attend_tell.cli.training import log_printed
 
 EXAMPLES = """
-DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl of your own
+DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl with custom data
 (photo,caption[,split]), a Hugging Face imagefolder's metadata, COCO's captions_*.json, a Karpathy split file
 (dataset*.json), or the original Flickr token and split files. See what it holds with: sat check DATA
 
@@ -58,7 +57,7 @@ Examples:
 @click.option(
     "--attention",
     type=click.Choice(["soft", "hard", "uniform"]),
-    help="Kind of attention to train; uniform looks at all places alike, as a control. [default: soft]",
+    help="Kind of attention to train; uniform weighs all locations alike, as a control. [default: soft]",
 )
 @click.option(
     "--decoder",
@@ -83,7 +82,7 @@ Examples:
     "--epochs",
     type=click.IntRange(1),
     help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
-    "preset's, and more for small data of your own]",
+    "preset's, and more for small custom data]",
 )
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
 @click.option(
@@ -98,8 +97,8 @@ Examples:
     "--init-from",
     metavar="MODEL",
     callback=note_shadowed,
-    help="Model whose decoder the training starts from, with its geometry and its words; none starts afresh. [default: "
-    "without --preset, everyday-soft for soft attention on fewer than 2,000 photos of your own with English captions; "
+    help="Model whose decoder the training starts from, with its --resize and its words; none starts afresh. [default: "
+    "without --preset, everyday-soft for soft attention on fewer than 2,000 custom photos with English captions; "
     "otherwise none]",
 )
 @click.option(
@@ -162,70 +161,54 @@ def train(
     Started by torchrun, several processes share each batch (docs/scale.md).
     """
     from show_attend_tell.checkpoint.hub import shipped_models
-    from show_attend_tell.cli.training.settings import changed, preset_of
-    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import join, read_dataset
-    from show_attend_tell.data.text_corpus import read_text_corpus
-    from show_attend_tell.devices import pick_device
-    from show_attend_tell.training import ranks, run
-    from show_attend_tell.training.presets.custom import fitted
-    from show_attend_tell.training.state import stored_epochs
-    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.training import ranks
+    from show_attend_tell.training.config import changed
+    from show_attend_tell.training.presets import read_preset
+    from show_attend_tell.training.run import TrainingPlan
+    from show_attend_tell.training.run import train as run_training
+    from show_attend_tell.training.start import EncoderChoice, choose_start
 
-    if resume and epochs is None and not any(change.partition("=")[0].strip() == "epochs" for change in changes):
-        epochs = stored_epochs(output / "training" / "state.safetensors")
-    given = {"epochs": epochs, "seed": seed}
-    changes += tuple(f"{name}={value}" for name, value in given.items() if value is not None)
-    config = changed(preset_of(preset_name, attention, decoder), changes)
-    if encoder_lr is not None and not math.isfinite(encoder_lr):
-        raise SatError(f"--encoder-lr {encoder_lr}: give a learning rate, 1e-5 for example")
-    if unfreeze_from is not None and encoder_lr is None:
-        raise SatError(f"--unfreeze-from {unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
-    try:
-        dataset = read_dataset(data[0], restval=restval)
-        if len(data) > 1 or weights:
-            dataset = join([dataset, *(read_dataset(folder, restval=restval) for folder in data[1:])], weights)
-        chosen = pick_device(device)
-        fits = dataset.custom and decoder is None and not was_given("preset_name")  # the settings, to the data
-        kind = {"weights": encoder_weights, "resize": resize, "encoder_lr": encoder_lr}
-        start = start_of(dataset, config, init_from, encoder, fits=fits, **kind)
-
-        def fit(dataset: Any) -> tuple[Any, list[str]]:
-            names = {change.partition("=")[0] for change in changes}
-            return fitted(dataset, config, given=names, started=start.model is not None) if fits else (config, [])
-
-        own_config, lines = fit(start.dataset)
-        with ranks.together(chosen) as own_device:
-            run.train(
-                start.dataset,
-                own_config,
-                start.encoder.to(own_device),
-                output,
-                cache=cache or default_cache(),
-                device=own_device,
-                resume=resume,
-                init_from=start.model,
+    if attention is not None and decoder is not None:
+        raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
+    changes += tuple(f"{name}={value}" for name, value in (("epochs", epochs), ("seed", seed)) if value is not None)
+    config = changed(read_preset(preset_name, attention, decoder), changes)
+    fit_to_data = decoder is None and not was_given("preset_name")
+    with log_printed():
+        try:
+            folders = [read_dataset(folder, restval=restval) for folder in data]
+            dataset = join(folders, weights) if len(folders) > 1 or weights else folders[0]
+            choice = EncoderChoice(encoder, encoder_weights, resize, trained=encoder_lr is not None)
+            start = choose_start(dataset, config, choice, init_from=init_from, fit_to_data=fit_to_data)
+            noted = {
+                "preset": preset_name,
+                "weights": list(weights),
+                "text_corpus": text_corpus and text_corpus.name,
+                "init_from": start.name,
+                "unfreeze_from": unfreeze_from,
+            }
+            plan = TrainingPlan(
+                dataset=dataset,
+                start=start,
+                config=config,
+                output=output,
+                given={change.partition("=")[0].strip() for change in changes},
+                fit_to_data=fit_to_data,
+                text_corpus=text_corpus,
                 encoder_lr=encoder_lr,
                 unfreeze_from=unfreeze_from,
-                text_corpus=() if text_corpus is None else read_text_corpus(text_corpus, start.dataset.tokenizer),
+                resume=resume,
                 bits=int(bits),  # type: ignore[arg-type]
                 tensorboard=tensorboard,
-                notes={
-                    "preset": preset_name,
-                    **({"weights": list(weights)} if weights else {}),
-                    **({"text_corpus": text_corpus.name} if text_corpus else {}),
-                    **({"init_from": start.name} if start.name else {}),
-                    **({"fine_tuned_from": unfreeze_from} if unfreeze_from else {}),
-                },
-                plan=[*start.lines, *lines],
-                refit=fit,
-                log=click.echo,
+                cache=cache,
+                device=device,
+                notes={name: value for name, value in noted.items() if value},
             )
-            speaks = ranks.first()
-    except KeyboardInterrupt:
-        again = "the same command" if resume else "the same command with --resume"
-        fail(f"interrupted. To go on from here: {again}", 130)
-    if not speaks:
+            run_training(plan)
+        except KeyboardInterrupt:
+            again = "the same command" if resume else "the same command with --resume"
+            fail(f"interrupted. To go on from here: {again}", 130)
+    if not ranks.first():
         return
     scored = dataset.parts[0].dataset if dataset.parts else dataset  # sat evaluate scores one folder
     split = "test" if scored.report.photos["test"] else "val"

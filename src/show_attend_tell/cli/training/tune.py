@@ -1,7 +1,6 @@
 """`sat tune`: a search for better settings of a training."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from show_attend_tell.cli.command import (
     note_shadowed,
     was_given,
 )
+from show_attend_tell.cli.training import log_printed
 from show_attend_tell.messages import plural
 
 EXAMPLES = """
@@ -99,63 +99,43 @@ def tune(
     """Search for better settings of a training.
 
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
-    are written to settings.json in the output, which sat train takes as its --preset, and history.svg shows all trials.
+    are written to settings.json in the output, which sat train takes as its --preset, and all trials to trials.csv.
     """
-    from show_attend_tell.cli.training.settings import changed, preset_behind
-    from show_attend_tell.cli.training.start import start_of
     from show_attend_tell.data.datasets import read_dataset
-    from show_attend_tell.devices import pick_device
-    from show_attend_tell.training.presets import preset
-    from show_attend_tell.training.presets.custom import fitted
-    from show_attend_tell.training.tune import Range, Study
-    from show_attend_tell.vision.feature_cache import default_cache
+    from show_attend_tell.training.config import changed
+    from show_attend_tell.training.presets import preset, tuned_settings
+    from show_attend_tell.training.run import TrainingPlan
+    from show_attend_tell.training.start import EncoderChoice, choose_start
+    from show_attend_tell.training.tune import Range, Study, import_optuna
 
-    Study.optuna()
-    chosen = pick_device(device)
-    preset_name, attention, tuned = preset_behind(preset_name, attention)
+    import_optuna()
+    preset_name, attention, tuned = tuned_settings(preset_name, attention)
     changes = (*tuned, *changes)
     base = preset(preset_name, attention)
-    config = changed(base, changes)
     objective = "hard" if attention == "hard" else "soft"
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
-    dataset = read_dataset(data)
-    fits = not was_given("preset_name") and dataset.custom  # the settings are fitted to the data, as in sat train
-    start = start_of(dataset, config, init_from, encoder, fits=fits, weights=encoder_weights, resize=resize)
-
-    def own_settings(given: Sequence[str]) -> tuple[Any, list[str]]:
-        """The settings that fit own data, but for those given, and lines about them."""
-        names = {change.partition("=")[0] for change in given}
-        return fitted(start.dataset, changed(base, given), given=names, started=start.model is not None)
-
-    def all_changes(more: Sequence[str]) -> list[str]:
-        """The changes of the preset: what fits own data, what was given, and what a trial changes."""
-        given = [*changes, *more]
-        before = changed(base, given).to_dict()
-        own = own_settings(given)[0].to_dict() if fits else before
-        return [*(f"{name}={value}" for name, value in own.items() if value != before[name]), *given]
-
-    for line in [*start.lines, *(own_settings(changes)[1] if fits else ())]:
-        click.echo(line)
-    study = Study(
-        folder=output,
-        dataset=start.dataset,
-        encoder=start.encoder.to(chosen),
-        cache=cache or default_cache(),
-        device=chosen,
-        changes=all_changes,
-        build=lambda more: changed(base, all_changes(more)),
-        ranges=[Range.read(text) for text in texts],
-        base={"preset": preset_name, "attention": attention, "set": list(changes), "init_from": start.name},
-        init_from=start.model,
-        log=click.echo,
-    )
-    try:
-        found = study.run(trials=trials, seconds=None if minutes is None else 60 * minutes)
-    except KeyboardInterrupt:
-        fail(f"interrupted; {output} keeps the trials, and the same command goes on", 130)
+    fit_to_data = not was_given("preset_name")
+    choice = EncoderChoice(encoder, encoder_weights, resize)
+    with log_printed():
+        dataset, config = read_dataset(data), changed(base, changes)
+        start = choose_start(dataset, config, choice, init_from=init_from, fit_to_data=fit_to_data)
+        plan = TrainingPlan(
+            dataset=dataset,
+            start=start,
+            config=config,
+            output=output,
+            given={change.partition("=")[0].strip() for change in changes},
+            fit_to_data=fit_to_data,
+            cache=cache,
+            device=device,
+        )
+        study = Study(plan, [Range.read(text) for text in texts], preset=preset_name, attention=attention, base=base)
+        try:
+            found = study.run(trials=trials, seconds=None if minutes is None else 60 * minutes)
+        except KeyboardInterrupt:
+            fail(f"interrupted; {output} keeps the trials, and the same command goes on", 130)
     click.echo(
-        f"best of {plural(found['trials'], 'trial')}: {found['value']:.3f}, trial {found['trial']}: "
-        f"{' '.join(found['set'])}"
+        f"best of {plural(found.trials, 'trial')}: {found.value:.3f}, trial {found.number}: {' '.join(found.changes)}"
     )
     repeated = {
         "--init-from": start.name,

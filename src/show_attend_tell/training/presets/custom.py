@@ -1,13 +1,13 @@
-"""How a training fits a user's own data: what it starts from, how long it lasts, its words, and how val chooses.
+"""How a training is fitted to custom data: what it starts from, how long it lasts, its words, and how val selects.
 
-The preset `flickr8k` was made for 6,000 photos with five captions each. For own data, `fitted` changes it:
+The preset `flickr8k` was made for 6,000 photos with five captions each. For custom data, `fitted` changes it:
 
 - **Updates.** A training has at least `UPDATES` updates, expressed in epochs, and at most `MOST_EPOCHS`. Fewer leave an
   undertrained model, since an epoch of a small set has few batches.
 - **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
 - **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
   depends more on chance than on the epoch.
-- **Tokenizer.** `cut` gives the captions in the words of the tokenizer that fits their language.
+- **Tokenizer.** `retokenize` gives the captions in the words of the tokenizer that fits their language.
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
 `why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
@@ -30,7 +30,7 @@ from show_attend_tell.messages import plural, times
 from show_attend_tell.training.config import TrainingConfig
 
 START = DEFAULT_MODEL  # a soft model
-SMALL = 2000  # photos of train; from so many on, a training starts afresh
+SMALL = 2000  # training photos; with this many or more, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
 CAPTIONS_A_TIME = 6000
 UPDATES = {"started": 400, "afresh": 1500}
@@ -43,11 +43,11 @@ def english_words() -> frozenset[str]:
     return frozenset(Vocabulary.load(SHIPPED / START / "vocabulary.json").words)
 
 
-def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
-    """A data set in the words that a training on it learns, and a line that says which they are.
+def retokenize(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
+    """A data set in the words that a training on it learns, and a line that says which these are.
 
     They are those of the model to start from, if there is one, or else those that fit the captions. Raises `SatError`
-    for captions without spaces and a model to start from whose words are parted by spaces.
+    for captions without spaces and a model to start from whose words are separated by spaces.
     """
     if start is not None:
         tokenizer: Tokenizer = start.vocabulary.tokenizer
@@ -64,7 +64,7 @@ def cut(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> t
 
 
 def least_count(dataset: Dataset, config: TrainingConfig) -> int:
-    """How often a word must be seen to be learnt: fewer times in small own data."""
+    """How often a word must be seen to be learnt: fewer times in small custom data."""
     captions = sum(len(example.captions) for example in dataset.split("train"))
     return min(config.minimum_count, max(1, captions // CAPTIONS_A_TIME))
 
@@ -75,7 +75,7 @@ def why_afresh(dataset: Dataset) -> str:
         return f"{dataset.name} is one of the paper's data sets"
     photos = len(dataset.split("train"))
     if photos >= SMALL:
-        return f"{plural(photos, 'photo')} of train are enough ({SMALL:,})"
+        return f"{plural(photos, 'training photo')} are enough ({SMALL:,})"
     share = english_share(dataset, english_words())
     if share < ENGLISH:
         return (
@@ -88,7 +88,7 @@ def why_afresh(dataset: Dataset) -> str:
 def fitted(
     dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
 ) -> tuple[TrainingConfig, list[str]]:
-    """The settings for own data, and a line for each that was changed.
+    """The settings for custom data, and a line for each that was changed.
 
     ``given`` are the names of settings that the user has set. ``started`` says that the training starts from a model.
     """

@@ -1,0 +1,56 @@
+"""How large the project may be, checked by `make test`: lines of Python, patches in tests, options of `sat caption`.
+
+What grows past its limit is to be written once, or left out; a limit is raised for what cannot be done with less.
+Exits with 1 when a limit is exceeded.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from show_attend_tell.cli.caption import caption
+
+ROOT = Path(__file__).parent.parent
+PATCHES = re.compile(r"\.(?:setattr|delattr|setitem|delitem)\(|\bmock\.patch|\bpatch\.(?:object|dict)\(")
+
+
+def files(*folders: str) -> Sequence[Path]:
+    """The Python files of some folders of the project."""
+    return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def lines(*folders: str) -> int:
+    """How many lines of Python some folders of the project have."""
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files(*folders))
+
+
+def patches() -> int:
+    """How often the tests put something else in the place of an attribute or an entry."""
+    return sum(len(PATCHES.findall(file.read_text(encoding="utf-8"))) for file in files("tests"))
+
+
+def options(command: click.Command) -> int:
+    """How many options a command has, hidden ones and --help included."""
+    return sum(isinstance(each, click.Option) for each in command.get_params(click.Context(command)))
+
+
+def main() -> None:
+    """Print what is counted with its limit."""
+    counted = {
+        "lines of src": (lines("src"), 20_500),
+        "lines of tests": (lines("tests"), 20_000),
+        "lines of src and experiments": (lines("src", "experiments"), 25_500),
+        "patches in tests": (patches(), 60),
+        "options of sat caption": (options(caption), 18),
+    }
+    for name, (number, limit) in counted.items():
+        print(f"{name}: {number:,} of {limit:,}{' — too many' if number > limit else ''}")
+    if any(number > limit for number, limit in counted.values()):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

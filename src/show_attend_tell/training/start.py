@@ -1,0 +1,190 @@
+"""What a training starts from: the encoder, and the model whose weights and words it takes over, if there is one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.hub import find_model
+from show_attend_tell.checkpoint.packing import as_tensors
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.photos import Resize
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.config import Config, DecoderConfig
+from show_attend_tell.model.decoder import grown, ungated
+from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.progress import Progress
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.presets import custom
+from show_attend_tell.training.ranks import log
+from show_attend_tell.vision import encoder as encoders
+from show_attend_tell.vision.encoder import Encoder
+
+PAPERS_ENCODER = "vgg19"
+# Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
+FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """The encoder that the user asks for; what is None is that of the model to start from, or the default."""
+
+    name: str | None = None
+    weights: str | None = None
+    resize: Resize | None = None
+    trained: bool = False  # it is trained too, so it may have random weights
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training starts from."""
+
+    encoder: Encoder
+    checkpoint: Checkpoint | None = None  # of the model to start from; None: random weights
+    name: str | None = None  # of this model
+    lines: tuple[str, ...] = ()  # which start was chosen, and why
+
+
+class Mismatch(NamedTuple):
+    """Why a training cannot start from a model."""
+
+    reason: str
+    remedy: str
+
+
+def choose_start(
+    dataset: Dataset, config: TrainingConfig, choice: EncoderChoice, *, init_from: str | None, fit_to_data: bool
+) -> Start:
+    """What a training on a data set starts from.
+
+    ``init_from`` is the name of a model, or "none", or None. With ``fit_to_data``, soft attention on little English
+    custom data starts from the default model if None is given.
+    """
+    if init_from is not None or not fit_to_data or config.decoder.attention != "soft":
+        return load_start(None if init_from == "none" else init_from, choice)
+    model = custom.START
+    reason = custom.why_afresh(dataset)
+    if not reason:
+        start = load_start(model, choice)
+        found = mismatch(start, config.decoder)
+        if found is None:
+            why = (
+                f"fewer than {custom.SMALL:,} training photos, with English captions: the training starts from {model} "
+                f"and sees photos as it does (--resize {start.encoder.preprocessing.resize}). --init-from none starts "
+                "afresh"
+            )
+            return Start(start.encoder, start.checkpoint, model, (why,))
+        reason = f"{model} {found.reason}"
+    start = load_start(None, choice)
+    return Start(start.encoder, lines=(f"the training starts afresh, not from {model}: {reason}",))
+
+
+def load_start(init_from: str | None, choice: EncoderChoice) -> Start:
+    """The model of that name, if there is one, and the encoder, with the weights that this model was trained with.
+
+    Raises `SatError` for an encoder with random weights that is not going to be trained.
+    """
+    model = None if init_from is None else Checkpoint.load(find_model(init_from))
+    tuned = None if model is None else model.tuned_encoder
+    if not choice.trained and tuned is None:
+        check_trained(choice.name)
+    resize = choice.resize or ("crop" if model is None else model.encoder.preprocessing.resize)
+    name = choice.name or (PAPERS_ENCODER if model is None else model.encoder.name)
+    encoder = encoders.load_encoder(name, weights=choice.weights, resize=resize)
+    if model is not None and tuned is not None and model.encoder.name == encoder.name:
+        encoder.adopt(as_tensors(tuned))
+    return Start(encoder, model, init_from)
+
+
+def check_trained(encoder: str | None) -> None:
+    """Raise `SatError` for an encoder with random weights, where it is not going to be trained."""
+    if encoder == "small":
+        raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
+
+
+def check_start(start: Start, decoder: Config) -> None:
+    """Raise `SatError` unless a training of this decoder can start from the model."""
+    if start.checkpoint is not None and (found := mismatch(start, decoder)):
+        raise SatError(f"the model to start from {found.reason}: {found.remedy}")
+
+
+def mismatch(start: Start, decoder: Config) -> Mismatch | None:
+    """Why a training of this decoder cannot start from the model; None if it can."""
+    assert start.checkpoint is not None
+    record, encoder, model = start.checkpoint.encoder, start.encoder, start.checkpoint.config
+    if record.digest is None:
+        return Mismatch("was imported without its encoder", "import it again with --encoder-weights FILE")
+    if record.digest != encoder.digest:
+        return Mismatch(
+            f"was trained on an encoder {record.name} whose weights have SHA-256 {record.digest[:12]}…, and these "
+            f"weights have {encoder.digest[:12]}…",
+            "give its --encoder and the right --encoder-weights",
+        )
+    before, now = record.preprocessing, encoder.preprocessing
+    if before != now:
+        return Mismatch(
+            f"saw photos by {before.resize} to {before.size} pixels, and this training by {now.resize} to {now.size}",
+            f"give --resize {before.resize}",
+        )
+    theirs, ours = model.to_dict(), decoder.to_dict()
+    if theirs["kind"] != ours["kind"]:
+        return Mismatch(
+            f"is of the kind {theirs['kind']}, and this training of {ours['kind']}", "they share no weights"
+        )
+    free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
+    different = [name for name in theirs if name not in free and theirs[name] != ours[name]]
+    if different:
+        settings = " ".join(f"--set decoder.{name}={theirs[name]}" for name in different)
+        return Mismatch("has another decoder", f"give {settings}")
+    return None
+
+
+def start_vocabulary(
+    start: Checkpoint, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]]
+) -> Vocabulary:
+    """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
+    if not config.new_words or not isinstance(start.config, DecoderConfig):
+        return start.vocabulary
+    captions = [words for example in data.split("train") for words in example.captions]
+    return start.vocabulary.extended(
+        captions, minimum_count=config.minimum_count, size=config.vocabulary_size, text_corpus=corpus
+    )
+
+
+def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, seed: int, show: bool) -> dict[str, Tensor]:
+    """The weights of the model to start from, without its gate or with new words where the training needs it."""
+    weights = start.state_dict()
+    if loses_gate(start.config, decoder):
+        beta = mean_beta(start, data, show=show)
+        log(f"the gate of the model to start from is removed; its mean {beta:.2f} scales the context's weights instead")
+        weights = ungated(weights, beta)
+    if len(data.vocabulary) > start.vocabulary_size:
+        words = torch.tensor([word for _, caption in data.captions for word in caption])
+        counts = torch.bincount(words, minlength=len(data.vocabulary))
+        weights = grown(weights, counts, torch.Generator().manual_seed(seed))
+    return weights
+
+
+def loses_gate(start: Config, decoder: Config) -> bool:
+    """Whether the model to start from has the gate β and the training has not."""
+    return getattr(start, "gate", False) and not getattr(decoder, "gate", False)
+
+
+@torch.no_grad()
+def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
+    """The mean gate β of a decoder over the words of 500 training captions, by teacher forcing."""
+    chosen = data.captions[:: max(1, len(data.captions) // 500)]
+    device = next(decoder.parameters()).device
+    betas = []
+    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
+        known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
+        annotations = data.views[0][[name]].to(device)
+        output = teacher_forcing(decoder, annotations, torch.tensor([known], device=device))
+        if output.beta is not None:
+            betas.append(output.beta.flatten())
+    return float(torch.cat(betas).mean())

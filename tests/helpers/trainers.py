@@ -1,0 +1,78 @@
+"""Training loops for the tests, which stop, fail or watch where a test needs it, and what a training logs."""
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.ranks import LOGGER
+
+
+class Killed(BaseException):
+    """The process is killed here, as far as a test is concerned."""
+
+
+class Float32Trainer(Trainer):
+    """A training loop in float32 on any hardware, so that figures do not depend on it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{"bfloat16": False, **options})
+
+
+def acting(before: Callable[[int, Trainer], object], method: str = "one_batch") -> type[Trainer]:
+    """A training loop that calls a function before each call of one of its methods, with the number of the call."""
+    numbers = count(1)
+
+    def acted(self: Trainer, *arguments: Any, **options: Any) -> Any:
+        before(next(numbers), self)
+        return getattr(Float32Trainer, method)(self, *arguments, **options)
+
+    return type("Acting", (Float32Trainer,), {method: acted})
+
+
+def interrupting(at: int, method: str = "one_batch") -> type[Trainer]:
+    """A training loop during which the user presses Ctrl-C, before one call of a method."""
+    return acting(lambda number, _: signal.raise_signal(signal.SIGINT) if number == at else None, method)
+
+
+def killing(at: int, method: str = "one_batch") -> type[Trainer]:
+    """A training loop that is killed before one call of a method."""
+
+    def kill(number: int, _: Trainer) -> None:
+        if number == at:
+            raise Killed
+
+    return acting(kill, method)
+
+
+def scoring(*scores: dict[str, float]) -> type[Trainer]:
+    """A training loop whose epochs have these scores on val."""
+    left = iter(scores)
+    return type("Scoring", (Float32Trainer,), {"validate": lambda self, **_: next(left)})
+
+
+class Messages(logging.Handler):
+    """Keeps log messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """The messages that the package logs meanwhile."""
+    handler, level = Messages(), LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield handler.texts
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(level)
