@@ -1,10 +1,16 @@
-"""Choosing a device, and asking it for bfloat16."""
+"""Choosing a device and a back end, and asking for bfloat16."""
+
+from dataclasses import replace
 
 import pytest
 import torch
+from builders import small_checkpoint
 
+from show_attend_tell.backends import pick_backend
 from show_attend_tell.devices import native_bf16, pick_device
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import InvalidValue, MissingPackage, SatError
+from show_attend_tell.model.config import Config
+from show_attend_tell.vision.encoder import load_encoder
 
 
 def test_auto_is_a_device_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +48,22 @@ def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch: pyte
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert not native_bf16("cuda")
     assert not native_bf16("mps")
+
+
+def test_auto_is_the_faster_back_end_that_has_the_model() -> None:
+    """On a processor ONNX Runtime, where it has the decoder and the encoder; PyTorch on a GPU and for all else."""
+    attention = small_checkpoint(load_encoder("efficientnet-lite2", resize="squash"), annotation_size=512)
+    other_encoder = replace(attention, encoder=replace(attention.encoder, name="small"))
+    other_decoder = replace(attention, config=ScriptedConfig())
+    assert pick_backend("auto", attention, "cpu") == "onnx"
+    assert pick_backend("auto", attention, "cuda:0") == pick_backend("torch", attention, "cpu") == "torch"
+    for checkpoint, what in ((other_encoder, "the encoder small"), (other_decoder, "a decoder of kind 'scripted'")):
+        assert pick_backend("auto", checkpoint, "cpu") == "torch"
+        with pytest.raises(MissingPackage, match=f"{what} needs PyTorch"):
+            pick_backend("onnx", checkpoint)
+    with pytest.raises(InvalidValue, match="backend 'tpu': choose auto, torch or onnx"):
+        pick_backend("tpu", attention)
+
+
+class ScriptedConfig(Config):
+    kind = "scripted"

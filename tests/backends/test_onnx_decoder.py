@@ -1,24 +1,28 @@
-"""The paper's decoder without PyTorch finds what it finds with PyTorch, with the same draws."""
+"""The session of ONNX Runtime finds what PyTorch's reference finds, and leaves out what is not needed."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from decoders import small_annotations
-from searching import same, talkative
+from decoders import small_annotations, small_decoder
+from searching import beam_search, same, sample, talkative
+from torch import Tensor
 
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
+from show_attend_tell.backends.onnx.decoder import WIDE, OnnxDecoder, OnnxSession
+from show_attend_tell.backends.torch import TorchSession, decoder_weights
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.search import Hypothesis, TorchSession, beam_search, sample
-from show_attend_tell.search.beam import search
-from show_attend_tell.search.hypotheses import told
-from show_attend_tell.search.sampling import draw
+from show_attend_tell.search import beam, sampling
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis, force
+from show_attend_tell.search.session import Numbers, SessionStep
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
-PLACES, STEPS, SEEDS = 9, 8, [11, 5, 3, 2**32 - 1]
+LOCATIONS, STEPS, SEEDS = 9, 8, [11, 5, 3, 2**32 - 1]
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
     "soft without a gate": {"gate": False},
@@ -32,21 +36,26 @@ MODELS: dict[str, dict[str, Any]] = {
     "uniform": {"attention": "uniform"},
     "a sum as deep output": {"output_tanh": False, "output_word": False, "output_context": False},
 }
+OPTIONS: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1},
+    "narrow": {"beam_size": 7},
+    "wide": {"beam_size": WIDE + 3},
+    "without repetitions": {"beam_size": 6, "allow_repetitions": False, "length_penalty": 0.7},
+    "one word": {"beam_size": 3, "max_length": 1},
+}
 
 
 def of(decoder: AttentionDecoder) -> OnnxDecoder:
-    return OnnxDecoder(decoder.config, {name: value.numpy() for name, value in decoder.state_dict().items()}, PLACES)
+    return OnnxDecoder(decoder.config, decoder_weights(decoder), LOCATIONS)
 
 
-def looks(name: AttentionModeName, paths: int) -> tuple[Any, dict[str, Any]]:
-    """A look for PyTorch, and what says the same to ONNX Runtime."""
-    attention_mode = attention_mode_by_name(name, seeds=SEEDS, paths=paths, steps=STEPS)
-    return attention_mode, {
-        "attention_mode": name,
-        "paths": paths,
-        "steps": STEPS,
-        "seeds": SEEDS if name == "sample" else [],
-    }
+def settings(options: dict[str, Any]) -> GenerationConfig:
+    return GenerationConfig(**{"allow_repetitions": True, "max_length": STEPS, **options})
+
+
+def session_of(decoder: AttentionDecoder, annotations: Tensor, config: GenerationConfig) -> OnnxSession:
+    light = OnnxDecoder(decoder.config, decoder_weights(decoder), annotations.shape[1])
+    return OnnxSession(light, annotations.numpy(), config, seeds=SEEDS[: len(annotations)])
 
 
 def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -54,65 +63,106 @@ def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> No
         same(one, other, 1e-4)
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("name", MODELS)
-def test_beams_find_what_they_find_with_pytorch(name: str, attention_mode: AttentionModeName) -> None:
-    """Words, log p, α, β and places, with photos that end early and late, greedy and wide, and without repetitions."""
-    decoder, annotations = talkative(**MODELS[name]), small_annotations(batch=len(SEEDS), locations=PLACES)
-    light = of(decoder)
-    for options in (
-        {"beam_size": 1},
-        {"beam_size": 7},
-        {"beam_size": 6, "allow_repetitions": False, "length_penalty": 0.7},
-    ):
-        usual, own = looks(attention_mode, options["beam_size"])
-        expected = beam_search(decoder, annotations, max_length=STEPS, attention_mode=usual, **options)
-        alike(search(OnnxSession(light, annotations.numpy(), **own), max_length=STEPS, **options), expected)
+def test_beams_find_what_the_reference_finds(name: str, mode: AttentionModeName) -> None:
+    """Words, log p, α, β and locations, with photos that end early and late."""
+    decoder, annotations = talkative(**MODELS[name]), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
+    for options in OPTIONS.values():
+        config = settings({**options, "attention_mode": mode})
+        usual = attention_mode_by_name(mode, seeds=SEEDS, paths=config.beam_size, steps=config.max_length)
+        expected = beam_search(decoder, annotations, mode=usual, **{"max_length": STEPS, **options})
+        alike(beam.beam_search(session_of(decoder, annotations, config), config), expected)
+        assert Vocabulary.UNKNOWN not in {word for found in expected for h in found for word in h.words}
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.6, "top_k": 9, "top_p": 0.8, "allow_repetitions": False}])
-def test_samples_are_those_of_pytorch(attention_mode: AttentionModeName, options: dict[str, Any]) -> None:
-    decoder, annotations = talkative(), small_annotations(batch=len(SEEDS), locations=PLACES)
-    usual, own = looks(attention_mode, 5)
-    expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, attention_mode=usual, **options)
-    session = OnnxSession(of(decoder), annotations.numpy(), **own, whole=True)
-    alike(draw(session, seeds=SEEDS, max_length=STEPS, **options), expected)
+def test_samples_are_those_of_the_reference(mode: AttentionModeName, options: dict[str, Any]) -> None:
+    decoder, annotations = talkative(), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
+    usual = attention_mode_by_name(mode, seeds=SEEDS, paths=5, steps=STEPS)
+    expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, mode=usual, **options)
+    config = settings({"do_sample": True, "num_captions": 5, "attention_mode": mode, **options})
+    alike(sampling.sample(session_of(decoder, annotations, config), config, SEEDS), expected)
     assert len({tuple(h.words) for hypotheses in expected for h in hypotheses}) > len(SEEDS)
 
 
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
-def test_a_caption_is_told_as_with_pytorch(attention_mode: AttentionModeName) -> None:
-    decoder, annotations, words = talkative(), small_annotations(batch=1, locations=PLACES), [5, 9, 5, 2, 0]
-    usual = attention_mode_by_name(attention_mode, seeds=[4], paths=1, steps=len(words))
-    expected = told(TorchSession(decoder, annotations, paths=1, attention_mode=usual), words)
-    seeds = [4] if attention_mode == "sample" else []
-    session = OnnxSession(
-        of(decoder), annotations.numpy(), attention_mode=attention_mode, seeds=seeds, steps=len(words)
-    )
-    same([told(session, words)], [expected])
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
+def test_a_given_caption_is_read_as_by_the_reference(mode: AttentionModeName) -> None:
+    decoder, annotations, words = talkative(), small_annotations(batch=1, locations=LOCATIONS), [5, 9, 5, 2, 0]
+    usual = attention_mode_by_name(mode, seeds=SEEDS[:1], paths=1, steps=len(words))
+    expected = force(TorchSession(decoder, annotations, paths=1, mode=usual), words)
+    config = settings({"beam_size": 1, "max_length": len(words), "attention_mode": mode})
+    same([force(session_of(decoder, annotations, config), words)], [expected])
     assert expected.words == words[:-1] and expected.ended
+
+
+@pytest.mark.parametrize("beam_size", [1, 7, WIDE + 3])
+def test_no_caption_has_repetitions(beam_size: int) -> None:
+    decoder, photos = small_decoder(spread=0.5), small_annotations(batch=3, locations=LOCATIONS)
+    with torch.no_grad():
+        decoder.output_bias[Vocabulary.END] += 3
+    numbers = []
+    for allowed in (True, False):
+        config = settings({"beam_size": beam_size, "max_length": 15, "allow_repetitions": allowed})
+        found = beam.beam_search(session_of(decoder, photos, config), config)
+        numbers.append(sum(repeats([str(word) for word in h.words]) for each in found for h in each))
+    assert numbers[0] > 0 and numbers[1] == 0
+
+
+@pytest.mark.parametrize(("words", "beam_size"), [(3, 7), (2, 5)])
+def test_a_vocabulary_smaller_than_the_beam(words: int, beam_size: int) -> None:
+    decoder, photos = small_decoder(vocabulary_size=words), small_annotations(locations=LOCATIONS)
+    config = settings({"beam_size": beam_size, "max_length": 4})
+    expected = beam_search(decoder, photos, beam_size=beam_size, max_length=4)
+    alike(beam.beam_search(session_of(decoder, photos, config), config), expected)
+
+
+class Counted(OnnxSession):
+    """A session that counts the rows of each step's attention: photos and histories."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.rows_of_steps: list[tuple[int, int]] = []
+
+    def step(self, words: Numbers) -> SessionStep:
+        step = super().step(words)
+        self.rows_of_steps.append(step.alpha.shape[:2])
+        return step
+
+
+def test_finished_paths_and_equal_histories_are_not_computed() -> None:
+    """Fewer histories attend than there are paths and photos, and fewer the longer the search lasts."""
+    decoder = talkative()
+    with torch.no_grad():
+        decoder.output_bias[Vocabulary.END] += 1
+    config = settings({"beam_size": 12, "max_length": 20})
+    photos = small_annotations(batch=7, locations=LOCATIONS)
+    session = Counted(of(decoder), photos.numpy(), config, seeds=[])
+    found = beam.beam_search(session, config)
+    rows = session.rows_of_steps
+    assert rows[0] == (7, 1) and rows[-1][0] < 7
+    assert max(histories for _, histories in rows) < config.beam_size
+    assert len(rows) == max(len(h.words) + h.ended for hypotheses in found for h in hypotheses)
 
 
 def test_weights_and_annotations_that_do_not_fit_are_refused() -> None:
     decoder = talkative()
-    weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
+    weights = decoder_weights(decoder)
     without = {name: value for name, value in weights.items() if name != "gate.bias"}
     with pytest.raises(SatError, match=r"gate.bias has shape none, and the decoder needs \(1,\)"):
-        OnnxDecoder(decoder.config, without, PLACES)
+        OnnxDecoder(decoder.config, without, LOCATIONS)
     with pytest.raises(SatError, match=r"more has shape \(2,\), and the decoder needs none"):
-        OnnxDecoder(decoder.config, {**weights, "more": np.zeros(2)}, PLACES)
+        OnnxDecoder(decoder.config, {**weights, "more": np.zeros(2)}, LOCATIONS)
     window = talkative(annotation_window=3)
     with pytest.raises(SatError, match="8 locations are not a square grid"):
-        OnnxDecoder(window.config, {name: value.numpy() for name, value in window.state_dict().items()}, 8)
+        OnnxDecoder(window.config, decoder_weights(window), 8)
     with pytest.raises(SatError, match=r"annotations of shape \(2, 9, 4\) do not fit this decoder"):
-        OnnxSession(of(decoder), np.zeros((2, PLACES, 4), np.float32), attention_mode="mean")
+        of(decoder).array(np.zeros((2, LOCATIONS, 4), np.float32))
 
 
 def test_weights_that_are_not_finite_are_refused() -> None:
-    decoder = talkative()
+    decoder, config = talkative(), settings({"beam_size": 2})
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
-        search(
-            OnnxSession(of(decoder), small_annotations(locations=PLACES).numpy(), attention_mode="mean"), beam_size=2
-        )
+        beam.beam_search(session_of(decoder, small_annotations(locations=LOCATIONS), config), config)

@@ -1,11 +1,20 @@
-"""Decoders whose captions end, and what makes two lists of hypotheses equal."""
+"""Decoders whose captions end, the reference searches, and what makes two lists of hypotheses equal."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 from decoders import small_decoder
+from torch import Tensor
 
+from show_attend_tell.backends.torch import TorchSession
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder
+from show_attend_tell.search import beam, sampling
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
 
@@ -15,6 +24,28 @@ def talkative(spread: float = 0.6, **options: object) -> AttentionDecoder:
     with torch.no_grad():
         decoder.output_bias[Vocabulary.END] += 7 * spread
     return decoder
+
+
+def beam_search(
+    decoder: Decoder, annotations: Tensor, *, mode: AttentionMode = MEAN_ATTENTION, beam_size: int = 1, **options: Any
+) -> list[list[Hypothesis]]:
+    """The reference: a beam search of PyTorch's session, which may repeat words unless the options say otherwise."""
+    config = GenerationConfig(**{"beam_size": beam_size, "allow_repetitions": True, **options})
+    return beam.beam_search(TorchSession(decoder, annotations, paths=beam_size, mode=mode), config)
+
+
+def sample(
+    decoder: Decoder,
+    annotations: Tensor,
+    *,
+    seeds: Sequence[int],
+    captions: int = 1,
+    mode: AttentionMode = MEAN_ATTENTION,
+    **options: Any,
+) -> list[list[Hypothesis]]:
+    """The reference: captions drawn by PyTorch's session."""
+    config = GenerationConfig(**{"do_sample": True, "num_captions": captions, "allow_repetitions": True, **options})
+    return sampling.sample(TorchSession(decoder, annotations, paths=captions, mode=mode), config, seeds)
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from decoders import C, L, Scripted, small_annotations, small_decoder
-from searching import same, talkative
+from searching import beam_search, same, sample, talkative
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -18,8 +17,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
-from show_attend_tell.search import Hypothesis, OptimizedBeamSearch, beam_search, different, ranked, sample
-from show_attend_tell.search.hypotheses import Seen
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis, Trace, diverse, rank
 from show_attend_tell.search.sampling import Uniforms, narrowed
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
@@ -70,8 +69,8 @@ def test_a_wide_beam_is_exhaustive_search(mode: AttentionMode, gamma: float) -> 
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_hypothesis_is_what_tell_says_of_its_words(beam_size: int) -> None:
-    """Log-probability, α, β and places follow a path through every reordering of the beam."""
+def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size: int) -> None:
+    """Log-probabilities, α, β and locations follow a path through every reordering of the beam."""
     decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=7)
     reordered = 0
     for mode in (MeanAttention(), ArgmaxAttention()):
@@ -84,6 +83,8 @@ def test_a_hypothesis_is_what_tell_says_of_its_words(beam_size: int) -> None:
                     told = teacher_forcing(decoder, annotations[b : b + 1], captions, mode=mode)
                 log_p = word_log_probabilities(told.logits, captions).sum().item()
                 assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-5)
+                by_word = word_log_probabilities(told.logits, captions)[0, 0, :T]
+                assert hypothesis.word_log_probabilities == pytest.approx(by_word.tolist(), abs=1e-5)
                 if T:
                     assert hypothesis.alpha.shape == (T, L) and hypothesis.beta.shape == (T,)
                     torch.testing.assert_close(hypothesis.alpha, told.alpha[0, 0, :T], rtol=0, atol=1e-5)
@@ -96,7 +97,7 @@ def test_a_hypothesis_is_what_tell_says_of_its_words(beam_size: int) -> None:
     assert beam_size == 1 or reordered  # some photo's paths parted early, so the others were reordered
 
 
-def test_greedy_takes_the_likeliest_word_each_time() -> None:
+def test_greedy_takes_the_most_probable_word_each_time() -> None:
     decoder, annotations = small_decoder(spread=0.7), small_annotations()
     for b, (hypothesis,) in enumerate(beam_search(decoder, annotations, beam_size=1, max_length=C)):
         said: list[int] = []
@@ -114,12 +115,12 @@ def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
     decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]
 
     def search(which: list[int]) -> list[list[Hypothesis]]:
-        looks = {
+        modes = {
             "mean": MeanAttention(),
             "argmax": ArgmaxAttention(),
             "sample": SampleAttention.for_photos([seeds[b] for b in which], paths=beam_size, steps=9, device=CPU),
         }
-        return beam_search(decoder, annotations[which], beam_size=beam_size, max_length=9, mode=looks[mode])
+        return beam_search(decoder, annotations[which], beam_size=beam_size, max_length=9, mode=modes[mode])
 
     together = search(list(range(7)))
     assert len({len(h.words) for hypotheses in together for h in hypotheses}) > 1  # photos that end early and late
@@ -239,12 +240,6 @@ def test_one_word_at_most() -> None:
         assert all(len(h.words) == (0 if h.ended else 1) for h in hypotheses)
 
 
-@pytest.mark.parametrize(("beam_size", "longest"), [(0, 5), (5, 0)])
-def test_beam_refuses(beam_size: int, longest: int) -> None:
-    with pytest.raises(SatError, match=f"beam is {beam_size} and the longest caption {longest}"):
-        beam_search(small_decoder(), small_annotations(), beam_size=beam_size, max_length=longest)
-
-
 def test_probabilities_that_are_no_numbers_are_refused() -> None:
     decoder = small_decoder()
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
@@ -300,8 +295,8 @@ NARROWINGS = [
 @pytest.mark.parametrize("options", NARROWINGS, ids=str)
 def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]) -> None:
     by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
-    full: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, **options}
-    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), **full))
+    config = GenerationConfig(do_sample=True, **options)  # type: ignore[arg-type]
+    weights = torch.from_numpy(narrowed(NEXT.log().numpy(), config))
     torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
 
     draws = 20_011
@@ -342,7 +337,7 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
     assert chi_square(torch.bincount(seen, minlength=len(captions)), probabilities) < 4
 
 
-def test_a_sample_is_what_tell_says_of_its_words() -> None:
+def test_a_sample_is_what_teacher_forcing_says_of_its_words() -> None:
     decoder, annotations, seeds = small_decoder(spread=0.6), small_annotations(), [3, 5]
     mode = SampleAttention.for_photos(seeds, paths=4, steps=9, device=CPU)
     for b, hypotheses in enumerate(sample(decoder, annotations, seeds=[8, 9], captions=4, max_length=9, mode=mode)):
@@ -401,46 +396,57 @@ def test_however_cold_sampling_is_greedy(temperature: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": 0.0}, {"temperature": math.nan}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}], ids=str
+    "values",
+    [
+        {"beam_size": 0},
+        {"max_length": 0},
+        {"num_captions": 6},
+        {"temperature": 0.0},
+        {"temperature": math.nan},
+        {"top_k": -1},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"attention_mode": "likeliest"},
+        {"beam": 3},
+    ],
+    ids=str,
 )
-def test_sampling_refuses(options: dict[str, float]) -> None:
-    ((name, value),) = options.items()
-    with pytest.raises(SatError, match=f"{name} {value}"):
-        sample(small_decoder(), small_annotations(), seeds=[1, 2], **options)  # type: ignore[arg-type]
+def test_a_configuration_refuses(values: dict[str, Any]) -> None:
+    with pytest.raises(SatError, match=next(iter(values))):
+        GenerationConfig(**values)
 
 
-# ---------------------------------------------------------------- several captions
+# ---------------------------------------------------------------- diverse captions
 
 
-def test_several_captions_differ_by_words_and_pairs() -> None:
+def test_diverse_captions_differ_by_words_and_pairs() -> None:
     """By hand: the second best shares all but one word with the best, and the others share less and less."""
     log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
-    seen = Seen([], 0, [])
+    seen = Trace([], 0, [])
     found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
     found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
 
-    def words(several: int, gamma: float = 0.0, weight: float = 0.0) -> list[list[int]]:
-        ordered = ranked(found, gamma, weight)
-        return [hypothesis.words for hypothesis in different(ordered, several, gamma, weight)]
+    def words(number: int, gamma: float = 0.0, weight: float = 0.0) -> list[list[int]]:
+        ordered = rank(found, gamma, weight)
+        return [hypothesis.words for hypothesis in diverse(ordered, number, gamma, weight)]
 
     assert words(1) == [[2, 3, 4]]
     assert words(2) == [[2, 3, 4], [8, 9]]  # nothing in common, and not the worst
     assert words(3) == [[2, 3, 4], [8, 9], [2, 6, 7]]  # 1 of 5 words and pairs in common, not 3 of 5
     assert words(9) == [*words(3), [2, 3, 5], [3]]
-    assert [h.words for h in different(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
+    assert [h.words for h in diverse(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
 
 
 # ---------------------------------------------------------------- repetitions
 
 
-@pytest.mark.parametrize("search", [beam_search, OptimizedBeamSearch()], ids=["plain", "fast"])
-def test_without_repetitions_a_wide_beam_finds_every_other_caption(search: Callable[..., Any]) -> None:
+def test_without_repetitions_a_wide_beam_finds_every_other_caption() -> None:
     """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
-    decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 6
+    decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 5
     every = len(every_caption(5, longest))
     for found, expected in zip(
-        search(decoder, annotations, beam_size=every, max_length=longest, allow_repetitions=False),
-        search(decoder, annotations, beam_size=every, max_length=longest),
+        beam_search(decoder, annotations, beam_size=every, max_length=longest, allow_repetitions=False),
+        beam_search(decoder, annotations, beam_size=every, max_length=longest),
         strict=True,
     ):
         assert len(expected) == every

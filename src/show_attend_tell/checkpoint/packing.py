@@ -179,7 +179,8 @@ def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.floa
         step = largest * np.float32(cut) / np.float32(7)
         step[step < np.finfo(np.float32).tiny] = 1
         rounded = (weights / step[:, None]).round().clip(-7, 7)
-        error = np.square(rounded * step[:, None] - weights).sum(1)
+        with np.errstate(over="ignore"):  # of rows near the largest float32
+            error = np.square(rounded * step[:, None] - weights).sum(1)
         better = error < least
         values[better] = (rounded[better] + 8).astype(np.uint8)
         scale, least = np.where(better, step, scale), np.minimum(error, least)

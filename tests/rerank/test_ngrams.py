@@ -1,0 +1,366 @@
+"""Visual n-grams: against counting by hand, plain NumPy and exhaustive search; and what a model does with them."""
+
+import dataclasses
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import COLUMNS, ROWS, D, Held, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from decoders import small_annotations, small_decoder
+from numpy.typing import NDArray
+from searching import beam_search
+
+from show_attend_tell.backends.onnx import backend as onnx_backend
+from show_attend_tell.backends.torch import TorchBackend, second_moments
+from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint
+from show_attend_tell.checkpoint.packing import arrays_digest, pack, unpack
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.generation import rescored
+from show_attend_tell.rerank import fit
+from show_attend_tell.rerank.ngrams import LONGEST, VisualNgrams, counted
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import rank
+from show_attend_tell.vision.encoder import Encoder
+
+END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
+CPU = torch.device("cpu")
+BACKEND = TorchBackend(small_decoder())  # whose second moments these tests read
+Arrays = dict[str, NDArray[Any]]
+
+
+def expecting(shares: dict[tuple[int, ...], float], *, length: float, channels: int = 3) -> Arrays:
+    """Visual n-grams that expect these shares of every photo."""
+    rows = [[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in shares]
+    return {
+        "channels": np.arange(channels),
+        "directions": np.zeros((1, channels * (channels + 1) // 2), np.float32),
+        "offset": np.zeros(1, np.float32),
+        "shares": np.zeros((len(rows), 1), np.float32),
+        "prior": np.array(list(shares.values()), np.float32),
+        "ngrams": np.array(rows, dtype=np.int32),
+        "length": np.array(length, np.float32),
+    }
+
+
+def example(photos: int = 40, *, seed: int = 0, words: int = 9) -> tuple[Held, dict[str, list[list[int]]]]:
+    """Photos, and captions that name the channels that are bright in them."""
+    generator = torch.Generator().manual_seed(seed)
+    bright = torch.rand(photos, D, generator=generator) < 0.3
+    annotations = torch.rand(photos, ROWS * COLUMNS, D, generator=generator) * (1 + 4 * bright[:, None])
+    captions = {}
+    for photo in range(photos):
+        seen = [2 + channel for channel in range(words) if bright[photo, channel]]
+        captions[f"photo{photo}"] = [[*seen, 2 + words, END], [*reversed(seen), UNKNOWN, END]]
+    return Held({f"photo{photo}": annotations[photo] for photo in range(photos)}), captions
+
+
+def fitted(photos: int = 40, *, seed: int = 0, words: int = 9) -> Arrays:
+    held, captions = example(photos, seed=seed, words=words)
+    found = fit.fit_ngrams(held, captions, device=CPU, show=False)
+    assert found is not None
+    return found
+
+
+# What is counted
+
+
+def test_an_n_gram_that_comes_twice_is_two() -> None:
+    assert Counter(counted([5, 6, 5, 6, END])) == Counter(
+        [(0, 5), (0, 6), (1, 5), (1, 6), (0, 5, 6), (0, 6, 5), (1, 5, 6), (0, 5, 6, 5), (0, 6, 5, 6)]
+    )
+    assert counted([5, UNKNOWN, 6]) == [(0, 5), (0, 6)]  # what is unknown is no word, and separates the others
+    assert counted([END]) == []
+
+
+def test_the_score_with_one_expected_caption_is_the_share_in_common() -> None:
+    """With a caption of as many words the shares of the n-grams of each, as F1, are counted by hand."""
+    expected = [2, 3, 4, 3, 5]
+    ngrams = VisualNgrams(expecting(dict.fromkeys(counted(expected), 1.0), length=5))
+    shares = ngrams.expected(BACKEND, torch.zeros(1, 4, 3))[0]
+    cases = [[2, 3, 4, 3, 5], [3, 5], [2, 3, 4, 3, 3, 3], [6, 7, 8], [9], []]
+    for words, score in zip(cases, ngrams.agreements(shares, cases), strict=True):
+        by_hand = 0.0
+        for n in (1, 2, 3):
+            ours, theirs = (Counter(tuple(c[i : i + n]) for i in range(len(c) - n + 1)) for c in (words, expected))
+            both = (ours & theirs).total()
+            by_hand += both / max(1, (len(words) + len(expected)) / 2 - n + 1) / 3
+        assert score == pytest.approx(by_hand), words
+    assert ngrams.agreements(shares, [expected]) == [pytest.approx(1)]
+
+
+def test_rare_words_count_more() -> None:
+    """By hand, with τ = 1: words of shares 0.5, 0.2 and 0.1, and the first of them twice in 0.1 of the captions."""
+    shares = {(0, 2): 0.5, (0, 3): 0.2, (0, 4): 0.1, (1, 2): 0.1, (0, 2, 3): 0.3, (0, 2, 4): 0.3}
+    ngrams = VisualNgrams(expecting(shares, length=2))
+    assert ngrams.worth(0.0).tolist() == [1] * 6
+    factor = (0.25 + 0.04 + 0.01 + 0.01) / (0.5 + 0.2 + 0.1 + 0.02)
+    by_hand = [factor / 0.5, factor / 0.2, factor / 0.1, factor / 0.5, 1, 1]
+    assert ngrams.worth(1.0).tolist() == pytest.approx(by_hand)
+    expected = np.array([0.4, 0.2, 0.2, 0.0, 0.3, 0.3])
+    for exponent, common, rare in ((0.0, 0.6, 0.6), (1.0, (0.8 + 1.0) * factor, (0.8 + 2.0) * factor)):
+        scores = ngrams.agreements(expected, [[2, 3], [2, 4]], exponent)
+        assert scores == pytest.approx([(common / 2 + 0.3) / 3, (rare / 2 + 0.3) / 3])
+
+
+def test_a_share_below_zero_counts_as_none() -> None:
+    ngrams = VisualNgrams(expecting({(0, 2): -0.5, (0, 3): 0.25}, length=1))
+    assert ngrams.expected(BACKEND, torch.zeros(1, 4, 3)).tolist() == [[0.0, 0.25]]
+
+
+# The regression
+
+
+def moments_of(annotations: NDArray[Any]) -> NDArray[Any]:
+    """Signed square roots of the second moments of one photo's (L, D) annotations, in NumPy."""
+    normal = (annotations - annotations.mean(1, keepdims=True)) / np.sqrt(annotations.var(1, keepdims=True) + 1e-5)
+    upper = np.array(
+        [(normal[:, i] * normal[:, j]).sum() for i, j in itertools.combinations_with_replacement(range(D), 2)]
+    )
+    rooted = np.sign(upper) * np.sqrt(np.abs(upper))
+    return np.asarray(rooted / np.linalg.norm(rooted))
+
+
+def test_second_moments_are_numpy_s_in_both_back_ends_and_in_any_order_of_locations() -> None:
+    annotations = torch.rand(3, 7, D, generator=torch.Generator().manual_seed(1))
+    expected = np.stack([moments_of(each.double().numpy()) for each in annotations])
+    for each in (annotations, annotations[:, torch.randperm(7)]):
+        np.testing.assert_allclose(second_moments(each, torch.arange(D)).numpy(), expected, atol=1e-5)
+        np.testing.assert_allclose(onnx_backend.second_moments(each.numpy(), np.arange(D)), expected, atol=1e-5)
+
+
+def test_the_fit_is_numpy_s_ridge_regression() -> None:
+    """There are more directions than n-grams, so nothing is cut off, and 4 bits round them by little."""
+    held, captions = example()
+    packed = fitted()
+    ngrams, names = VisualNgrams(packed), list(captions)
+    X = np.stack([moments_of(held.annotations[name].double().numpy()) for name in names])
+    known = list(ngrams.numbers)
+    Y = np.array([[sum(ngram in counted(words) for words in captions[name]) / 2 for ngram in known] for name in names])
+    times = Counter(ngram for each in captions.values() for words in each for ngram in counted(words))
+    assert set(known) == {ngram for ngram, count in times.items() if count >= fit.LEAST}
+    assert len(known) <= fit.DIRECTIONS
+    centered = X - X.mean(0)
+    ridge = fit.RIDGE * (centered**2).sum(1).mean()
+    weights = np.linalg.solve(centered.T @ centered + ridge * np.eye(X.shape[1]), centered.T @ (Y - Y.mean(0)))
+    new = torch.rand(5, ROWS * COLUMNS, D, generator=torch.Generator().manual_seed(4)) * 2
+    expected = Y.mean(0) + (np.stack([moments_of(each.double().numpy()) for each in new]) - X.mean(0)) @ weights
+    assert np.abs(expected - Y.mean(0)).max() > 0.2  # the photos do tell something
+    np.testing.assert_allclose(ngrams.expected(BACKEND, new), expected.clip(0), atol=0.06)
+    words = [len([word for word in words if word != END]) for each in captions.values() for words in each]
+    assert float(ngrams.length) == pytest.approx(np.mean(words))
+
+
+def test_the_directions_kept_are_the_best_there_are() -> None:
+    """Cut to R directions, no other R describe what the whole regression says of the training photos better."""
+    generator = torch.Generator().manual_seed(6)
+    inputs, targets = torch.randn(90, 50, generator=generator), torch.randn(90, 80, generator=generator)
+    inputs, targets = inputs - inputs.mean(0), targets - targets.mean(0)
+    directions, axes = fit.reduced_ridge(inputs, targets)
+    assert directions.shape == (fit.DIRECTIONS, 50) and axes.shape == (80, fit.DIRECTIONS)
+    kernel = (inputs @ inputs.T).double().numpy()
+    ridge = kernel + fit.RIDGE * kernel.diagonal().mean() * np.eye(90)
+    complete = kernel @ np.linalg.solve(ridge, targets.double().numpy())
+    lost = np.linalg.norm(complete - inputs.numpy() @ directions.T.numpy() @ axes.T.numpy())
+    least = np.sqrt((np.linalg.svd(complete, compute_uv=False)[fit.DIRECTIONS :] ** 2).sum())
+    assert lost == pytest.approx(least, rel=0.05, abs=0.05 * np.linalg.norm(complete))
+
+
+def test_new_photos_are_expected_to_have_the_words_of_their_bright_channels() -> None:
+    ngrams = VisualNgrams(fitted(200))
+    held, captions = example(40, seed=1)
+    expected = ngrams.expected(BACKEND, held[list(captions)])
+    shares = [
+        (row[ngrams.numbers[0, word]], word in each[0])
+        for row, each in zip(expected.tolist(), captions.values(), strict=True)
+        for word in range(2, 11)
+    ]
+    shown, others = (np.mean([share for share, there in shares if there is wanted]) for wanted in (True, False))
+    assert shown > others + 0.2
+
+
+def test_few_captions_expect_nothing() -> None:
+    assert fit.fit_ngrams(Held({"a": torch.rand(4, D)}), {"a": [[2, 3, END]]}, device=CPU, show=False) is None
+
+
+def test_of_many_channels_those_that_vary_most_are_taken() -> None:
+    generator = torch.Generator().manual_seed(0)
+    size = fit.CHANNELS + 9
+    wide = torch.ones(size)
+    wide[::30] = 9.0
+    held = Held({f"photo{n}": torch.randn(6, size, generator=generator) * wide for n in range(12)})
+    channels = fit.varied(held, list(held.annotations))
+    assert len(channels) == fit.CHANNELS and set(range(0, size, 30)) <= set(channels.tolist())
+    assert channels.tolist() == sorted(channels.tolist())
+
+
+def test_few_photos_are_read_at_once() -> None:
+    class Few(Held):
+        def __getitem__(self, names: Any) -> torch.Tensor:
+            assert len(names) <= fit.BATCH_SIZE
+            return super().__getitem__(names)
+
+    held = Few({f"photo{n}": torch.rand(4, D) for n in range(3 * fit.BATCH_SIZE)})
+    assert fit.fit_ngrams(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
+
+
+def test_annotations_that_are_no_numbers_are_refused() -> None:
+    held = Held({f"photo{n}": torch.full((4, D), float("nan")) for n in range(20)})
+    with pytest.raises(SatError, match="annotations hold values that are not finite: train it at a lower rate"):
+        fit.fit_ngrams(held, {name: [[2, END]] for name in held.annotations}, device=CPU, show=False)
+
+
+@pytest.mark.parametrize("photos", [1, 20])
+def test_photos_that_are_all_alike_leave_the_mean(photos: int) -> None:
+    captions = {f"photo{n}": [[2, END], *[[2 + n % 2, END]] * 11] for n in range(photos)}
+    found = fit.fit_ngrams(Held(dict.fromkeys(captions, torch.rand(4, D))), captions, device=CPU, show=False)
+    assert found is not None
+    ngrams = VisualNgrams(found)
+    expected = ngrams.expected(BACKEND, torch.rand(3, 4, D))
+    np.testing.assert_allclose(expected, np.broadcast_to(ngrams.prior, expected.shape), atol=1e-3)
+
+
+def test_the_random_numbers_of_others_stay_as_they_were() -> None:
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    first = fitted()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(8)
+    assert arrays_digest(first) == arrays_digest(fitted())
+
+
+def test_fitted_ones_have_two_directions_weights_a_byte() -> None:
+    """An odd number of second moments too; one byte a weight is read as well."""
+    held, captions = example(words=3)
+    for channels in (D, D - 2):
+        photos = Held({name: each[:, :channels] for name, each in held.annotations.items()})
+        packed = fit.fit_ngrams(photos, captions, device=CPU, show=False)
+        assert packed is not None and packed["directions"].dtype == np.uint8
+        R, M = VisualNgrams(packed).directions.shape
+        assert (M, packed["directions"].shape) == (channels * (channels + 1) // 2, (R, (M + 1) // 2))
+    older = VisualNgrams(pack(unpack(packed) | {"directions": VisualNgrams(packed).directions}))
+    known = photos[list(captions)]
+    np.testing.assert_allclose(older.expected(BACKEND, known), VisualNgrams(packed).expected(BACKEND, known), atol=0.02)
+
+
+# Ranking
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0, 30.0])
+def test_captions_are_ranked_by_their_rerank_score_too(weight: float) -> None:
+    """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω r, the empty one last."""
+    decoder, annotations = small_decoder(vocabulary_size=5, spread=0.8), small_annotations()
+    ngrams = VisualNgrams(expecting({(0, 2): 0.9, (0, 3): 0.2, (0, 4): 0.4, (0, 2, 4): 0.8}, length=2.5))
+    plain = beam_search(decoder, annotations, beam_size=121, max_length=4, length_penalty=0.6)
+    scored = rescored(TorchBackend(decoder), annotations, plain, GenerationConfig(), ngrams)
+    for hypotheses, others in zip([rank(each, 0.6, weight) for each in scored], plain, strict=True):
+        keys = []
+        for hypothesis in hypotheses:
+            by_hand = ngrams.agreements(ngrams.prior, [hypothesis.words])[0]
+            assert hypothesis.rerank_score == pytest.approx(by_hand)
+            length = len(hypothesis.words) + hypothesis.ended
+            score = hypothesis.log_probability / max(1, length) ** 0.6 + weight * by_hand
+            keys.append((hypothesis.words != [], hypothesis.ended, score))
+        assert keys == sorted(keys, reverse=True)
+        assert sorted(h.words for h in hypotheses) == sorted(h.words for h in others)
+        assert ([h.words for h in hypotheses] == [h.words for h in others]) == (weight == 0)
+        assert all(h.rerank_score is None for h in others)
+
+
+# In a model
+
+
+@pytest.fixture
+def encoder() -> Encoder:
+    return small_encoder()
+
+
+def reranked(encoder: Encoder, **settings: Any) -> Checkpoint:
+    """A small model with visual n-grams of its own words, which expect some of them more than others of any photo."""
+    model = small_checkpoint(encoder)
+    model.ngrams = expecting({(0, word): word * 7 % 11 / 10 for word in range(2, 23)}, length=4.0)
+    how = {"beam_size": 3, "max_length": 11, "length_penalty": 0.5, "rerank_weight": 40.0, **settings}
+    model.generation = GenerationConfig(**how)
+    return model
+
+
+def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
+    captioner = captioner_of(reranked(encoder), encoder)
+    photos = [shape_photo(*scene) for scene in shape_scenes(12)]
+    captions = captioner(photos)
+    plain = captioner(photos, rerank_weight=0.0)
+    assert [str(caption) for caption in captions] != [str(caption) for caption in plain]
+    for photo, caption, other in zip(photos, captions, plain, strict=True):
+        assert caption.settings["rerank_weight"] == 40 and other.settings["rerank_weight"] == 0
+        assert caption.to_dict()["rerank_score"] == caption.rerank_score is not None
+        alone = captioner(photo)
+        assert str(alone) == str(caption) and alone.rerank_score == pytest.approx(caption.rerank_score, abs=1e-4)
+        found = {str(caption), *(text for text, _ in caption.alternatives)}
+        assert found == {str(other), *(text for text, _ in other.alternatives)}  # the same captions, in another order
+    others = captioner_of(reranked(encoder, rare_word_exponent=2.0), encoder)(photos)
+    assert [str(caption) for caption in others] != [str(caption) for caption in captions]
+    assert {caption.settings["rare_word_exponent"] for caption in others} == {2.0}
+    without = captioner_of(small_checkpoint(encoder), encoder)
+    assert without(photos[0]).rerank_score is None and "rerank_weight" not in without(photos[0]).settings
+    with pytest.raises(SatError, match="rerank_weight is 5, and model has no reranker: give 0"):
+        without(photos[0], rerank_weight=5.0)
+
+
+def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Path) -> None:
+    before = reranked(encoder)
+    before.save(tmp_path / "model")
+    after = Checkpoint.load(tmp_path / "model")
+    assert after.ngrams is not None and before.ngrams is not None
+    assert arrays_digest(after.ngrams) == arrays_digest(before.ngrams) and after.generation == before.generation
+    assert "- Reranker: visual n-grams (" in before.card("m") and "rerank weight 40" in before.card("m")
+    dataclasses.replace(after, ngrams=None, generation=GenerationConfig()).save(tmp_path / "model")
+    assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").ngrams is None
+
+
+def test_models_may_share_them(encoder: Encoder, tmp_path: Path) -> None:
+    reranked(encoder).save(tmp_path / "model")
+    shared = tmp_path / "both-ngrams"  # beside the model
+    shared.mkdir()
+    (tmp_path / "model" / NGRAMS).rename(shared / NGRAMS)
+    assert Checkpoint.load(tmp_path / "model").ngrams is not None
+    (shared / NGRAMS).unlink()
+    with pytest.raises(SatError, match=r"ngrams\.safetensors is missing or is another model's: copy the model again"):
+        Checkpoint.load(tmp_path / "model")
+
+
+def test_those_of_another_model_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+    reranked(encoder).save(tmp_path / "model")
+    dataclasses.replace(small_checkpoint(encoder), ngrams=fitted(seed=3)).save(tmp_path / "other")
+    (tmp_path / "other" / NGRAMS).replace(tmp_path / "model" / NGRAMS)
+    with pytest.raises(SatError, match="missing or is another model's"):
+        Checkpoint.load(tmp_path / "model")
+    (tmp_path / "model" / NGRAMS).write_bytes(b"{}")
+    with pytest.raises(SatError, match=r"ngrams\.safetensors is missing or damaged"):
+        Checkpoint.load(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["ngrams"] = None
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SatError, match="gives the reranker a weight, and the model has no reranker"):
+        Checkpoint.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["channels", "directions", "offset", "shares", "prior", "ngrams", "length"])
+def test_arrays_that_do_not_fit_each_other_are_refused(name: str) -> None:
+    arrays = expecting({(0, 2): 0.5, (0, 3): 0.5}, length=2)
+    for damaged in (
+        {other: array for other, array in arrays.items() if other != name},
+        {**arrays, name: np.ones((2, 3, 4), np.float32)},
+        {**arrays, name: arrays[name] * np.float32("nan")} if arrays[name].dtype == np.float32 else {},
+    ):
+        with pytest.raises(SatError, match="not visual n-grams"):
+            VisualNgrams(damaged)
+
+
+def test_annotations_of_another_size_are_refused() -> None:
+    with pytest.raises(SatError, match="annotations of another size than 5"):
+        VisualNgrams(fitted()).expected(BACKEND, torch.zeros(1, 4, 5))
