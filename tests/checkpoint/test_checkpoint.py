@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import D, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
+from builders import D, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -50,7 +50,7 @@ def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
 
 def captions_of(checkpoint: Checkpoint, encoder: Encoder) -> list[tuple[str, float]]:
     photos = [shape_photo(*scene) for scene in shape_scenes(5)]
-    return [(str(found), found.log_probability) for found in Captioner(checkpoint, encoder)(photos)]
+    return [(str(found), found.log_probability) for found in captioner_of(checkpoint, encoder)(photos)]
 
 
 # Round trips
