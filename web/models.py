@@ -80,6 +80,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     checkpoint = Checkpoint.load(folder)
     pick_backend("onnx", checkpoint)
     backend = OnnxBackend.load(checkpoint, name)
+    checkpoint.encoder.check(backend.encoder, name)
     encoder, generation, vocabulary = backend.encoder, checkpoint.generation, checkpoint.vocabulary
     if generation.attention_mode == "sample":
         raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")

@@ -52,8 +52,10 @@ class Captioner:
     def __init__(self, checkpoint: Checkpoint, backend: Backend, *, name: str = "model") -> None:
         """Put a checkpoint and its back end together; ``name`` is the model's, for captions and messages.
 
-        Raises `SatError` for a reranker or a scale of doubt that is damaged.
+        Raises `SatError` when the encoder is not the one that the model was trained on, and for a reranker or a scale
+        of doubt that is damaged.
         """
+        checkpoint.encoder.check(backend.encoder, name)
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
         try:
             fitted = None if checkpoint.ngrams is None else VisualNgrams(checkpoint.ngrams)

@@ -17,6 +17,8 @@ from arctic import OPTIONS, WORDS, Files, random_parameters, write_files
 from builders import small_encoder
 from numpy import ndarray
 
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
+from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.arctic import archive, pickles
 from show_attend_tell.checkpoint.arctic.conversion import import_arctic, read_dictionary
 from show_attend_tell.checkpoint.arctic.pickles import read_plain
@@ -25,7 +27,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
-from show_attend_tell.search import OptimizedBeamSearch, beam_search
+from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.config import GenerationConfig
 
 L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]
@@ -76,9 +79,9 @@ def annotations_of(size: int, photos: int = 2) -> ndarray:
 
 
 @torch.no_grad()
-def told_by(checkpoint: Checkpoint, annotations: ndarray, **attention_mode: Any) -> DecoderOutput:
+def forced_by(checkpoint: Checkpoint, annotations: ndarray, **mode: Any) -> DecoderOutput:
     captions = torch.tensor([CAPTION] * len(annotations))
-    return teacher_forcing(checkpoint.decoder, torch.from_numpy(annotations), captions, **attention_mode)
+    return teacher_forcing(build_decoder(checkpoint), torch.from_numpy(annotations), captions, **mode)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
@@ -86,11 +89,8 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
     options, parameters, checkpoint = imported(tmp_path, **changes)
     annotations = annotations_of(options["ctx_dim"])
     locations = torch.tensor([3, 12, 0, 7, 7, 1]).expand(2, 1, -1)
-    for attention_mode, given in (
-        ({}, None),
-        ({"attention_mode": GivenLocations(locations)}, locations[0, 0].tolist()),
-    ):
-        found = told_by(checkpoint, annotations, **attention_mode)
+    for mode, given in (({}, None), ({"mode": GivenLocations(locations)}, locations[0, 0].tolist())):
+        found = forced_by(checkpoint, annotations, **mode)
         log_p = torch.log_softmax(found.logits, dim=-1)
         for photo in range(2):
             expected = arctic.teacher_forcing(options, parameters, annotations[photo], CAPTION, locations=given)
@@ -112,32 +112,31 @@ def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
     assert name in tried | sizes | {"n_layers_lstm", "lstm_encoder"}  # the last two are refused below
 
 
-def test_a_stochastic_model_is_hard_and_looks_by_expectation_as_the_program_does(tmp_path: Path) -> None:
+def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
-    assert checkpoint.decoder.config.attention == "hard"
+    assert checkpoint.config.attention == "hard"
     generation = checkpoint.generation
     assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.allow_repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
-    found = told_by(checkpoint, annotations, attention_mode=ArgmaxAttention())
+    found = forced_by(checkpoint, annotations, mode=ArgmaxAttention())
     expected = arctic.teacher_forcing(options, parameters, annotations[0], CAPTION, locations="argmax")
     np.testing.assert_allclose(torch.log_softmax(found.logits[0, 0], dim=-1), expected.log_p, rtol=0, atol=1e-5)
 
 
 def test_dropout_is_folded_into_the_weights_and_trains_on(tmp_path: Path) -> None:
     _, parameters, checkpoint = imported(tmp_path, n_layers_out=2)
-    decoder = checkpoint.decoder
+    decoder = build_decoder(checkpoint)
     assert isinstance(decoder, AttentionDecoder) and decoder.config.dropout == 0.5 and not decoder.training
     assert torch.equal(decoder.word_weights, torch.from_numpy(parameters["ff_logit_W"].T / 2))
     assert torch.equal(decoder.output_layers[0].weight, torch.from_numpy(parameters["ff_logit_h1_W"].T / 2))
 
 
-def test_the_fast_search_knows_the_output_layers(tmp_path: Path) -> None:
+def test_the_session_of_onnx_runtime_has_the_output_layers(tmp_path: Path) -> None:
     options, parameters, checkpoint = imported(tmp_path, n_layers_out=3, n_layers_init=2)
-    annotations = annotations_of(options["ctx_dim"])
-    found = OptimizedBeamSearch()(checkpoint.decoder, torch.from_numpy(annotations), beam_size=4, max_length=6)
-    plain = beam_search(checkpoint.decoder, torch.from_numpy(annotations), beam_size=4, max_length=6)
+    annotations, config = annotations_of(options["ctx_dim"]), GenerationConfig(beam_size=4, max_length=6)
+    decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, L)  # type: ignore[arg-type]
+    found = beam_search(OnnxSession(decoder, annotations, config, seeds=[]), config)
     for photo in range(2):
-        assert [one.words for one in found[photo]] == [one.words for one in plain[photo]]
         best = found[photo][0]
         words = [*best.words, 0] if best.ended else best.words
         expected = arctic.teacher_forcing(options, parameters, annotations[photo], words).log_p
@@ -160,7 +159,7 @@ def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> Non
     parameters = {key.removeprefix("param_"): value for key, value in held.items() if key.startswith("param_")}
     words = {f"word{number}": number for number in range(2, options["n_words"])}
     import_arctic(*write_files(tmp_path, options, parameters, words)).save(tmp_path / "imported")
-    decoder = Checkpoint.load(tmp_path / "imported").decoder
+    decoder = build_decoder(Checkpoint.load(tmp_path / "imported"))
     captions = torch.from_numpy(held["x"].T.copy())
     with torch.no_grad():
         found = teacher_forcing(decoder, torch.from_numpy(held["ctx"]), captions)
@@ -227,7 +226,7 @@ def test_options_that_are_no_dict_or_hold_lists(files: Files) -> None:
 def test_a_temperature_is_one_when_an_old_model_has_none_and_0_and_1_are_truth_values(files: Files) -> None:
     given = {name: value for name, value in OPTIONS.items() if name != "temperature"}
     files.options.write_bytes(arctic.python2_pickle({**given, "selector": 1, "prev2out": 0}))
-    config = import_arctic(*files).decoder.config.to_dict()
+    config = import_arctic(*files).config.to_dict()
     assert config["gate"] is True and config["output_word"] is False
 
 
@@ -318,9 +317,7 @@ def with_member(files: Files, name: str, content: bytes) -> None:
 def test_headers_of_python_2_are_read(files: Files) -> None:
     values = np.arange(5, dtype=np.float32)
     with_member(files, "decoder_b_att", npy("(5L,)", values.tobytes()))
-    decoder = import_arctic(*files).decoder
-    assert isinstance(decoder, AttentionDecoder)
-    assert decoder.attention.key.bias is not None and torch.equal(decoder.attention.key.bias, torch.from_numpy(values))
+    assert np.array_equal(import_arctic(*files).weights["attention.key.bias"], values)
 
 
 @pytest.mark.parametrize(

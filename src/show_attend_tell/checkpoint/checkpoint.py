@@ -79,7 +79,7 @@ class Checkpoint:
         if bits not in get_args(Bits):
             raise SatError(f"{bits} bits a weight: choose 32, 16, 8 or 4")
         check_vacant(folder)
-        weights = {name: np.require(value, requirements="C") for name, value in self.weights.items()}
+        weights = self.weights
         if name := not_finite(weights):
             raise SatError(
                 f"{folder} was not written: {name} holds values that are not numbers. Train at a lower learning rate"
@@ -98,7 +98,7 @@ class Checkpoint:
             "model.safetensors": weights,
         }
         files: dict[Path, Callable[[Path], object]] = {
-            folder / name: partial(save_file, values, metadata={"format": "pt"})
+            folder / name: partial(save_file, in_row_major_order(values), metadata={"format": "pt"})
             for name, values in arrays.items()
             if values is not None
         }
@@ -178,6 +178,11 @@ def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
             half = as_half(value)
             stored[name] = half if np.array_equal(half.astype(np.float32), value) else value
     return stored
+
+
+def in_row_major_order(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Arrays whose bytes lie as safetensors writes them."""
+    return {name: np.require(value, requirements="C") for name, value in arrays.items()}
 
 
 def as_half(value: NDArray[Any]) -> NDArray[Any]:

@@ -44,7 +44,7 @@ class EncoderRecord:
     name: str
     digest: str | None  # SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named
     preprocessing: Preprocessing
-    grid: tuple[int, int]  # rows and columns of places
+    grid: tuple[int, int]  # rows and columns of locations
 
     @classmethod
     def of(cls, encoder: Encodes) -> "EncoderRecord":
@@ -111,7 +111,7 @@ class EncoderRecord:
         recorded, found = ((each.preprocessing.size, *each.grid) for each in (self, encoder))
         if recorded != found:
             says, has = (
-                f"{rows}×{columns} places of photos of {size} pixels" for size, rows, columns in (recorded, found)
+                f"{rows}×{columns} locations of photos of {size} pixels" for size, rows, columns in (recorded, found)
             )
             raise SatError(
                 f"{model}: its config.json is damaged. It says that the encoder {self.name} gives {says}, and it gives "
