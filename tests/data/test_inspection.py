@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
-from show_attend_tell.data.inspection import english_share, inspect, main_script, script, without_captions
+from show_attend_tell.data.inspection import inspect, language_of, script, without_captions
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 
@@ -44,14 +44,14 @@ def test_captions_of_another_language_are_listed() -> None:
     english = [("train", "a dog runs through the grass"), ("val", "two cats sit on a red sofa"), ("train", "a sofa")]
     data = dataset(*english, ("train", GERMAN), ("train", "собака бежит по траве"), ("train", "Sofa rot"))
     found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
-    assert found.is_english and found.script == "Latin"
+    assert found.language.is_english and found.language.script == "Latin"
     assert [(odd.photo, odd.why) for odd in found.other_language] == [
         ("3.jpg", "0 % English words"),
         ("4.jpg", "Cyrillic script"),
     ]
     data = dataset(*[("train", GERMAN)] * 5, english[0], ("val", "собака"))
     found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
-    assert not found.is_english
+    assert not found.language.is_english
     assert [odd.photo for odd in found.other_language] == ["5.jpg", "6.jpg"]
 
 
@@ -61,12 +61,12 @@ def test_captions_of_another_language_are_listed() -> None:
 )
 def test_scripts(text: str, expected: str) -> None:
     assert script(text) == expected
-    assert main_script(dataset(("train", text), ("val", "7"))) == expected
+    assert language_of([text, "7"], ENGLISH).script == expected
 
 
 def test_english_words_of_another_script_do_not_count() -> None:
-    assert english_share(dataset(("train", "a dog"), ("train", "the hund")), ENGLISH) == 0.75
-    assert english_share(dataset(("train", "狗在草地上跑 dog"), ("train", "狗")), ENGLISH) == 0
+    assert language_of(["a dog", "the hund"], ENGLISH).english == 0.75
+    assert language_of(["狗在草地上跑 dog", "狗"], ENGLISH).english == 0
 
 
 def test_photos_without_captions_are_found(tmp_path: Path) -> None:

@@ -156,12 +156,15 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
     if found.coverage is not None:
         unknown = f"; not: {first_three(found.not_covered)}" if found.not_covered else ""
         lines.append(f"coverage: {100 * found.coverage:.1f} % of the {tokens} of val captions are learnt{unknown}")
-    language = f"{100 * found.english:.0f} % of the words are English words that {START} knows"
-    if found.script == "Latin":
-        verdict = "English" if found.is_english else "not English"
-        lines.append(f"language: {language}, so {verdict} (from {100 * inspection.ENGLISH:.0f} % on it counts as such)")
+    language = found.language
+    if language.script == "Latin":
+        verdict = "English" if language.is_english else "not English"
+        lines.append(
+            f"language: {100 * language.english:.0f} % of the words are English words that {START} knows, so {verdict} "
+            f"(from {100 * inspection.ENGLISH:.0f} % on it counts as such)"
+        )
     else:
-        lines.append(f"language: {found.script or 'unknown'} script")
+        lines.append(f"language: {language.script or 'unknown'} script")
     rules = (
         (found.very_long, "longer than the model can say"),
         (

@@ -13,7 +13,7 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
-from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram
+from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram, tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
@@ -23,6 +23,32 @@ FEWEST_WORDS = 4  # of a caption whose language is judged
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are written together
 SPACELESS = {"East Asian", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # scripts without spaces between words
 SEPARATED = 3.0, 4.0  # least words a caption, and most letters a word, by which captions of these scripts have spaces
+
+
+@dataclass(frozen=True)
+class Language:
+    """What texts are written in, as far as letters and common words tell."""
+
+    script: str  # of most texts: "Latin", "Cyrillic", …; empty for texts without letters
+    english: float  # share of known English words, 0 for another script
+    spaces: bool  # False for a script without spaces between words whose texts have none, or few
+
+    @property
+    def is_english(self) -> bool:
+        """Whether the texts count as English, by the share of known English words."""
+        return self.english >= ENGLISH
+
+
+def language_of(texts: Sequence[str], english: Collection[str]) -> Language:
+    """Judge the language of texts; ``english`` are common English words."""
+    scripts = Counter(filter(None, map(script, texts))).most_common(1)
+    main = scripts[0][0] if scripts else ""
+    words = [word for text in texts for word in tokenize(text)] if main == "Latin" else []
+    known = sum(word in english for word in words)
+    parts = [part for text in texts for part in text.split()] if main in SPACELESS else []
+    letters = sum(map(len, parts))
+    spaces = main not in SPACELESS or SEPARATED[0] * len(texts) <= len(parts) >= letters / SEPARATED[1]
+    return Language(main, known / len(words) if words else 0.0, spaces)
 
 
 @dataclass(frozen=True)
@@ -44,17 +70,11 @@ class Inspection:
     learnt: int  # of these, in the vocabulary
     coverage: float | None  # share of the words of val captions that are in the vocabulary, each as often as it occurs
     not_covered: tuple[str, ...]  # the other words of val, the most frequent first
-    script: str  # of most captions: "Latin", "Cyrillic", ...
-    english: float  # share of known English words in all captions, 0 for another script
+    language: Language
     very_long: tuple[Odd, ...]
     other_language: tuple[Odd, ...]
     repetitive: tuple[Odd, ...]
     sides: tuple[Odd, ...]  # which a training does not show with the mirrored photo, see `sides`
-
-    @property
-    def is_english(self) -> bool:
-        """Whether the captions count as English, by the share of known English words."""
-        return self.english >= ENGLISH
 
 
 def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str], longest: int) -> Inspection:
@@ -67,7 +87,7 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
     train = Counter(word for words in captions(dataset.examples, "train") for word in words)
     val = Counter(word for words in captions(dataset.examples, "val") for word in words)
     unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
-    main, share = main_script(dataset), english_share(dataset, english)
+    language = language_of(dataset.texts(), english)
     very_long: list[Odd] = []
     other: list[Odd] = []
     repetitive: list[Odd] = []
@@ -80,11 +100,11 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
                 repetitive.append(Odd(example.name, raw, f"{' '.join(twice)} twice"))
             if found := side_words(raw):
                 sides.append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
-            if (its := script(raw)) and its != main:
+            if (its := script(raw)) and its != language.script:
                 other.append(Odd(example.name, raw, f"{its} script"))
-            elif main == "Latin" and len(words) >= FEWEST_WORDS:
+            elif language.script == "Latin" and len(words) >= FEWEST_WORDS:
                 part = sum(word in english for word in words) / len(words)
-                if part < FOREIGN if share >= ENGLISH else part >= AMONG_OTHERS:
+                if part < FOREIGN if language.is_english else part >= AMONG_OTHERS:
                     other.append(Odd(example.name, raw, f"{100 * part:.0f} % English words"))
     return Inspection(
         lengths=quartiles(lengths),
@@ -93,8 +113,7 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
         learnt=sum(word in vocabulary for word in train),
         coverage=1 - unknown.total() / val.total() if val else None,
         not_covered=tuple(word for word, _ in unknown.most_common()),
-        script=main,
-        english=share,
+        language=language,
         very_long=tuple(very_long),
         other_language=tuple(other),
         repetitive=tuple(repetitive),
@@ -123,21 +142,18 @@ def choose_tokenizer(
     ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
     from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
     """
-    main, share = main_script(dataset), english_share(dataset, english)
-    if share >= ENGLISH or not dataset.custom:
+    language = language_of(dataset.texts(), english)
+    if language.is_english or not dataset.custom:
         tokenizer = start_tokenizer(KARPATHY, dataset)
         if tokenizer == KARPATHY:
-            return (
-                tokenizer,
-                f"as in Karpathy's split files, since {dataset.name} is or has one of the paper's data sets",
-            )
+            return tokenizer, f"as in Karpathy's split files, since {dataset.name} is of the paper's data sets"
         return tokenizer, "English, and numbers keep their points"
+    main = language.script or "no"
     if main not in SPACELESS:
-        return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main or 'no'} script)"
-    if not lacks_spaces(dataset):
+        return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main} script)"
+    if language.spaces:
         return UNICODE, f"words at their spaces; {main} script is usually written without, but these captions have them"
-    raws = (raw for example in dataset.split("train") for raw in example.raw)
-    learnt = Unigram.fit(raws, minimum_count=minimum_count, size=size - 2)
+    learnt = Unigram.fit(dataset.texts("train"), minimum_count=minimum_count, size=size - 2)
     return learnt, (
         f"{len(learnt.scores):,} pieces of words learnt from the training captions, since {main} script has no spaces "
         "between words; scores count characters"
@@ -152,30 +168,6 @@ def start_tokenizer(start: Tokenizer, dataset: Dataset) -> Tokenizer:
     """
     papers = not dataset.custom or any(not part.dataset.custom for part in dataset.parts)
     return ENGLISH_TOKENIZER if start == KARPATHY and not papers else start
-
-
-def lacks_spaces(dataset: Dataset) -> bool:
-    """Whether the captions are in a script without spaces between words, and have none, or few."""
-    if main_script(dataset) not in SPACELESS:
-        return False
-    read = [raw.split() for example in dataset.examples for raw in example.raw]
-    words = sum(map(len, read))
-    letters = sum(len(word) for caption in read for word in caption)
-    return words < SEPARATED[0] * len(read) or letters > SEPARATED[1] * words
-
-
-def english_share(dataset: Dataset, english: Collection[str]) -> float:
-    """The share of known English words in all captions of a data set, and 0 where most are not in Latin script."""
-    if main_script(dataset) != "Latin":
-        return 0.0
-    words = [word for caption in captions(dataset.examples) for word in caption]
-    return sum(word in english for word in words) / len(words)
-
-
-def main_script(dataset: Dataset) -> str:
-    """The script of most captions, empty for captions without letters."""
-    usual = Counter(filter(None, (script(raw) for example in dataset.examples for raw in example.raw))).most_common(1)
-    return usual[0][0] if usual else ""
 
 
 def captions(examples: Sequence[Example], split: str | None = None) -> Iterator[tuple[str, ...]]:

@@ -24,14 +24,11 @@ from typing import Any, get_args
 
 from show_attend_tell.data.datasets import (
     PAPERS,
-    DataReport,
-    Dataset,
-    Example,
     coco_photos,
     karpathy_photos,
     papers_coco,
 )
-from show_attend_tell.data.inspection import ENGLISH, english_share, lacks_spaces, main_script
+from show_attend_tell.data.inspection import language_of
 from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_json, read_object, read_text, text_of
@@ -142,12 +139,11 @@ def read_references(
 
 def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tokens, str]:
     """The tokens for texts of their language, judged as a training judges captions, and why; "" for English."""
-    words = tuple(tuple(tokenize(text)) for text in texts)
-    together = Dataset("", Path(), (Example("", Path(), "test", words, tuple(texts)),), DataReport({}, {}))
-    if english_share(together, english) >= ENGLISH:
+    language = language_of(texts, english)
+    if language.is_english:
         return "english", ""
-    script = main_script(together) or "no"
-    if lacks_spaces(together):
+    script = language.script or "no"
+    if not language.spaces:
         return "characters", f"the references are in {script} script, without spaces between words"
     return "unicode", f"the references are not English ({script} script)"
 

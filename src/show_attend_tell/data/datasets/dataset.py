@@ -117,6 +117,10 @@ class Dataset:
             raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
         return examples
 
+    def texts(self, split: str | None = None) -> list[str]:
+        """All captions as they were written, of one split or of all."""
+        return [raw for example in self.examples if split in (None, example.split) for raw in example.raw]
+
     def retokenize(self, tokenizer: Tokenizer) -> "Dataset":
         """The same photos and captions in the words of another tokenizer.
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.inspection import ENGLISH, choose_tokenizer, english_share, lacks_spaces
+from show_attend_tell.data.inspection import ENGLISH, choose_tokenizer, language_of, start_tokenizer
 from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -50,13 +50,14 @@ def retokenize(dataset: Dataset, config: TrainingConfig, start: Checkpoint | Non
     for captions without spaces and a model to start from whose words are separated by spaces.
     """
     if start is not None:
-        tokenizer: Tokenizer = start.vocabulary.tokenizer
-        if tokenizer.between and lacks_spaces(dataset):
+        tokenizer: Tokenizer = start_tokenizer(start.vocabulary.tokenizer, dataset)
+        if tokenizer.between and not language_of(dataset.texts(), ()).spaces:
             raise SatError(
                 f"the model to start from cuts captions at their spaces (tokenizer {tokenizer.name}), and these have "
                 "none: leave out --init-from, or name a model of their language"
             )
         why = "as in the model to start from"
+        why += "" if tokenizer == start.vocabulary.tokenizer else ", but numbers keep their points"
     else:
         size = {"minimum_count": least_count(dataset, config), "size": config.vocabulary_size}
         tokenizer, why = choose_tokenizer(dataset, english=english_words(), **size)
@@ -76,11 +77,11 @@ def why_afresh(dataset: Dataset) -> str:
     photos = len(dataset.split("train"))
     if photos >= SMALL:
         return f"{plural(photos, 'training photo')} are enough ({SMALL:,})"
-    share = english_share(dataset, english_words())
-    if share < ENGLISH:
+    language = language_of(dataset.texts(), english_words())
+    if not language.is_english:
         return (
-            f"the captions are not English: {100 * share:.0f} % of their words are English ones that {START} knows, "
-            f"fewer than {100 * ENGLISH:.0f} %"
+            f"the captions are not English: {100 * language.english:.0f} % of their words are English ones that "
+            f"{START} knows, fewer than {100 * ENGLISH:.0f} %"
         )
     return ""
 
