@@ -10,7 +10,7 @@ from builders import shape_folder, small_config, small_encoder
 from show_attend_tell.data.datasets import join, read_dataset
 from show_attend_tell.data.photos import mirrors, open_photo
 from show_attend_tell.data.sides import names_side, side_words
-from show_attend_tell.training.data import prepare
+from show_attend_tell.training.data import encode_readable
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,10 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     train = dataset.split("train")
 
     def shown(**settings: bool) -> list[torch.Tensor]:
-        data = prepare(
-            dataset, replace(config, **settings), encoder, tmp_path / "cache", encoder_lr=encoder_lr, show=False
-        )
+        wanted = replace(config, **settings)
+        _, sources = encode_readable(dataset, wanted, encoder, tmp_path / "cache", encoder_lr=encoder_lr, show=False)
         with torch.no_grad():
-            return [annotations[[example.name for example in train]].float() for annotations in data.views]
+            return [annotations[[example.name for example in train]].float() for annotations in sources.views]
 
     free, kept = shown(mirror_sides=True), shown()
     met = set()

@@ -1,11 +1,12 @@
 """How a training fits a custom data: its start, its updates, its words, and what val chooses by."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from builders import fitted as sized
-from builders import random_data, small_config
+from builders import random_data, small_checkpoint, small_config, small_encoder
 from trainers import logged, scoring
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
@@ -13,8 +14,9 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.presets.custom import english_words, fitted, why_afresh
+from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
 from show_attend_tell.training.selection import Grid, choose_generation, nats_a_word
+from show_attend_tell.training.start import start_vocabulary
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 
@@ -36,6 +38,18 @@ def test_small_english_data_start_from_the_shipped_model() -> None:
     assert "2,000 training photos are enough" in why_afresh(custom(2000))
     assert "not English: 0 % of their words" in why_afresh(custom(20, text=GERMAN))
     assert len(english_words()) > 2000
+
+
+@pytest.mark.parametrize("new_words", [True, False])
+def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words: bool) -> None:
+    start = small_checkpoint(small_encoder())
+    config = replace(preset("flickr8k", "soft"), minimum_count=1, new_words=new_words)
+    data, why = retokenize(custom(3, text="a plug of 3.5 mm"), config, start)
+    assert why == "tokenizer english: as in the model to start from, but numbers keep their points"
+    assert data.split("train")[0].captions[0] == ("a", "plug", "of", "3.5", "mm")
+    vocabulary = start_vocabulary(start, data, config, ())
+    assert ("3.5" in vocabulary) == new_words and vocabulary.tokenizer.name == "english"
+    assert vocabulary.words[: len(start.vocabulary)] == start.vocabulary.words
 
 
 @pytest.mark.parametrize(

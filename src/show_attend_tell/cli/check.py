@@ -91,12 +91,12 @@ def check(
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
     train = [words for example in dataset.split("train") for words in example.captions]
-    size: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
-    vocabulary = (
-        start.vocabulary.extended(train, **size)
-        if start is not None
-        else Vocabulary.build(train, **size, tokenizer=dataset.tokenizer)
-    )
+    size: dict[str, Any] = {
+        "minimum_count": config.minimum_count,
+        "size": config.vocabulary_size,
+        "tokenizer": dataset.tokenizer,
+    }
+    vocabulary = start.vocabulary.extended(train, **size) if start is not None else Vocabulary.build(train, **size)
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
     alone = without_captions(everything)
 

@@ -147,12 +147,16 @@ def mismatch(start: Start, decoder: Config) -> Mismatch | None:
 def start_vocabulary(
     start: Checkpoint, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]]
 ) -> Vocabulary:
-    """The vocabulary of the model to start from, and the words of the training captions that it lacks."""
-    if not config.new_words or not isinstance(start.config, DecoderConfig):
-        return start.vocabulary
+    """The vocabulary of the model to start from, with the data's tokenizer, and the words of captions that it lacks."""
     captions = [words for example in data.split("train") for words in example.captions]
+    if not config.new_words or not isinstance(start.config, DecoderConfig):
+        captions = []
     return start.vocabulary.extended(
-        captions, minimum_count=config.minimum_count, size=config.vocabulary_size, text_corpus=corpus
+        captions,
+        minimum_count=config.minimum_count,
+        size=config.vocabulary_size,
+        tokenizer=data.tokenizer,
+        text_corpus=corpus,
     )
 
 
