@@ -82,7 +82,7 @@ def test_models_are_made_from_data_to_files(
         seed = model.training["seed"]
         assert by_seed[seed] == max(by_seed.values())
         source = Checkpoint.load(output / f"{kind}-{seed}")
-        assert model.decoder.config.attention == kind and model.vocabulary == source.vocabulary
+        assert model.config.attention == kind and model.vocabulary == source.vocabulary
         source.save(tmp_path / name, bits=4)
         assert (output / "models" / name / "model.safetensors").read_bytes() == (
             tmp_path / name / "model.safetensors"
@@ -138,6 +138,7 @@ NEW = {
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none
     "text_weight": 1.0,  # where there were no texts
+    "mirror_sides": False,  # before, photos whose captions name sides were mirrored too
 }
 
 

@@ -14,7 +14,7 @@ from builders import shape_folder
 KILLED = int(os.environ.get("KILLED", "30"))  # moments, drawn at random over the whole training
 SETTINGS = (
     *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
-    *("minimum_count=1", "averaging=0.9", "scheduled_sampling=0.3", "validation_beam=2", "warmup=0"),
+    *("minimum_count=1", "averaging=0.9", "scheduled_sampling=0.3", "validation_beam_size=2", "warmup=0"),
 )
 
 

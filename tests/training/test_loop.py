@@ -822,7 +822,7 @@ def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
         {"learning_rate": 0.0},
         {"clip": -1.0},
         {"averaging": 1.0},
-        {"validation_beam": 0},
+        {"validation_beam_size": 0},
         {"hard": {"coin": "both sides"}},
         {"hard": {"reward": "none"}},
         {"hard": {"baseline": "mean"}},

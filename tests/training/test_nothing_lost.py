@@ -15,7 +15,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
 SETTINGS = (
     *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
-    *("minimum_count=1", "averaging=0.9", "validation_beam=2", "warmup=0", "visual_ngrams=false", "flipped=false"),
+    *("minimum_count=1", "averaging=0.9", "validation_beam_size=2", "warmup=0", "visual_ngrams=false", "flipped=false"),
 )
 FULL = "Error while serializing: I/O error: No space left on device (os error 28)"
 

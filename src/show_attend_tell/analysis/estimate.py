@@ -82,15 +82,17 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
     trainer.decoder.train()
     update, _ = measured(lambda: trainer.one_batch(list(range(size))), STEPS)
     caption, _ = measured(
-        lambda: validation_captions(trainer.average, data, beam_size=max(2, config.validation_beam), max_length=typical)
+        lambda: validation_captions(
+            trainer.average, data, beam_size=max(2, config.validation_beam_size), max_length=typical
+        )
     )
-    caption /= HANDFUL * max(2, config.validation_beam)  # of one photo, a beam of one
+    caption /= HANDFUL * max(2, config.validation_beam_size)  # of one photo, a beam of one
     beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
     updates = config.epochs * len(todo)
     row = 2 * encoder.grid[0] * encoder.grid[1] * encoder.annotation_size  # bytes, in half precision
     return Estimate(
         encoding=encoding * count,
-        training=update * updates + config.epochs * caption * config.validation_beam * len(val),
+        training=update * updates + config.epochs * caption * config.validation_beam_size * len(val),
         generation=caption * beams * len(val),
         updates=updates,
         disk=row * count,

@@ -56,7 +56,7 @@ class TrainingConfig:
     # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
     # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
     selected_by: Literal["bleu_4", "cider", "nats", "last"] = "bleu_4"
-    validation_beam: Count = 1
+    validation_beam_size: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping
     seed: CountOrNone = 1

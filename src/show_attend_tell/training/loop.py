@@ -418,7 +418,7 @@ class Trainer:
 
         Nats a word of the true captions are added if they select the epoch.
         """
-        beam_size, max_length = self.config.validation_beam, self.config.max_length
+        beam_size, max_length = self.config.validation_beam_size, self.config.max_length
         found = validation_captions(self.average, self.data, beam_size=beam_size, max_length=max_length, show=show)[0]
         tokenizer = self.data.vocabulary.tokenizer
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}

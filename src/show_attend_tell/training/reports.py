@@ -78,7 +78,7 @@ class Reports:
             vocabulary=self.trainer.data.vocabulary,
             encoder=dataclasses.replace(EncoderRecord.of(self.encoder), digest=weights_digest({**weights, **tuned})),
             generation=GenerationConfig(
-                beam_size=config.validation_beam,
+                beam_size=config.validation_beam_size,
                 attention_mode=default_attention_mode(config.decoder),
                 max_length=config.max_length,
             ),

@@ -377,7 +377,7 @@ def decide_generation(
         config.max_length,
         metric=metric,
         reranker=reranker,
-        usual=config.validation_beam,
+        usual=config.validation_beam_size,
         show=show,
     )
     score = f"validation_{metric}"

@@ -53,7 +53,7 @@ SOFT = replace(
     warmup=50,
     schedule="cosine",
     averaging=0.999,
-    validation_beam=3,
+    validation_beam_size=3,
 )
 HARD_DECODER = replace(SOFT_DECODER, attention="hard", gate=False, annotation_window=5)
 HARD = replace(
