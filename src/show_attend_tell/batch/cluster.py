@@ -65,7 +65,7 @@ def write_by_ray(
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
-    cores = ray.cluster_resources().get("CPU", 1)
+    cores, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
     ledger = ray.remote(num_cpus=0)(Ledger).remote()
 
     def show_progress() -> None:
@@ -83,7 +83,7 @@ def write_by_ray(
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(size=config.workers),
         num_cpus=min(1, cores / 2 / config.workers),  # did workers reserve all cores, nothing could be read, for ever
-        num_gpus=1 if work.on_gpu() else None,
+        num_gpus=1 if work.device.startswith("cuda") or (work.device == "auto" and gpus) else None,
     )
     try:
         threading.Thread(target=show_progress, daemon=True).start()

@@ -8,7 +8,6 @@ import gzip
 import tarfile
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten
+from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
 MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
@@ -39,25 +39,25 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
     file, or the row of the Parquet file from which on photos are missing.
     """
     if piece.kind == "photos":
-        yield from _of_files(piece.files, most)
+        contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
+        yield from map(Item, map(shown, piece.files), contents)
         return
-    (file,), row = piece.files, piece.start
+    (file,), number = piece.files, 0
     try:
-        for item in _of_tar(file, most) if piece.kind == "tar" else _of_parquet(file, piece, most):
+        for item in _of_tar(file, most) if piece.kind == "tar" else _of_parquet(file, piece.column, most):
             yield item
-            row += 1
+            number += 1
     except Exception as error:  # readers of damaged files raise almost anything
         if not isinstance(error, SatError):
             error = PhotoError(f"damaged: photos from here on are missing ({error})")
-        yield Item(f"{shown(file)}#{row}" if piece.rows else shown(file), error)
+        yield Item(f"{shown(file)}#{number}" if piece.rows else shown(file), error)
 
 
 def photos_left(piece: Piece, done: Container[str]) -> Iterator[Item]:
-    """The photos of a piece whose sources are not ``done``. A tar file is read again to find them."""
+    """The photos of a piece whose sources are not ``done``. A file of many photos is read again to find them."""
     if piece.kind == "photos":
         piece = piece._replace(files=tuple(file for file in piece.files if shown(file) not in done))
-    rows = range(piece.start, piece.start + piece.rows)
-    if not rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in rows):
+    if not piece.rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
 
@@ -78,14 +78,6 @@ def shown(address: str) -> str:
     Bytes that are not UTF-8 are spelled out.
     """
     return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
-
-
-def _of_files(files: Sequence[str], most: int) -> Iterator[Item]:
-    """Photos in files of their own, some of which are read at once."""
-    with ThreadPoolExecutor(AHEAD, thread_name_prefix="files") as pool:
-        for start in range(0, len(files), AHEAD):
-            some = files[start : start + AHEAD]
-            yield from map(Item, map(shown, some), pool.map(lambda file: _file(file, most), some))
 
 
 def _file(address: str, most: int) -> bytes | SatError:
@@ -179,21 +171,21 @@ def _leaves(name: str) -> bool:
 # Parquet files
 
 
-def _of_parquet(file: str, piece: Piece, most: int) -> Iterator[Item]:
+def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
+    folder, row = file.rpartition("/")[0], 0
     with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
-        group = found.metadata.row_group(piece.group)
-        parts = [group.column(number) for number in range(group.num_columns)]
-        size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == piece.column)
-        if not 0 <= size <= MOST_GROUP:
-            raise PhotoError(
-                f"row group {piece.group} says that its photos have {size:,} bytes: write row groups of at most "
-                f"{MOST_GROUP:,}"
-            )
-        folder, row = file.rpartition("/")[0], piece.start
-        for batch in found.iter_batches(ROWS, row_groups=[piece.group], columns=[piece.column], use_threads=False):
-            for value in batch.column(0):
-                yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
-                row += 1
+        for number in range(found.metadata.num_row_groups):
+            group = found.metadata.row_group(number)
+            parts = [group.column(part) for part in range(group.num_columns)]
+            size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == column)
+            if not 0 <= size <= MOST_GROUP:
+                raise PhotoError(
+                    f"row group {number} has {size:,} bytes of photos: write at most {MOST_GROUP:,} in one"
+                )
+            for batch in found.iter_batches(ROWS, row_groups=[number], columns=[column], use_threads=False):
+                for value in batch.column(0):
+                    yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
+                    row += 1
 
 
 def _of_value(value: object, folder: str, most: int) -> bytes | SatError:

@@ -27,15 +27,13 @@ TOGETHER = 256  # files of photos that are one piece
 
 
 class Piece(NamedTuple):
-    """What is read from its beginning to its end: files of photos, a tar file, or a row group of a Parquet file."""
+    """What is read from its beginning to its end: files of photos, a tar file, or a Parquet file."""
 
     kind: Literal["photos", "tar", "parquet"]
     files: tuple[str, ...]  # addresses
     size: int = 0  # bytes of a tar or Parquet file
     column: str | None = None  # of a Parquet file, with the photos
-    group: int = 0  # row group of a Parquet file
-    start: int = 0  # its first row
-    rows: int = 0  # its number of rows
+    rows: int = 0  # of a Parquet file; 0 of one that cannot be read
 
 
 def find_pieces(
@@ -101,31 +99,26 @@ def _pieces(system: Any, files: Sequence[str], column: str | None) -> Iterator[P
         if file.lower().endswith(TAR):
             yield Piece("tar", (file,), system.size(file))
         elif file.lower().endswith(PARQUET):
-            yield from _row_groups(Piece("parquet", (file,), system.size(file), column))
+            yield _of_parquet(Piece("parquet", (file,), system.size(file), column))
         else:
             photos.append(file)
     for start in range(0, len(photos), TOGETHER):
         yield Piece("photos", tuple(photos[start : start + TOGETHER]))
 
 
-def _row_groups(whole: Piece) -> Iterator[Piece]:
-    """A piece for each row group; for a file that is damaged, one piece, whose reader says why."""
-    parquet, start = pyarrow_parquet(), 0
-    (file,) = whole.files
+def _of_parquet(piece: Piece) -> Piece:
+    """The piece with its column and its number of rows, unless the file is damaged, of which its reader says why."""
+    parquet, (file,) = pyarrow_parquet(), piece.files
     try:
         with opened(file) as stream, parquet.ParquetFile(stream) as found:
-            metadata, names = found.metadata, found.schema_arrow.names
+            rows, names = found.metadata.num_rows, found.schema_arrow.names
     except (OSError, ValueError):  # pyarrow's own errors are both
-        yield whole
-        return
-    column = whole.column or next((name for name in COLUMNS if name in names), None)
+        return piece
+    column = piece.column or next((name for name in COLUMNS if name in names), None)
     if column not in names:
         missing = f"no column {column!r}" if column else "no column of photos or their paths with a usual name"
         raise InvalidValue(missing, subject=file, remedy=f"give --column, one of {shorten(names)}")
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group).num_rows
-        yield whole._replace(column=column, group=group, start=start, rows=rows)
-        start += rows
+    return piece._replace(column=column, rows=rows)
 
 
 def file_system(address: str) -> tuple[Any, str]:

@@ -9,18 +9,16 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.model import registry
-from show_attend_tell.vision.reading import photo_readers
+from show_attend_tell.vision.reading import read_ahead
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Captioner
@@ -55,14 +53,6 @@ class PhotoBatch:
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         """For each photo its row, or why there is none."""
         raise NotImplementedError
-
-    def on_gpu(self) -> bool:
-        """Whether each worker needs a GPU."""
-        if self.device == "auto" and find_spec("torch"):
-            import torch
-
-            return torch.cuda.is_available()
-        return self.device.startswith("cuda")
 
     def rows(self, photos: Sequence[Any]) -> list[Row]:
         """A row for each photo; an error that stands for one becomes the row's ``error``."""
@@ -196,25 +186,17 @@ class EncodeBatch(PhotoBatch):
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         """Annotations."""
-        with photo_readers() as readers:
-            pixels = list(readers.map(self._pixels, photos))
-        encoded = self._encoded([each for each in pixels if not isinstance(each, SatError)])
+        pixels = list(read_ahead(lambda photo: self.model.preprocessing.pixels(open_photo(photo)), photos))
+        good = [each for each in pixels if not isinstance(each, SatError)]
+        parts = (self.encode(np.stack(good[at : at + TOGETHER])) for at in range(0, len(good), TOGETHER))
+        encoded = (half for part in parts for half in part.half().cpu().numpy())
         for each in pixels:
-            yield each if isinstance(each, SatError) else next(encoded)
-
-    def _encoded(self, pixels: Sequence[NDArray[np.float32]]) -> Iterator[Row | SatError]:
-        for start in range(0, len(pixels), TOGETHER):
-            for half in self.encode(np.stack(pixels[start : start + TOGETHER])).half().cpu().numpy():
-                if np.isfinite(half).all():
-                    yield {"annotations": half.astype("<f2").tobytes()}
-                else:
-                    yield PhotoError("annotations beyond half precision (65,504)")
-
-    def _pixels(self, photo: Any) -> NDArray[np.float32] | SatError:
-        try:
-            return self.model.preprocessing.pixels(open_photo(photo))
-        except SatError as error:
-            return error
+            if isinstance(each, SatError):
+                yield each
+            elif np.isfinite(half := next(encoded)).all():
+                yield {"annotations": half.astype("<f2").tobytes()}
+            else:
+                yield PhotoError("annotations beyond half precision (65,504)")
 
 
 def arrow_schema(columns: Mapping[str, Kind]) -> Any:
