@@ -24,6 +24,7 @@ from show_attend_tell.metrics.caption_files import EvaluationFile
 
 RESULTS = Path(__file__).parent / "results"
 ABLATION = RESULTS / "ablation"
+BASELINES = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")  # the plugin table1 has their decoders
 SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "photo": None,
@@ -134,7 +135,10 @@ def command(evaluation: Mapping[str, Any]) -> str:
     data, split = f"{evaluation['data']}/", f"--split {evaluation['split']}"
     if "retrieval" in evaluation:
         return f"python experiments/research/retrieval.py {data} {split}"
-    models = " ".join(f"--model {model}" for model in str(evaluation["model"]).split(" + "))
+    names = str(evaluation["model"]).split(" + ")
+    models = " ".join(f"--model {model}" for model in names)
+    if any(model.rpartition("-")[0] in BASELINES for model in names):
+        models = f"--plugin experiments/table1 {models}"
     return (
         f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam_size']} "
         f"--attention-mode {evaluation['attention_mode']} --length-penalty {evaluation['length_penalty']:g} "

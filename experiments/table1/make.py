@@ -40,7 +40,6 @@ RUN_ORDER = (
     *("uniform", "plain", "soft", "hard", "nic-ensemble"),
 )
 SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
-BASELINES = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")
 TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-plain
     **shipped.TRAININGS,
     "uniform-plain": Training(("--attention", "uniform", "--set", "visual_ngrams=false")),
@@ -48,7 +47,7 @@ TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-p
         ("--attention", "uniform", "--set", "visual_ngrams=false", *SECOND_STAGE), start="uniform-plain"
     ),
 }
-for name in BASELINES:
+for name in results.BASELINES:
     given = (*PLUGIN, "--decoder", name, "--set", "clip=5")
     TRAININGS[f"{name}-plain"] = Training((*given, "--set", "scheduled_sampling_end=0.5"))
     second = (*given, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3")
@@ -204,7 +203,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     if name == "retrieval":
         make = partial(retrieval.main, [str(data), "--json", str(files[0])])
         return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
-    plugin = PLUGIN if name.removesuffix("-ensemble") in BASELINES else ()
+    plugin = PLUGIN if name.removesuffix("-ensemble") in results.BASELINES else ()
     if name == "nic-ensemble":
         return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]
     found = []
