@@ -245,7 +245,7 @@ def test_val_gets_photos_where_only_train_is_named(folder: Path, named: list[str
         assert {name for name, split in splits(dataset).items() if split == "test"} == {
             f"{number}.jpg" for number in range(1, 20, 2)
         }
-        line = "no photo has the split val: photos of train are split at random, by name, into val"
+        line = "no photo has the split val: training photos are split at random, by name, into val"
         assert line in dataset.report.lines()
     else:
         line = "all photos have the split train: photos are split at random, by name, into train, val, test, 90/5/5"
@@ -344,7 +344,7 @@ TWO = ["a dog's tail", "two cats"]
         ("[a dog, two cats]", ["[a dog, two cats]"], "to look at: 1 caption in [ ] that cannot be read as a list"),
         ("a &quot;dog&amp;#39;s&quot; tail &amp; R&D;", ['a "dog\'s" tail & R&D;'], "1 caption with HTML entities"),
         ("a <b>dog</b> runs<br/><end> x<3", ["a  dog  runs <end> x<3"], "1 caption with HTML tags, left out"),
-        ("a\u200b do\u00adg\ufeff می\u200cرود", ["a dog می\u200cرود"], "1 caption with invisible signs, left out"),
+        ("a\u200b do\u00adg\ufeff می\u200cرود", ["a dog می\u200cرود"], "1 caption with invisible characters, left out"),
         ("cafe\u0301", ["caf\u00e9"], "1 caption with decomposed letters, composed"),
     ],
 )  # fmt: skip

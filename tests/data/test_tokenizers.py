@@ -102,7 +102,7 @@ def test_the_likeliest_pieces_by_hand() -> None:
 
 
 def test_few_and_rare_signs() -> None:
-    with pytest.raises(SatError, match="no sign occurs 9 times or more"):
+    with pytest.raises(SatError, match="no character occurs 9 times or more"):
         Unigram.fit(["红色"] * 8, minimum_count=9)
     learnt = Unigram.fit([*CHINESE, "龘"], minimum_count=2)
     assert not any("龘" in piece for piece in learnt.scores)

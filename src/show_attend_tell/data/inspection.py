@@ -140,7 +140,7 @@ def choose_tokenizer(
     """The tokenizer for the captions of a data set, and why it is this one.
 
     ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
-    from the training captions, of signs that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
+    from the training captions, of characters that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
     """
     language = language_of(dataset.texts(), english)
     if language.is_english or not dataset.custom:
@@ -187,11 +187,11 @@ def script(text: str) -> str:
 
 
 @functools.cache
-def letter_script(sign: str) -> str:
-    """The script of a letter, empty for any other sign."""
-    if not sign.isalpha():
+def letter_script(character: str) -> str:
+    """The script of a letter, empty for any other character."""
+    if not character.isalpha():
         return ""
-    first = unicodedata.name(sign, "other").split()[0]
+    first = unicodedata.name(character, "other").split()[0]
     return "East Asian" if first in EAST_ASIAN else first.capitalize()
 
 

@@ -53,7 +53,7 @@ class Spaced:
 
 # English
 
-# What the split files' own tokens show: a hyphen parts two words, these marks vanish, all other signs stay.
+# What the split files' own tokens show: a hyphen separates two words, these marks vanish, all other characters stay.
 # Typographic dashes and quotes do not occur there; they are treated as their plain forms.
 _DASHES = "-–—"
 _MARKS = ".,;!?'\"‘’“”…"
@@ -100,7 +100,7 @@ _WORD = re.compile(r"[ld](?:[ldj]|'(?=l)|(?<=d)\.(?=d))*|s+")
 
 
 def unicode_words(text: str) -> list[str]:
-    """Cut a text into lower-case words by the categories of its signs in Unicode.
+    """Cut a text into lower-case words by the categories of its characters in Unicode.
 
     >>> unicode_words("„Der Hund, auf l'herbe!“ — 2,5 m؟")
     ['der', 'hund', 'auf', "l'herbe", '2,5', 'm']
@@ -110,9 +110,9 @@ def unicode_words(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A text in lower case, with composed letters and one kind of apostrophe, without signs that are never seen."""
+    """A text in lower case, with composed letters and one kind of apostrophe, without invisible characters."""
     plain = unicodedata.normalize("NFC", text.lower()).replace("’", "'").replace("ʼ", "'")
-    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf" or sign in _JOINERS)
+    return "".join(character for character in plain if unicodedata.category(character) != "Cf" or character in _JOINERS)
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
@@ -121,17 +121,17 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 @functools.cache
-def _kind(sign: str) -> str:
-    """What a sign is in a word: l letter or mark, d digit, j joiner, s symbol, ' and . ; a space for all others."""
-    if sign in "'.":
-        return sign
-    if sign == ",":
+def _kind(character: str) -> str:
+    """What a character is in a word: l letter or mark, d digit, j joiner, s symbol, ' and . ; a space for others."""
+    if character in "'.":
+        return character
+    if character == ",":
         return "."
-    if sign in "▁▅":  # which the training of pieces keeps for itself
+    if character in "▁▅":  # which the training of pieces keeps for itself
         return " "
-    if sign in _JOINERS:
+    if character in _JOINERS:
         return "j"
-    category = unicodedata.category(sign)
+    category = unicodedata.category(character)
     return {"L": "l", "M": "l", "N": "d", "S": "s"}.get(category[0], " ")
 
 
@@ -140,18 +140,18 @@ UNICODE = Spaced("unicode", "unicode", unicode_words)
 
 # Scripts without spaces
 
-LONGEST_PIECE = {"wide": 4, "narrow": 12}  # signs of a piece that is learnt: of Chinese and Japanese, and of others
-LONGEST_READ = 64  # signs of a piece in a file
-SIGNS_A_PIECE = 10  # signs of the training captions for each piece of several signs that is learnt
-UNKNOWN_SIGN = 10.0  # how much less likely, in nats, a sign is that no piece has than the least likely piece
+LONGEST_PIECE = {"wide": 4, "narrow": 12}  # characters of a learnt piece: of Chinese and Japanese, and of others
+LONGEST_READ = 64  # characters of a piece in a file
+CHARACTERS_A_PIECE = 10  # characters of the training captions for each piece of several characters that is learnt
+UNKNOWN_CHARACTER = 10.0  # how much less likely, in nats, a character is that no piece has than the least likely piece
 
 
 @dataclass(frozen=True)
 class Unigram:
-    """Pieces of words, each with its log-probability; a text is cut into the pieces whose product is likeliest.
+    """Pieces of words, each with its log-probability; a text is cut into the pieces whose product is most probable.
 
-    A piece that follows white space begins with a space. So the pieces in a row are the text. A sign that no piece has
-    is a word of its own, which no vocabulary knows.
+    A piece that follows white space begins with a space. So the pieces in a row are the text. A character that no piece
+    has is a word of its own, which no vocabulary knows.
     """
 
     scores: dict[str, float] = field(repr=False)  # log p of each piece
@@ -167,20 +167,20 @@ class Unigram:
         """Learn the pieces of training captions with sentencepiece, the same ones for the same captions.
 
         Signs that are seen fewer than ``minimum_count`` times are not learnt. There are at most ``size`` pieces. Raises
-        `SatError` when sentencepiece is not installed, and when no sign is seen often enough.
+        `SatError` when sentencepiece is not installed, and when no character is seen often enough.
         """
         parts = [part for text in texts for part in chunks(text)]
-        counts = Counter(sign for part in parts for sign in part)
-        often = [sign for sign, times in counts.most_common(size // 2) if times >= minimum_count]
+        counts = Counter(character for part in parts for character in part)
+        often = [character for character, times in counts.most_common(size // 2) if times >= minimum_count]
         if not often:
             raise SatError(
-                f"no sign occurs {minimum_count} times or more in the training captions; lower minimum_count or give "
-                "more captions"
+                f"no character occurs {minimum_count} times or more in the training captions; lower minimum_count or "
+                "give more captions"
             )
         rare = re.compile("|".join(map(re.escape, counts.keys() - set(often))) or "(?!)")
         known = [known for part in parts for known in rare.split(part) if known]
-        wanted = len(often) + sum(map(len, known)) // SIGNS_A_PIECE
-        wide = sum(times for sign, times in counts.items() if unicodedata.east_asian_width(sign) in "WF")
+        wanted = len(often) + sum(map(len, known)) // CHARACTERS_A_PIECE
+        wide = sum(times for character, times in counts.items() if unicodedata.east_asian_width(character) in "WF")
         longest = LONGEST_PIECE["wide" if 2 * wide > counts.total() else "narrow"]
         return cls(_sentencepiece(known, min(size, wanted), len(often), longest))
 
@@ -189,7 +189,7 @@ class Unigram:
         return [piece for part in chunks(text) for piece in self._cut(part)]
 
     def _cut(self, part: str) -> list[str]:
-        """The likeliest pieces of a part of a text, by dynamic programming over where the last piece begins."""
+        """The most probable pieces of a part of a text, by dynamic programming over where the last piece begins."""
         best, begins = [0.0], [0]
         for end in range(1, len(part) + 1):
             found, begin = best[end - 1] + self._unknown, end - 1
@@ -211,7 +211,7 @@ class Unigram:
 
     @functools.cached_property
     def _unknown(self) -> float:
-        return min(self.scores.values()) - UNKNOWN_SIGN
+        return min(self.scores.values()) - UNKNOWN_CHARACTER
 
     def text(self, words: Iterable[str]) -> str:
         """The pieces in a row."""
@@ -241,20 +241,20 @@ def chunks(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """The signs of a text, without white space; marks stay with the letter before them."""
+    """The characters of a text, without white space; marks stay with the letter before them."""
     found: list[str] = []
-    for sign in text:
-        if found and (unicodedata.category(sign)[0] == "M" or sign in _JOINERS):
-            found[-1] += sign
-        elif not sign.isspace():
-            found.append(sign)
+    for character in text:
+        if found and (unicodedata.category(character)[0] == "M" or character in _JOINERS):
+            found[-1] += character
+        elif not character.isspace():
+            found.append(character)
     return found
 
 
-def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) -> dict[str, float]:
+def _sentencepiece(parts: Sequence[str], size: int, singles: int, longest: int) -> dict[str, float]:
     """The pieces that sentencepiece learns, at most ``size``, with their log-probabilities.
 
-    ``signs`` of them are single signs, and none has more signs than ``longest``.
+    ``singles`` of them are single characters, and none has more characters than ``longest``.
     """
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -270,7 +270,7 @@ def _sentencepiece(parts: Sequence[str], size: int, signs: int, longest: int) ->
             sentence_iterator=iter(parts),
             model_writer=model,
             model_type="unigram",
-            vocab_size=max(size, signs) + 1,  # and the unknown piece
+            vocab_size=max(size, singles) + 1,  # and the unknown piece
             hard_vocab_limit=False,
             character_coverage=1.0,
             max_sentencepiece_length=longest,
@@ -301,7 +301,7 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
         if not scores or not all(math.isfinite(score) for score in scores.values()):
             raise SatError("its pieces must each have a score, a finite number")
         if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
-            raise SatError(f"it has a piece of {len(longest):,} signs, and pieces have at most {LONGEST_READ}")
+            raise SatError(f"it has a piece of {len(longest):,} characters, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
     known = {tokenizer.name: tokenizer for tokenizer in (KARPATHY, ENGLISH, UNICODE)}
     if str(name) not in known:

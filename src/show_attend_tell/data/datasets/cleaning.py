@@ -1,4 +1,4 @@
-"""What captions of custom data hold besides words: several captions in one text, HTML, invisible signs, or nothing.
+"""What texts of custom data hold besides a caption: several of them, HTML, invisible characters, or nothing.
 
 The paper's data sets are read as they are.
 """
@@ -32,8 +32,8 @@ _INVISIBLE = re.compile(
     r"|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
-LONGEST_NOTHING = 12  # signs of a text that may be nothing, with some space around
-_SUSPECT = re.compile(r"[&<]|[^\x00-\x7f]")  # without these signs, nothing is to be changed in a text
+LONGEST_NOTHING = 12  # characters of a text that may be nothing, with some space around
+_SUSPECT = re.compile(r"[&<]|[^\x00-\x7f]")  # without these characters, nothing is to be changed in a text
 
 
 def _decoded(text: str) -> str:
@@ -46,7 +46,7 @@ def _decoded(text: str) -> str:
 CHANGES: dict[str, Callable[[str], str]] = {
     "HTML entities, decoded": _decoded,
     "HTML tags, left out": lambda text: _TAG.sub(" ", text),
-    "invisible signs, left out": lambda text: _INVISIBLE.sub("", text),
+    "invisible characters, left out": lambda text: _INVISIBLE.sub("", text),
     "decomposed letters, composed": lambda text: unicodedata.normalize("NFC", text),
     "nothing but nan, null, NA or none, read as empty": lambda text: "" if _NOTHING.fullmatch(text.strip()) else text,
 }
@@ -57,11 +57,11 @@ def clean(photos: Sequence[Listed]) -> list[str]:
     notes: list[str] = []
     if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
         notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
-    for sign, what, least in SEPARATORS:
+    for separator, what, least in SEPARATORS:
         texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
-        having = [photo.name for photo in photos for _, raw in photo.captions if sign in raw.strip()]
+        having = [photo.name for photo in photos for _, raw in photo.captions if separator in raw.strip()]
         if having and len(having) >= least * texts:
-            _replace(photos, lambda raw, sign=sign: [part for part in map(str.strip, raw.split(sign)) if part])  # type: ignore[misc]
+            _replace(photos, lambda raw, by=separator: [part for part in map(str.strip, raw.split(by)) if part])  # type: ignore[misc]
             notes.append(f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption")
         elif having:
             notes.append(

@@ -20,8 +20,8 @@ PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 def read_coco(folder: Path) -> Listing | None:
     """What COCO's caption files in a folder list; None where there are none."""
-    for location in (folder, folder / "annotations"):
-        files = sorted(location.glob("captions_*.json"))
+    for root in (folder, folder / "annotations"):
+        files = sorted(root.glob("captions_*.json"))
         if files:
             break
     else:
@@ -30,12 +30,12 @@ def read_coco(folder: Path) -> Listing | None:
     with_split, without = ([file.name for file in files if bool(splits[file]) is named] for named in (True, False))
     if with_split and without:
         raise SatError(
-            f"{location} holds {first_three(with_split)}, whose names have train, val or test, and "
+            f"{root} holds {first_three(with_split)}, whose names have train, val or test, and "
             f"{first_three(without)}, whose names do not: keep those that are meant, or rename"
         )
     if len(set(splits.values())) < len(files) and with_split:
         raise SatError(
-            f"{location} holds several files of one split ({first_three(with_split)}); keep the one that is meant"
+            f"{root} holds several files of one split ({first_three(with_split)}); keep the one that is meant"
         )
     photos: list[Listed] = []
     strays: Counter[str] = Counter()

@@ -64,7 +64,7 @@ class DataReport:
             every = "train" in self.split_at_random
             shares = ", 90/5/5 (val and test get at least a tenth, up to ten photos)" if every else ""
             lines.append(
-                f"{self.why_split_at_random}: photos {'' if every else 'of train '}are split at random, by name, into "
+                f"{self.why_split_at_random}: {'' if every else 'training '}photos are split at random, by name, into "
                 f"{', '.join(self.split_at_random)}{shares}"
             )
         left_out = [f"{plural(count, 'photo')} of the split {split!r}" for split, count in self.other_splits.items()]

@@ -24,9 +24,9 @@ LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
 def read_flickr(folder: Path) -> Listing | None:
     """What the Flickr files in a folder list; None where there are none."""
     for name, token_file, prefix in FILES:
-        for location in (folder, folder / "text"):
-            if (location / token_file).is_file():
-                return _read_files(name, location / token_file, prefix)
+        for root in (folder, folder / "text"):
+            if (root / token_file).is_file():
+                return _read_files(name, root / token_file, prefix)
     return None
 
 

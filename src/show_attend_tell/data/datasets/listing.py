@@ -211,5 +211,5 @@ class _Photos:
 
 
 def _composed(name: str) -> str:
-    """A file's name with each letter and its accents as one sign: macOS writes them as two, and spreadsheets as one."""
+    """A file's name with each letter and its accents as one character, as spreadsheets write them; macOS writes two."""
     return unicodedata.normalize("NFC", name)

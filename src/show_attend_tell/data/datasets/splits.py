@@ -17,7 +17,7 @@ def split_at_random(groups: Sequence[Sequence[str]], splits: Collection[str] = S
     """The split of each photo, by its name. Each group has the names of one photo and its copies.
 
     90, 5 and 5 % of the photos are in train, val and test. A hash of a photo's name decides, so most photos stay in
-    their split when others are added. Val and test then get further photos of train until they have a tenth of all
+    their split when others are added. Val and test then get further training photos until they have a tenth of all
     photos or ten, and at least one. Test gets none where there are fewer than ten photos. ``splits`` are those that get
     photos; train is always one of them. A single group goes to train.
     """

@@ -172,7 +172,7 @@ def decoded(file: Path, notes: list[str]) -> str:
     except UnicodeDecodeError:
         text = ""
     lenient = data.decode("utf-8", "replace")
-    other = sum(sign > "\x7f" and sign != "\N{REPLACEMENT CHARACTER}" for sign in lenient)
+    other = sum("\x7f" < letter != "\N{REPLACEMENT CHARACTER}" for letter in lenient)
     if not text or other >= lenient.count("\N{REPLACEMENT CHARACTER}") or "\0" in text:
         raise SatError(f"{file}: line {number} is damaged ({reason}); save it as UTF-8")
     words = dict.fromkeys(re.findall(r"\w*[^\x00-\x7f\W]\w*", text))
