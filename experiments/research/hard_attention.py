@@ -513,7 +513,9 @@ def main(given: Sequence[str] | None = None) -> None:
     settings = {name: getattr(options, name) for name in ("photos", "samples", "draws", "seed")}
     try:
         dataset = read_dataset(options.data)
-        captioners = [Captioner.from_pretrained(model, device=options.device) for model in options.models]
+        captioners = [
+            Captioner.from_pretrained(model, device=options.device, backend="torch") for model in options.models
+        ]
         if any(each.checkpoint.vocabulary != captioners[0].checkpoint.vocabulary for each in captioners):
             raise SatError("nats a word of different vocabularies cannot be compared: examine each model by itself")
         cache = options.cache or default_cache()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from builders import shape_folder, small_checkpoint, small_encoder
+from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
 from decoders import small_annotations, small_captions, small_decoder
 from research import hard_attention
 from research.hard_attention import (
@@ -246,7 +246,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def captioner(name: str, **decoder: object) -> Captioner:
     encoder = small_encoder()
-    return Captioner(small_checkpoint(encoder, **decoder), encoder, name=name)  # type: ignore[arg-type]
+    return captioner_of(small_checkpoint(encoder, **decoder), encoder, name=name)
 
 
 def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path) -> None:
@@ -258,9 +258,9 @@ def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path)
         text = " ".join(example.captions[0])
         words += len(example.captions[0]) + 1
         assert (caption["photo"], caption["words"]) == (example.name, len(example.captions[0]) + 1)
-        drawn = [model.log_probability(example.photo, text, attention_mode="sample", seed=seed) for seed in range(40)]
+        drawn = [model.score(example.photo, text, attention_mode="sample", seed=seed) for seed in range(40)]
         totals["sampled_1"] -= sum(drawn) / 40
-        exact = model.log_probability(example.photo, text, attention_mode="mean")
+        exact = model.score(example.photo, text, attention_mode="mean")
         totals["mean"] -= exact
         assert caption["log_p"]["mean"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
     for name, total in totals.items():
@@ -287,7 +287,7 @@ def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) ->
     alone = replace(dataset, examples=dataset.split("val")[:1])
     with pytest.raises(SatError, match="'val' has one photo"):
         examine(model, alone, "val", cache=tmp_path)
-    uniform = Captioner(small_checkpoint(model.encoder, attention="uniform"), model.encoder, name="uniform")
+    uniform = captioner("uniform", attention="uniform")
     with pytest.raises(SatError, match="uniform has no attention"):
         examine(uniform, dataset, "val", cache=tmp_path)
 

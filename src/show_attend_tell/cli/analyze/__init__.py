@@ -4,7 +4,6 @@ import click
 
 from show_attend_tell.cli.analyze.ablation import ablation
 from show_attend_tell.cli.analyze.pointing import pointing
-from show_attend_tell.cli.analyze.ranking import ranking
 from show_attend_tell.cli.analyze.scenes import scenes
 from show_attend_tell.cli.command import Commands
 
@@ -17,4 +16,4 @@ def analyze() -> None:
     """
 
 
-analyze.add_section("Commands", (ablation, pointing, ranking, scenes))
+analyze.add_section("Commands", (ablation, pointing, scenes))

@@ -7,14 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import shape_folder, small_checkpoint, small_encoder, small_load_encoder
-from click.testing import CliRunner
+from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
 from decoders import small_annotations, small_baseline, small_decoder
-
-import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.vision.encoder as encoder_module
-from show_attend_tell.analysis import ranking
-from show_attend_tell.analysis.ranking import (
+from research import ranking
+from research.ranking import (
     Judgement,
     kendall_tau_c,
     less_mean,
@@ -23,9 +19,8 @@ from show_attend_tell.analysis.ranking import (
     read_experts,
     retrieval,
 )
+
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.cli import main
-from show_attend_tell.cli.analyze.ranking import figure
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
@@ -36,10 +31,9 @@ CAPTIONS = [[5, 3, 7, 0], [5, 3, 0], [5, 3, 9, 4, 2, 0], [8, 3, 7, 0], [0], [5, 
 
 @pytest.mark.parametrize("kind", ["attention", "lrcn", "msr"])
 @pytest.mark.parametrize("at_once", [2, 100])
-def test_many_captions_at_once_have_the_log_p_of_each(kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "AT_ONCE", at_once)
+def test_many_captions_at_once_have_the_log_p_of_each(kind: str, at_once: int) -> None:
     decoder, annotations = small_decoder() if kind == "attention" else small_baseline(kind), small_annotations(3)
-    found = log_probabilities(decoder, annotations, CAPTIONS)
+    found = log_probabilities(decoder, annotations, CAPTIONS, at_once)
     assert found.shape == (3, len(CAPTIONS))
     for number, caption in enumerate(CAPTIONS):
         ids = torch.tensor([caption] * 3)
@@ -48,18 +42,10 @@ def test_many_captions_at_once_have_the_log_p_of_each(kind: str, at_once: int, m
         torch.testing.assert_close(found[:, number], alone)
 
 
-def test_a_shared_beginning_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder, said = small_decoder(), 0
-    embed = decoder.embed
-
-    def counted(words: torch.Tensor) -> torch.Tensor:
-        nonlocal said
-        said += words.numel()
-        return embed(words)
-
-    monkeypatch.setattr(decoder, "embed", counted)
-    log_probabilities(decoder, small_annotations(1), CAPTIONS)
-    assert said == len({tuple(caption[:time]) for caption in CAPTIONS for time in range(len(caption))}) == 11
+def test_a_shared_beginning_is_computed_once() -> None:
+    (levels,) = ranking.grow(CAPTIONS)
+    computed = sum(1 if number == 0 else len(levels[number - 1].running) for number in range(len(levels)))
+    assert computed == len({tuple(caption[:time]) for caption in CAPTIONS for time in range(len(caption))}) == 11
 
 
 # ---------------------------------------------------------------- retrieval
@@ -133,12 +119,7 @@ def test_tau_c_is_stuarts() -> None:
 # ---------------------------------------------------------------- a model, and the experts
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
-    """The small encoder, float32 on any hardware, and no seconds of METEOR."""
-    monkeypatch.setattr(checkpoint_module, "load_encoder", small_load_encoder)
-    monkeypatch.setattr(encoder_module, "native_bf16", lambda device: False)
-    monkeypatch.setattr(ranking, "native_bf16", lambda device: False)
+pytestmark = pytest.mark.usefixtures("small")
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +139,7 @@ def captioner() -> Captioner:
     encoder = small_encoder()
     checkpoint = small_checkpoint(encoder, vocabulary_size=11)
     checkpoint.vocabulary = type(checkpoint.vocabulary)("a circle is on red right left square there".split())
-    return Captioner(checkpoint, encoder, name="small")
+    return captioner_of(checkpoint, encoder, name="small")
 
 
 def experts(folder: Path, dataset: Dataset, *lines: str) -> Path:
@@ -215,7 +196,7 @@ def test_a_score_that_never_varies_agrees_with_nobody_and_costs_nothing_else(
     file = experts(tmp_path, dataset, "<0>\t<1>#0\t1\t2\t3")
     found = rank(captioner, dataset, "test", cache=tmp_path, captions=1, experts=file, show=False)
     assert set(found["experts"]["tau_c"].values()) == {None} and found["retrieval"]["log_p"]
-    assert (figure(None), figure(12.345)) == ("–", "12.3")
+    assert [line.split()[-1] for line in ranking.lines(found)][-1] == "–"
 
 
 def test_a_model_ranks_and_is_compared_with_the_experts(dataset: Dataset, captioner: Captioner, tmp_path: Path) -> None:
@@ -224,7 +205,7 @@ def test_a_model_ranks_and_is_compared_with_the_experts(dataset: Dataset, captio
     file = experts(tmp_path, dataset, *RATED)
     found = rank(captioner, dataset, "test", cache=tmp_path, captions=1, experts=file, show=False)
     json.dumps(found, allow_nan=False)
-    assert (found["photos"], found["captions"], found["precision"]) == (4, 4, "float32")
+    assert (found["photos"], found["captions"]) == (4, 4)
 
     log_p = np.array(
         [
@@ -277,28 +258,17 @@ def test_metrics_are_against_the_photos_own_captions(dataset: Dataset) -> None:
     assert found["bleu_4_smoothed"][1] == pytest.approx(100) and found["bleu_4_smoothed"][0] < 90
 
 
-def test_the_command_tells_and_writes(dataset: Dataset, tmp_path: Path) -> None:
+def test_the_command_prints_and_writes(dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pycocoevalcap")
     small_checkpoint(small_encoder()).save(tmp_path / "model")
-    command = [
-        "analyze",
-        "ranking",
-        "--model",
-        tmp_path / "model",
-        "--data",
-        dataset.folder,
-        "--cache",
-        tmp_path / "cache",
-    ]
-    command += ["--device", "cpu", "--experts", experts(tmp_path, dataset, *RATED), "--json", tmp_path / "found.json"]
-    result = CliRunner().invoke(main, [str(part) for part in command])
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
-    lines, written = result.stdout.splitlines(), json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert lines[0].startswith("model on shapes test: 4 photos, 8 captions, log p by the expected context")
+    rated = experts(tmp_path, dataset, *RATED)
+    command = [dataset.folder, tmp_path / "model", "--device", "cpu", "--json", tmp_path / "found.json", "--experts"]
+    ranking.main([str(part) for part in (*command, rated)])
+    printed, written = capsys.readouterr().out.splitlines(), json.loads((tmp_path / "found.json").read_text("utf-8"))
+    assert printed[0].startswith("model on shapes test: 4 photos, 8 captions, ")
     median = written["retrieval"]["less_mean"]["image_to_caption"]["median_rank"]
-    assert "a photo's captions" in lines[3] and lines[3].endswith(f"median rank {median:g}")
-    assert lines[7] == "  Kendall's tau_c ×100 with 9 ratings of 3 pairs (1 of a photo with its own caption dropped)"
-    assert lines[8].split() == ["log", "p", f"{written['experts']['tau_c']['log_p']:.1f}"]
-    command[-3] = tmp_path / "absent.txt"
-    result = CliRunner().invoke(main, [str(part) for part in command])
-    assert result.exit_code == 1 and result.stderr.startswith(f"sat: cannot read {tmp_path / 'absent.txt'}")
+    assert "a photo's captions" in printed[3] and printed[3].endswith(f"median rank {median:g}")
+    assert printed[7] == "  Kendall's tau_c ×100 with 9 ratings of 3 pairs (1 of a photo with its own caption dropped)"
+    assert printed[8].split() == ["log_p", f"{written['experts']['tau_c']['log_p']:.1f}"]
+    with pytest.raises(SystemExit, match=r"cannot read .*absent\.txt"):
+        ranking.main([str(part) for part in (*command, tmp_path / "absent.txt")])

@@ -1,5 +1,9 @@
 """Judging captions that people wrote: which caption belongs to which photo, and how good is it?
 
+    python experiments/research/ranking.py flickr8k/ flickr8k-soft --captions 1   # 21 minutes on one core
+    python experiments/research/ranking.py flickr8k/ flickr8k-soft --captions 1 --photos 200 \\
+        --experts flickr8k/text/ExpertAnnotations.txt --json ranked.json
+
 A captioner can rank captions by their log p given a photo. Two questions are asked:
 
 - Does a photo find its own captions among all others, and a caption its photo (the task of Kiros 2014b)?
@@ -8,7 +12,10 @@ A captioner can rank captions by their log p given a photo. Two questions are as
 B photos · P paths, here different beginnings of captions · N captions · K vocabulary.
 """
 
-from collections.abc import Sequence
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +26,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.data.datasets import REFERENCES, Dataset, Example
+from show_attend_tell.data.datasets import REFERENCES, Dataset, Example, read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_lines
+from show_attend_tell.files import atomic_write, read_lines
 from show_attend_tell.metrics.scores import check_scorers, score
 from show_attend_tell.model.interface import Decoder, State, initial_state
 from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
+from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import cached
 
-AT_ONCE = 128  # captions of one tree, so at most as many paths: more take memory and are not faster on a CPU
+BATCH_SIZE = 128  # captions of one tree, so at most as many paths: more take memory and are not faster on a CPU
 Array = NDArray[np.float64]
 
 # ---------------------------------------------------------------- log p of many captions for each photo
@@ -46,16 +54,16 @@ class Level(NamedTuple):
     ends: Tensor  # their end tokens, among the W
 
 
-def grow(captions: Sequence[Sequence[int]]) -> list[list[Level]]:
-    """The captions (ids, each ending with the end token) as trees of their beginnings, some hundred captions in each.
+def grow(captions: Sequence[Sequence[int]], size: int = BATCH_SIZE) -> list[list[Level]]:
+    """The captions (ids, each ending with the end token) as trees of their beginnings, of ``size`` captions each.
 
     A decoder's state depends on the words so far, so a beginning that several captions share is computed once. For the
     5,000 test captions of Flickr8k two steps in three remain.
     """
     order = sorted(range(len(captions)), key=lambda i: list(captions[i]))  # neighbors share the longest beginnings
     trees = []
-    for start in range(0, len(order), AT_ONCE):
-        beginning = dict.fromkeys(order[start : start + AT_ONCE], 0)  # of each caption that still runs
+    for start in range(0, len(order), size):
+        beginning = dict.fromkeys(order[start : start + size], 0)  # of each caption that still runs
         levels: list[Level] = []
         while beginning:
             time = len(levels)
@@ -73,12 +81,14 @@ def grow(captions: Sequence[Sequence[int]]) -> list[list[Level]]:
 
 
 @torch.inference_mode()
-def log_probabilities(decoder: Decoder, annotations: Tensor, captions: Sequence[Sequence[int]]) -> Tensor:
+def log_probabilities(
+    decoder: Decoder, annotations: Tensor, captions: Sequence[Sequence[int]], size: int = BATCH_SIZE
+) -> Tensor:
     """log p of every caption for every photo (B, N), end tokens included, by the expected context.
 
     annotations (B, L, D); captions are N lists of ids, each ending with the end token.
     """
-    return climb(decoder, annotations, grow(captions), len(captions))
+    return climb(decoder, annotations, grow(captions, size), len(captions))
 
 
 def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], captions: int) -> Tensor:
@@ -350,3 +360,54 @@ def rank(
         ours = {name: np.array([values[cell] for cell in cells]) for name, values in scores.items()}
         result["experts"] = {"own_captions_dropped": own, **agreement(judgements, ours, examples)}
     return result
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """What `rank` found, in lines for a terminal."""
+    yield (
+        f"{found['model']} on {found['data']} {found['split']}: {found['photos']:,} photos, {found['captions']:,} "
+        f"captions, attention mode mean, {found['precision']}"
+    )
+    for task, title in (("image_to_caption", "a photo's captions"), ("caption_to_image", "a caption's photo")):
+        for name, by_task in found["retrieval"].items():
+            row = by_task[task]
+            recall = "  ".join(f"R@{k} {row[f'recall_{k}']:.1f}" for k in (1, 5, 10))
+            yield f"  {title:<18} by {name:<10} {recall}  median rank {row['median_rank']:g}"
+    if "experts" in found:
+        judged = found["experts"]
+        yield (
+            f"  Kendall's tau_c ×100 with {judged['ratings']:,} ratings of {len(judged['pairs']):,} pairs "
+            f"({judged['own_captions_dropped']:,} of a photo with its own caption dropped)"
+        )
+        for name, value in (judged["tau_c"] | judged["metrics"]).items():
+            yield f"    {name:<20} " + ("–" if value is None else f"{value:.1f}")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Rank, print what was found, and write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of captioned photos, as for sat train")
+    parser.add_argument("model", help="name or folder of the model")
+    parser.add_argument("--split", default="test", help="part of the data")
+    parser.add_argument("--captions", type=int, default=REFERENCES, help="captions of each photo, the first ones")
+    parser.add_argument("--photos", type=int, help="number of photos, the first ones; all by default")
+    parser.add_argument("--experts", type=Path, help="ratings of experts: Flickr8k's ExpertAnnotations.txt")
+    parser.add_argument("--json", type=Path, help="file for all figures and rated pairs")
+    parser.add_argument("--cache", type=Path, default=None, help="folder of the feature cache")
+    parser.add_argument("--device", default="auto", help="device to compute on")
+    options = parser.parse_args(given)
+    chosen = {name: getattr(options, name) for name in ("captions", "photos", "experts")}
+    try:
+        dataset = read_dataset(options.data)
+        captioner = Captioner.from_pretrained(options.model, device=options.device, backend="torch")
+        found = rank(captioner, dataset, options.split, cache=options.cache or default_cache(), **chosen)
+        print("\n".join(lines(found)))
+        if options.json:
+            text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+            atomic_write(options.json, lambda file: file.write_text(text, encoding="utf-8"))
+    except SatError as error:
+        sys.exit(f"ranking: {error}")
+
+
+if __name__ == "__main__":
+    main()
