@@ -171,8 +171,8 @@ def point_in_mosaics(
         rows = np.flatnonzero((np.array(before) == index - 1) | (title == "all"))
         if len(rows):
             means = [bootstrap(column[rows], np.array(where)[rows]).interval() for column in values.T]
-            for step, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
-                steps[step][title] = Figures(len(rows), {"share": share_of, "hit": hit_of})
+            for when, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
+                steps[when][title] = Figures(len(rows), {"share": share_of, "hit": hit_of})
     chance = float(np.mean([part.mean() for part in inside]))
     return MosaicPointing(captioner.name, attention_mode, mosaics, len(examples), seed, chance, **steps)
 
