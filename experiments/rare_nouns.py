@@ -21,7 +21,7 @@ from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object
-from show_attend_tell.metrics.bootstrap import Bootstrap
+from show_attend_tell.metrics.bootstrap import Bootstrap, Interval
 
 RARE = 20  # training photos
 SAID = 2  # captions of a photo
@@ -38,7 +38,7 @@ def named(example: Example, captions: int) -> set[str]:
     return {noun for noun, count in counts.items() if count >= captions}
 
 
-def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str]) -> tuple[int, dict[str, float]]:
+def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str]) -> tuple[int, Interval]:
     """How many pairs of a photo and a rare noun there are, and which share of them the captions say."""
     where, said = [], []
     rows = list_of_objects(evaluation, "results", "the evaluation")
@@ -49,7 +49,7 @@ def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str
             said.append(noun in told)
     if not where:
         raise SatError("no photo of the evaluation has a rare noun: give another evaluation")
-    return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).to_dict()
+    return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).interval()
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
         for file in given.evaluations:
             pairs, share = recall(read_object(file, "results"), photos, rare)
-            print(f"{file.stem}: {pairs} pairs, recall {{mean:.3f}} [{{low:.3f}}, {{high:.3f}}]".format(**share))
+            print(f"{file.stem}: {pairs} pairs, recall {share.mean:.3f} [{share.low:.3f}, {share.high:.3f}]")
     except SatError as error:
         sys.exit(f"rare_nouns: {error}")
 

@@ -227,7 +227,7 @@ def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path) ->
 
 # What commands do not write over, and what they cannot write
 
-READING = ("evaluate", "analyze ranking", "analyze ablation", "analyze pointing")
+READING = ("evaluate", "analyze ablation", "analyze pointing")
 
 
 def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:

@@ -120,21 +120,6 @@ def test_an_evaluation_is_scored_again_by_its_own_tokens(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("language", ["german", "chinese"])
-def test_captions_of_other_languages_are_retrieved(language: str, tmp_path: Path) -> None:
-    tokenizer, tokens = TOKENIZERS[language]
-    data, scores = caption_folder(tmp_path / "data", language), tmp_path / "scores.json"
-    retrieval = ("analyze", "retrieval", data)
-    said = sat(*retrieval).stdout
-    assert f"tokenizer {tokenizer}" in said and "METEOR – (it knows English only)" in said
-    sat(*retrieval, "--json", scores)
-    result = json.loads(scores.read_text(encoding="utf-8"))
-    assert result["tokens"] == tokens
-    assert all(
-        entry["caption"] in {in_form(text, tokens) for text in CAPTIONS[language]} for entry in result["results"]
-    )
-
-
 @pytest.mark.parametrize("language", ["arabic", "chinese"])
 def test_captions_without_photos_are_cut_as_those_of_photos(language: str, tmp_path: Path) -> None:
     data, texts = caption_folder(tmp_path / "data", language), tmp_path / "texts.txt"

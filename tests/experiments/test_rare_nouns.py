@@ -22,6 +22,6 @@ def test_recall_is_over_nouns_that_two_captions_have() -> None:
     said = {"a.jpg": "three zebras", "b.jpg": "a dog", "c.jpg": "a dog"}
     evaluation = {"results": [{"photo": name, "caption": caption} for name, caption in said.items()]}
     pairs, share = rare_nouns.recall(evaluation, photos, {"zebra", "elephant"})
-    assert (pairs, share["mean"]) == (2, 0.5)
+    assert (pairs, share.mean) == (2, 0.5)
     with pytest.raises(SatError, match="no photo of the evaluation has a rare noun"):
         rare_nouns.recall(evaluation, photos, {"giraffe"})

@@ -54,8 +54,8 @@ def tokens_option(default: str) -> Callable[[F], F]:
         "--tokens",
         type=click.Choice(get_args(Tokens)),
         help="Tokens that are compared: split (those of the split file), english (the same, and numbers keep their "
-        "points), raw (raw references, cut at spaces), ptb (PTB tokens of the raw captions), unicode (words by the rules "
-        f"of Unicode) or characters (for scripts without spaces). [default: {default}]",
+        "points), raw (raw references, cut at spaces), ptb (PTB tokens of the raw captions), unicode (words by the "
+        f"rules of Unicode) or characters (for scripts without spaces). [default: {default}]",
     )
 
 
@@ -224,7 +224,7 @@ def _lines(result: "Evaluation") -> list[str]:
     new = "" if variety.not_in_training is None else f", {variety.not_in_training:.0f} % not in training"
     truncated = "–" if variety.truncated is None else f"{variety.truncated:.1f} %"
     lines.append(
-        f"  {variety.words_used:,} different words, {variety.mean_length:.1f} a caption; {variety.distinct:.0f} % of the "
-        f"captions distinct, {variety.repetitive:.1f} % repetitive{new}, {truncated} truncated"
+        f"  {variety.words_used:,} different words, {variety.mean_length:.1f} a caption; {variety.distinct:.0f} % of "
+        f"the captions distinct, {variety.repetitive:.1f} % repetitive{new}, {truncated} truncated"
     )
     return lines

@@ -1,13 +1,13 @@
 """The bootstrap: how far a figure would move with other photos like these.
 
-Photos (or trainings) are drawn with replacement, as many as there are or fewer, and the figure is computed on each draw.
-The middle 95 % of these values are its interval (percentile bootstrap, Efron 1979). Systems that are compared share the
-draws, so that differences and ratios are paired (Koehn 2004).
+Photos or trainings are drawn with replacement, as many as there are or fewer, and the figure is computed on each
+draw. The middle 95 % of these values are its interval (percentile bootstrap, Efron 1979). Systems that are compared
+share the draws, so that differences and ratios are paired (Koehn 2004).
 
 N photos · R resamples · W words.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,10 +49,6 @@ class Mean(NamedTuple):
     def interval(self) -> Interval:
         """The mean and its 95 % interval."""
         return Interval(self.value, *interval(self.resampled))
-
-    def to_dict(self) -> dict[str, float]:
-        """The interval as plain values for JSON."""
-        return asdict(self.interval())
 
     def minus(self, other: "Mean") -> "Mean":
         """The difference to another mean over the same photos."""
