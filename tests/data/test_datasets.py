@@ -408,11 +408,6 @@ def test_all_captions_of_custom_data_are_kept(folder: Path) -> None:
     dataset = read_dataset(folder)
     assert [len(example.captions) for example in dataset.examples] == [37, 1, 6]
     assert dataset.report.extra_references == 0
-    (folder / "captions.csv").unlink()
-    every = [image(f"{name}.jpg", "train", *(f"a dog {number}" for number in range(7))) for name in "abc"]
-    assert [len(example.captions) for example in read_dataset(karpathy(folder, *every, name="mine")).examples] == [
-        7
-    ] * 3
 
 
 def test_a_table_may_be_named_in_large_letters(folder: Path) -> None:

@@ -48,13 +48,10 @@ def test_every_mode_becomes_rgb(scene: Image.Image, mode: str) -> None:
     assert np.abs(array(open_photo(photo)) - array(expected)).max() <= tolerance
 
 
-def test_premultiplied_alpha_becomes_rgb(scene: Image.Image) -> None:
-    for mode, straight in (("RGBa", "RGBA"), ("La", "LA")):
-        photo = scene.convert(straight)
-        assert np.array_equal(array(open_photo(photo.convert(mode))), array(photo.convert("RGB")))
-
-
 def test_transparency_is_laid_on_white(scene: Image.Image, tmp_path: Path) -> None:
+    for premultiplied, straight in (("RGBa", "RGBA"), ("La", "LA")):
+        opaque = scene.convert(straight)
+        assert np.array_equal(array(open_photo(opaque.convert(premultiplied))), array(opaque.convert("RGB")))
     clear = scene.copy()
     clear.putalpha(Image.new("L", scene.size, 0))
     assert (array(open_photo(clear)) == 255).all()
@@ -163,11 +160,6 @@ def test_a_profile_of_other_colors_than_the_photo_s_changes_nothing(scene: Image
         photo = scene.convert(mode)
         photo.info["icc_profile"] = profile(*P3)
         assert np.array_equal(array(open_photo(photo)), array(photo.convert("RGB")))
-
-
-def test_32_bit_images_must_be_finite() -> None:
-    with pytest.raises(SatError, match="not finite"):
-        open_photo(Image.fromarray(np.array([[0, np.nan]], np.float32)))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -305,6 +297,7 @@ def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monke
         (np.full((3, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
         (np.full((3, 5), np.nan), "floats are read from 0 to 1, these go from nan"),
         (Image.new("RGB", (0, 5)), "an empty photo"),
+        (Image.fromarray(np.array([[0, np.nan]], np.float32)), "not finite"),
         (torch.zeros(7, 3, 5), r"tensor of shape \(7, 3, 5\) .*: a photo's shape is \(H, W\), \(1, H, W\)"),
         (torch.zeros(2, 3, 5, 5), r"tensor of shape \(2, 3, 5, 5\)"),
         (torch.zeros(3, 5, 5, device="meta"), "a photo's tensor is dense and holds data"),
@@ -390,15 +383,12 @@ def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
     assert found("*", "odd[1].jpg") == [Path(name) for name in ("a.png", "b.JPG", "odd[1].jpg")]
     assert found("notes.txt", ".hidden.jpg") == [Path("notes.txt"), Path(".hidden.jpg")]  # named, so it is tried
     assert found() == []
+    (folder / "~draft.png").touch()  # a name that begins like that of a user's folder
+    assert found("~draft.png") == [Path("~draft.png")]
     for nothing in ("none", "z*.jpg", "absent.jpg", "~absent.jpg", "*.txt", "x" * 300, "a\0b"):
         with pytest.raises(SatError) as refusal:
             found("a.png", nothing)
         assert str(refusal.value).startswith(f"{nothing}: ")
-
-
-def test_a_photo_whose_name_begins_like_a_user_s_folder_is_found(folder: Path) -> None:
-    (folder / "~draft.png").touch()
-    assert find_photos(["~draft.png"]).photos == [Path("~draft.png")]
 
 
 def test_what_is_left_out_is_counted(folder: Path) -> None:
@@ -454,6 +444,7 @@ def test_seen_is_the_rectangle_of_the_original() -> None:
     photo[int(top) : int(bottom), int(left) + 1 : int(right)] = 255
     pixels = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))(open_photo(photo))
     assert pixels[:, 1:-1, 2:-2].min() == 1
+    assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
     for side in (17, 100, 224, 1023):  # never beyond the photo, whatever the rounding
         for other in range(17, 60):
             box = Preprocessing(size=37).seen(side, other)
@@ -496,10 +487,6 @@ def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> No
     assert (two[:, :, :6] - narrow).abs().mean() < 0.2 and two[:, 12].any()
     with pytest.raises(SatError, match="'tiled-3x2' does not exist"):
         square(scene, "tiled-3x2")
-
-
-def test_a_very_long_photo_is_no_trouble() -> None:
-    assert Preprocessing()(Image.new("RGB", (3, 60000))).shape == (3, 224, 224)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,8 @@ def _encode(
 
     def training_view(view: str) -> Annotations:
         mirrored = {name for name, own in named.items() if mirrors(view, own)}
+        if len(mirrored) == len(train):
+            return original  # no photo is shown in this view
         return Unmirrored(source(view, ("train",)), original, mirrored) if mirrored else source(view, ("train",))
 
     return Sources(
