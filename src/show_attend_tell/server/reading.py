@@ -173,34 +173,22 @@ def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
 
     ``label`` is what the refusal calls it.
     """
+    most, size = limits.photo_pixels, "too many"
     if not data:
         raise Problem(422, f"{label} is empty.")
     try:
-        with header(data, label) as image:
-            if image.width * image.height > limits.photo_pixels:
-                raise too_large(label, f"{image.width} × {image.height} pixels", limits)
+        with open_header(io.BytesIO(data), label) as image:
+            if image.width * image.height > most:
+                size = f"{image.width} × {image.height}"
+                raise Image.DecompressionBombError
             return open_photo(image)
-    except Problem:
-        raise
     except UnidentifiedImageError:
         known = ", ".join(formats_read())
         raise Problem(415, f"{label} is not a photo in a format that is read here ({known}, HEIC).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise too_large(label, "too many pixels", limits) from None
+        detail = f"{label} has {size} pixels, and at most {most:,} are decoded here: make it smaller first."
+        raise Problem.over("photo_pixels", most, 413, detail) from None
     except PhotoError as error:
-        raise Problem(422, f"{label}: {error.reason}.") from None
+        raise Problem(422, ": ".join(filter(None, (label, error.reason, error.remedy))) + ".") from None
     except Exception as error:  # of Pillow's readers of headers, which raise almost anything on a damaged file
         raise Problem(422, f"{label} is damaged ({type(error).__name__}).") from None
-
-
-def header(data: bytes, label: str) -> Image.Image:
-    """The photo, of which only the header is read; raises `Problem` where its format needs a package."""
-    try:
-        return open_header(io.BytesIO(data), label)
-    except PhotoError as error:
-        raise Problem(415, f"{error}.") from None
-
-
-def too_large(label: str, size: str, limits: Limits) -> Problem:
-    detail = f"{label} has {size}, and at most {limits.photo_pixels:,} are decoded here: make it smaller first."
-    return Problem.over("photo_pixels", limits.photo_pixels, 413, detail)

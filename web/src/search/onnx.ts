@@ -43,7 +43,7 @@ export class OnnxSession implements DecoderSession {
 
   private constructor(
     private readonly decoder: OnnxDecoder,
-    private readonly seen: Tensor,
+    private readonly weighed: Tensor,
     private readonly keys: Tensor,
     private hidden: Tensor,
     private memory: Tensor,
@@ -53,14 +53,14 @@ export class OnnxSession implements DecoderSession {
 
   /** Start at annotations (1, L, D). */
   static async start(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxSession> {
-    const { seen, keys, hidden, memory } = await decoder.graphs.start.run({ annotations });
-    return new OnnxSession(decoder, seen, keys, hidden, memory);
+    const { weighed, keys, hidden, memory } = await decoder.graphs.start.run({ annotations });
+    return new OnnxSession(decoder, weighed, keys, hidden, memory);
   }
 
   async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attends } = this.decoder;
     const found = await graphs.step.run({
-      seen: this.seen,
+      weighed: this.weighed,
       keys: this.keys,
       hidden: this.hidden,
       memory: this.memory,
