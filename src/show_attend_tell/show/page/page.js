@@ -9,7 +9,7 @@
   const { title, photos, full, cards, report, failed } = JSON.parse(document.getElementById("sat-data").textContent);
   const main = document.getElementById("sat-main"), make = SatCaptions.make;
   const PORTION = 60; // photos of the index that are drawn at a time
-  const BEST = 6, WORDS = 18; // photos in a row of a report, and words in its list of mistakes
+  const BEST = 6, WORDS = 18; // photos in a row of a report at most, and words in its list of mistakes
   const COMPARED = {
     ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
     characters: "scores count characters",
@@ -214,7 +214,8 @@
 
   /** Best and worst captions, and the most frequent words that no reference has, of the model chosen in the form. */
   function mistakes() {
-    const sorted = (order) => [...photos].sort(ORDERS[order]).slice(0, BEST);
+    const half = Math.floor(photos.length / 2); // so that no photo is among the best and the worst
+    const sorted = (order) => [...photos].sort(ORDERS[order]).slice(0, Math.min(BEST, half));
     const row = (name, best) => make("section", {}, make("h2", { class: "sat-heading" }, name),
       make("div", { class: "sat-row" }, best.map((photo) => tile(photo, () => best))));
     const counts = new Map();
@@ -231,8 +232,8 @@
       form.elements.search.focus({ preventScroll: true });
     };
     extremes.replaceChildren(...[
-      score && row(`Best by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("best")),
-      score && row(`Worst by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("worst")),
+      score && half > 0 && row(`Best by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("best")),
+      score && half > 0 && row(`Worst by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("worst")),
       most.length && make("section", {}, make("h2", { class: "sat-heading" }, "Most frequent words that no reference has"),
         make("p", { class: "sat-frequent" }, most.map(([word, times]) =>
           make("button", { type: "button", onclick: () => seek(word) }, make("bdi", {}, word), make("small", {}, ` ${times}`))))),
