@@ -1,4 +1,4 @@
-"""`sat import-arctic`: a model of the authors' program is imported, and then captions, tells and is evaluated."""
+"""`sat import-arctic`: a model of the authors' program is imported, makes and explains captions, and is evaluated."""
 
 import dataclasses
 import json
@@ -11,9 +11,10 @@ from arctic import OPTIONS, Files, random_parameters, write_files
 from builders import small_encoder
 from commands import refused, sat
 
-from show_attend_tell import Captioner, Sampling
+from show_attend_tell import Captioner
 from show_attend_tell.checkpoint.arctic import conversion
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.errors import SatError
 
@@ -29,8 +30,8 @@ def files(tmp_path: Path) -> Files:
 
 def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "imported"
-    told = sat("import-arctic", *files, "--output", output, *WEIGHTS).stdout.splitlines()
-    assert told == [
+    printed = sat("import-arctic", *files, "--output", output, *WEIGHTS).stdout.splitlines()
+    assert printed == [
         f"{output}: soft attention; LSTM of 13, words of 7, attention of 11; 23 words",
         "For photos, it needs the authors' encoder: add --encoder-weights authors-1",
     ]
@@ -43,7 +44,7 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
         ("--beam-size", "1"),
         ("--attention-mode", "argmax"),
         ("--attention-mode", "sample"),
-        ("--sample",),
+        ("--generation", "do_sample=true"),
     ):
         sat("caption", photos, "--model", output, *WEIGHTS, *search, "--json", tmp_path / "made.json")
         made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
@@ -52,14 +53,14 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     captioner = Captioner.from_pretrained(output, encoder_weights="authors-1")
     photo = photos / "photo0.png"
     told_caption = captioner.explain(photo, "word9 word5 unheard")
-    assert told_caption.attention is not None
+    assert explained.attention is not None
     pixels = captioner.backend.encoder.preprocessing(captioner(photo).photo)
     annotations = captioner.backend.encode(pixels[None])[0].numpy()
     options = {**OPTIONS, **DEEP}
     expected = arctic.teacher_forcing(options, random_parameters(options), annotations, [9, 5, 1, 0])
-    assert told_caption.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)
-    np.testing.assert_allclose(told_caption.attention.reshape(3, -1), expected.alpha[:3], atol=1e-6)
-    assert captioner(photo, sampling=Sampling(captions=2), seed=3).words != []
+    assert explained.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)
+    np.testing.assert_allclose(explained.attention.reshape(3, -1), expected.alpha[:3], atol=1e-6)
+    assert len(captioner(photo, do_sample=True, num_captions=2, seed=3).alternatives) == 1
 
     pytest.importorskip("pycocoevalcap")
     scores = ("evaluate", "--data", data, "--model", output, *WEIGHTS, "--json", tmp_path / "scores.json")
@@ -73,8 +74,8 @@ def test_without_its_encoder_it_says_what_photos_need(
     unnamed = dataclasses.replace(EncoderRecord.of(small_encoder()), digest=None)  # VGG-19 has another grid
     monkeypatch.setattr(conversion, "AUTHORS", unnamed)
     output = tmp_path / "imported"
-    told = sat("import-arctic", *files, "--output", output).stdout
-    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in told
+    printed = sat("import-arctic", *files, "--output", output).stdout
+    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in printed
     assert "the weights must be given for photos" in (output / "README.md").read_text(encoding="utf-8")
     missing = (
         "imported was imported without the encoder that it was trained on, and no other has its annotations: give the "
@@ -91,8 +92,10 @@ def test_without_its_encoder_it_says_what_photos_need(
 
 def test_a_model_of_vgg_19_says_which_option_photos_need(tmp_path: Path) -> None:
     options = {**OPTIONS, "ctx_dim": 512}
-    told = sat("import-arctic", *write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m")
-    assert told.stdout.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
+    printed = sat(
+        "import-arctic", *write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m"
+    )
+    assert printed.stdout.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
     assert Checkpoint.load(tmp_path / "m").encoder.grid == (14, 14)
 
 
@@ -106,9 +109,9 @@ def test_another_encoder_is_refused_once_it_is_known(files: Files, photos: Path,
 def test_words_without_ids_and_ids_without_words_are_counted(tmp_path: Path) -> None:
     words = {"a": 2, "dog": 5, "rare": 23, "rarer": 24}
     files = write_files(tmp_path, OPTIONS, random_parameters(OPTIONS), words)
-    told = sat("import-arctic", *files, "--output", tmp_path / "imported").stdout
-    assert f"2 words of {files.dictionary} have ids that the model lacks: they are unknown to it" in told
-    assert f"19 ids of the model have no word in {files.dictionary}: they are called <unused-ID>" in told
+    printed = sat("import-arctic", *files, "--output", tmp_path / "imported").stdout
+    assert f"2 words of {files.dictionary} have ids that the model lacks: they are unknown to it" in printed
+    assert f"19 ids of the model have no word in {files.dictionary}: they are called <unused-ID>" in printed
     assert Checkpoint.load(tmp_path / "imported").vocabulary.words[2:6] == ("a", "<unused-3>", "<unused-4>", "dog")
 
 
