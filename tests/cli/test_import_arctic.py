@@ -14,7 +14,6 @@ from commands import refused, sat
 from show_attend_tell import Captioner
 from show_attend_tell.checkpoint.arctic import conversion
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.errors import SatError
 
@@ -52,7 +51,7 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
 
     captioner = Captioner.from_pretrained(output, encoder_weights="authors-1")
     photo = photos / "photo0.png"
-    told_caption = captioner.explain(photo, "word9 word5 unheard")
+    explained = captioner.explain(photo, "word9 word5 unheard")
     assert explained.attention is not None
     pixels = captioner.backend.encoder.preprocessing(captioner(photo).photo)
     annotations = captioner.backend.encode(pixels[None])[0].numpy()
