@@ -1,5 +1,6 @@
 """Fixtures that several test files share."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,6 @@ import torch
 from builders import small_load_encoder
 
 import show_attend_tell.backends.torch as torch_backend
-import show_attend_tell.files as files_module
 import show_attend_tell.vision.encoder as encoder_module
 
 
@@ -22,9 +22,9 @@ def ctrl_c() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk() -> Iterator[None]:
-    """Weights are not synced, which is a third of a test's time. `test_files.py` has the original."""
+    """Weights are not synced, which is a third of a test's time."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(files_module, "_synced", lambda path: None)
+    patch.setattr(os, "fsync", lambda handle: None)
     yield
     patch.undo()
 

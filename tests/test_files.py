@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from safetensors import SafetensorError
 
 import show_attend_tell.files as files_module
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import _synced, atomic_write, check_writable, file_lock, read_text
+from show_attend_tell.files import atomic_write, atomic_write_all, check_writable, file_lock, read_text
 
 
 def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
@@ -20,18 +21,13 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
 ) -> None:
     file, done = tmp_path / "weights", list[str]()
     file.write_text("old", encoding="utf-8")
-    sync, rename = os.fsync, os.replace
-
-    def synced(handle: int) -> None:
-        sync(handle)
-        done.append("synced")
+    rename = os.replace
 
     def renamed(source: Any, target: Any) -> None:
         rename(source, target)
         done.append("renamed")
 
-    monkeypatch.setattr(files_module, "_synced", _synced)  # which the other tests do not wait for
-    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append("synced"))
     monkeypatch.setattr(os, "replace", renamed)
     atomic_write(file, lambda scratch: scratch.write_text("new", encoding="utf-8"), sync=True)
     assert file.read_text(encoding="utf-8") == "new"
@@ -60,20 +56,29 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
         assert file.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [file]
 
 
-def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path: Path) -> None:
     file = tmp_path / "scores.json"
+    program = "import pathlib, sys; from show_attend_tell.files import write_text; "
+    program += "write_text(pathlib.Path(sys.argv[1]), 'second')"
 
     def first(scratch: Path) -> None:
         scratch.write_text("first, whole", encoding="utf-8")
-        with monkeypatch.context() as other:
-            other.setattr(os, "getpid", lambda: 1)
-            atomic_write(file, lambda scratch: scratch.write_text("second", encoding="utf-8"))
+        environment = {**os.environ, "PYTHONPATH": str(Path(files_module.__file__).parents[1])}
+        subprocess.run([sys.executable, "-c", program, file], env=environment, check=True)
         assert file.read_text(encoding="utf-8") == "second"
 
     atomic_write(file, first)
     assert file.read_text(encoding="utf-8") == "first, whole" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe, file, received = tmp_path / "pipe", tmp_path / "file", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    atomic_write_all({each: lambda target: target.write_text("both", encoding="utf-8") for each in (pipe, file)})
+    reader.join(timeout=30)
+    assert received == ["both"] and pipe.is_fifo() and file.read_text(encoding="utf-8") == "both"
 
 
 def test_a_file_with_a_name_as_long_as_names_may_be_is_written(tmp_path: Path) -> None:
