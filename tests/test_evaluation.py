@@ -18,8 +18,8 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import evaluate
 from show_attend_tell.metrics.scores import Evaluation, score
-from show_attend_tell.training.run import TrainingPlan, train
-from show_attend_tell.training.start import Start
+from show_attend_tell.training.config import Start, TrainingPlan
+from show_attend_tell.training.run import train
 from show_attend_tell.vision.sources import cached
 
 pytest.importorskip("pycocoevalcap")

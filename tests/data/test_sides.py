@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from builders import shape_folder, small_config, small_encoder
 from show_attend_tell.data.datasets import join, read_dataset
 from show_attend_tell.data.photos import mirrors, open_photo
 from show_attend_tell.data.sides import names_side, side_words
+from show_attend_tell.training.config import Start, TrainingPlan
 from show_attend_tell.training.data import encode_readable
 
 
@@ -47,8 +49,9 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     train = dataset.split("train")
 
     def shown(**settings: bool) -> list[torch.Tensor]:
-        wanted = replace(config, **settings)
-        _, sources = encode_readable(dataset, wanted, encoder, tmp_path / "cache", encoder_lr=encoder_lr, show=False)
+        how: dict[str, Any] = {"output": tmp_path / "model", "cache": tmp_path / "cache", "encoder_lr": encoder_lr}
+        plan = TrainingPlan(dataset=dataset, start=Start(encoder), config=replace(config, **settings), **how)
+        _, sources = encode_readable(dataset, plan, show=False)
         with torch.no_grad():
             return [annotations[[example.name for example in train]].float() for annotations in sources.views]
 

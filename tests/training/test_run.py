@@ -40,14 +40,13 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import duration, write_log
-from show_attend_tell.training.run import Prepared, TrainingPlan, prepare, train
+from show_attend_tell.training.run import Prepared, prepare, train
 from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, Grid, best_of, choose_generation, fit_doubt
-from show_attend_tell.training.start import Start
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import LivePhotos
 

@@ -1,16 +1,21 @@
-"""The settings of a training."""
+"""The settings of a training, and its plan: what to train, on what, from what, and where the model goes."""
 
 import dataclasses
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
+from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
+from show_attend_tell.vision.encoder import Encoder
 
 
 @settings
@@ -131,3 +136,48 @@ def setting_names(config: TrainingConfig) -> list[str]:
         parts = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         found += [f"{each.name}.{part.name}" for part in parts] or [each.name]
     return found
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training starts from."""
+
+    encoder: Encoder
+    checkpoint: Checkpoint | None = None  # of the model to start from; None: random weights
+    name: str | None = None  # of this model
+    lines: tuple[str, ...] = ()  # which start was chosen, and why
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """What to train, on what, from what, and where the model goes.
+
+    Raises `SatError` for a rate of the encoder that is no number, and for a first block without a rate.
+    """
+
+    dataset: Dataset
+    start: Start  # the encoder, and the model whose weights and words are taken over, if there is one
+    config: TrainingConfig
+    output: Path  # folder of the checkpoint; the training's own state is in its subfolder "training"
+    given: Collection[str] | None = None  # names of settings that the user has chosen; None: all of them
+    fit_to_data: bool = False  # the other settings are fitted to custom data, see `presets.custom`
+    text_corpus: Path | None = None  # captions without photos, see `data.text_corpus`
+    encoder_lr: float | None = None  # learning rate of the encoder; None: it is frozen
+    unfreeze_from: str | None = None  # first block of the encoder that is trained; None: all of it
+    resume: bool = False  # go on with an interrupted training in the output; start where there is none yet
+    bits: Bits = 16  # of a stored weight
+    tensorboard: bool = False
+    cache: Path | None = None  # folder of the encoded photos; None: the user's own cache
+    device: str = "auto"
+    notes: dict[str, Any] = field(default_factory=dict)  # go on the model card
+
+    def __post_init__(self) -> None:
+        if self.encoder_lr is not None and not (0 < self.encoder_lr < math.inf):
+            raise SatError(f"--encoder-lr {self.encoder_lr}: give a learning rate, 1e-5 for example")
+        if self.unfreeze_from is not None and self.encoder_lr is None:
+            raise SatError(f"--unfreeze-from {self.unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
+
+    @property
+    def state(self) -> Path:
+        """The file of the training's own state."""
+        return self.output / "training" / "state.safetensors"

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -19,11 +18,11 @@ from show_attend_tell.data.sides import names_side
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.ranks import log
 from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
-from show_attend_tell.vision.feature_cache import UnreadablePhotos
+from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
 from show_attend_tell.vision.reading import unreadable
 from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, each_cached
 
@@ -57,66 +56,44 @@ class Sources(NamedTuple):
     encoder_record: dict[str, Any]
 
 
-def encode_readable(
-    dataset: Dataset,
-    config: TrainingConfig,
-    encoder: Encoder,
-    cache: Path,
-    *,
-    encoder_lr: float | None = None,
-    unfreeze_from: str | None = None,
-    show: bool = True,
-) -> tuple[Dataset, Sources]:
+def encode_readable(dataset: Dataset, plan: TrainingPlan, *, show: bool = True) -> tuple[Dataset, Sources]:
     """The data set without photos that cannot be read, and the sources of the others' annotations.
 
-    Photos are encoded now, if they are not yet in the cache, in every view that the settings ask for. ``encoder_lr`` is
-    the encoder's own learning rate, None to keep it frozen. ``unfreeze_from`` is the first block that is trained, whose
-    input is cached; None for the whole encoder, which has nothing to cache. Raises `SatError` for data without train or
-    val photos, and `UnreadablePhotos` for photos of the paper's data sets.
+    Photos are encoded now, if they are not yet in the cache, in every view that the settings ask for. If the whole
+    encoder is trained, there is nothing to cache; if its last blocks are, their input is cached. Raises `SatError` for
+    data without train or val photos, and `UnreadablePhotos` for photos of the paper's data sets.
     """
-
-    def encode(dataset: Dataset) -> Sources:
-        return _encode(dataset, config, encoder, cache, encoder_lr=encoder_lr, unfreeze_from=unfreeze_from, show=show)
-
     try:
-        return dataset, encode(dataset)
+        return dataset, encode(dataset, plan, show=show)
     except UnreadablePhotos as error:
         readable = without_unreadable(dataset, error)
         log(f"left out: {error.reason}")
         for line in readable.report.lines():
             if line not in dataset.report.lines():
                 log(line)
-        return readable, encode(readable)
+        return readable, encode(readable, plan, show=show)
 
 
-def _encode(
-    dataset: Dataset,
-    config: TrainingConfig,
-    encoder: Encoder,
-    cache: Path,
-    *,
-    encoder_lr: float | None,
-    unfreeze_from: str | None,
-    show: bool,
-) -> Sources:
-    """`encode_readable`, of photos that can all be read. Raises `UnreadablePhotos` for others."""
+def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
+    """The sources of annotations of photos that can all be read. Raises `UnreadablePhotos` for others."""
+    config, encoder, cache = plan.config, plan.start.encoder, plan.cache or default_cache()
     train, validation = dataset.split("train"), dataset.split("val")
     cached = encoder
     tuned: Encoder | LastBlocks | None = None
     names: list[str] = []
-    if encoder_lr is not None and unfreeze_from is not None:
-        cached, tuned, names = cut(encoder, unfreeze_from)
-    elif encoder_lr is not None:
+    if plan.unfreeze_from is not None:
+        cached, tuned, names = cut(encoder, plan.unfreeze_from)
+    elif plan.encoder_lr is not None:
         check_photos([*train, *validation])
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
-    encode = fastest_encode(cached)
+    fastest = fastest_encode(cached)
 
     def source(view: str, splits: Sequence[str]) -> Annotations:
         if isinstance(tuned, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
-        found = each_cached(dataset, cached, cache, splits=splits, encode=encode, view=view, show=show)
+        found = each_cached(dataset, cached, cache, splits=splits, encode=fastest, view=view, show=show)
         if tuned is not None:
             return TunedAnnotations(found, tuned, encoder.precision)
         # without attention, most decoders do not tell the locations apart
@@ -138,13 +115,13 @@ def _encode(
         views=[original, *map(training_view, config.views)],
         tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
         encoder=tuned,
-        encoder_learning_rate=encoder_lr or 0.0,
+        encoder_learning_rate=plan.encoder_lr or 0.0,
         tuned_names=names,
         encoder_record={
             "digest": encoder.digest,
             **encoder.preprocessing.to_dict(),
             "preprocessing_version": PREPROCESSING_VERSION,
-            **({"unfreeze_from": unfreeze_from} if unfreeze_from is not None else {}),
+            **({"unfreeze_from": plan.unfreeze_from} if plan.unfreeze_from is not None else {}),
         },
     )
 

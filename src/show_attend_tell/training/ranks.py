@@ -125,7 +125,7 @@ def _lost(error: RuntimeError) -> bool:
 def _on_sigterm(*_: Any) -> None:
     if os.environ.get("LOCAL_RANK", "0") in ("0", "1"):  # one of the two still lives
         message = (
-            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} was told to end, because another process "
+            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} was ended, because another process "
             "failed or the whole training was stopped. What the training had saved stays: go on with --resume\n"
         )
         sys.stderr.flush()

@@ -1,11 +1,9 @@
 """From a data set to a trained checkpoint: encode, leave out what cannot be read, fit the settings, train."""
 
 import dataclasses
-import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.torch import build_decoder, decoder_weights
-from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint, check_vacant
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.text_corpus import read_text_corpus
@@ -30,51 +28,15 @@ from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import ranks
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData, check_mosaics, encode_readable, training_data
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import Reports, TensorBoard, duration, summary_writer
 from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_doubt
-from show_attend_tell.training.start import Start, check_start, initial_weights, start_vocabulary
+from show_attend_tell.training.start import check_start, initial_weights, start_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
-from show_attend_tell.vision.feature_cache import default_cache
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
-    """What to train, on what, from what, and where the model goes.
-
-    Raises `SatError` for a rate of the encoder that is no number, and for a first block without a rate.
-    """
-
-    dataset: Dataset
-    start: Start  # the encoder, and the model whose weights and words are taken over, if there is one
-    config: TrainingConfig
-    output: Path  # folder of the checkpoint; the training's own state is in its subfolder "training"
-    given: Collection[str] | None = None  # names of settings that the user has chosen; None: all of them
-    fit_to_data: bool = False  # the other settings are fitted to custom data, see `presets.custom`
-    text_corpus: Path | None = None  # captions without photos, see `data.text_corpus`
-    encoder_lr: float | None = None  # learning rate of the encoder; None: it is frozen
-    unfreeze_from: str | None = None  # first block of the encoder that is trained; None: all of it
-    resume: bool = False  # go on with an interrupted training in the output; start where there is none yet
-    bits: Bits = 16  # of a stored weight
-    tensorboard: bool = False
-    cache: Path | None = None  # folder of the encoded photos; None: the user's own cache
-    device: str = "auto"
-    notes: dict[str, Any] = dataclasses.field(default_factory=dict)  # go on the model card
-
-    def __post_init__(self) -> None:
-        if self.encoder_lr is not None and not (0 < self.encoder_lr < math.inf):
-            raise SatError(f"--encoder-lr {self.encoder_lr}: give a learning rate, 1e-5 for example")
-        if self.unfreeze_from is not None and self.encoder_lr is None:
-            raise SatError(f"--unfreeze-from {self.unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
-
-    @property
-    def state(self) -> Path:
-        """The file of the training's own state."""
-        return self.output / "training" / "state.safetensors"
 
 
 class Prepared(NamedTuple):
@@ -131,15 +93,7 @@ def prepare(plan: TrainingPlan, *, show: bool) -> Prepared:
     dataset, why = custom.retokenize(plan.dataset, plan.config, start)
     for line in (*dataset.report.lines(), *plan.start.lines, why):
         log(line)
-    dataset, sources = encode_readable(
-        dataset,
-        plan.config,
-        encoder,
-        plan.cache or default_cache(),
-        encoder_lr=plan.encoder_lr,
-        unfreeze_from=plan.unfreeze_from,
-        show=show,
-    )
+    dataset, sources = encode_readable(dataset, plan, show=show)
     config = plan.config
     if plan.fit_to_data and dataset.custom:
         config, lines = custom.fitted(dataset, config, given=plan.given or (), started=start is not None)

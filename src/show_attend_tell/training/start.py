@@ -18,12 +18,11 @@ from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.model.decoder import grown, ungated
 from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.progress import Progress
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.config import Start, TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
 from show_attend_tell.vision import encoder as encoders
-from show_attend_tell.vision.encoder import Encoder
 
 PAPERS_ENCODER = "vgg19"
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
@@ -38,16 +37,6 @@ class EncoderChoice:
     weights: str | None = None
     resize: Resize | None = None
     trained: bool = False  # it is trained too, so it may have random weights
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a training starts from."""
-
-    encoder: Encoder
-    checkpoint: Checkpoint | None = None  # of the model to start from; None: random weights
-    name: str | None = None  # of this model
-    lines: tuple[str, ...] = ()  # which start was chosen, and why
 
 
 class Mismatch(NamedTuple):

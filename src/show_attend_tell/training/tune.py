@@ -3,16 +3,15 @@
 The paper's authors chose theirs by Bayesian optimization, with a service that is gone (sec. 4.3). A *study* is kept in
 a SQLite file: it can be interrupted, and several processes of one machine may work on it together. A *trial* is one
 training, without the choice of its generation config. Its value is what selects its best epoch (`Trainer.selection`). A
-trial that is worse than the median of the others after as many epochs is ended (pruned).
+trial that is worse than the median of the others after as many epochs is ended (pruned). Tools of Optuna, such as
+``optuna-dashboard``, show all trials.
 """
 
-import csv
 import hashlib
 import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -21,11 +20,11 @@ from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import atomic_write, make_folder
 from show_attend_tell.messages import install_command, plural
-from show_attend_tell.training.config import TrainingConfig, changed
+from show_attend_tell.training.config import TrainingConfig, TrainingPlan, changed
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.presets.custom import fitted
 from show_attend_tell.training.ranks import LOGGER, log
-from show_attend_tell.training.run import Prepared, TrainingPlan, check_settings, prepare, started
+from show_attend_tell.training.run import check_settings, prepare, started
 from show_attend_tell.training.start import check_start
 from show_attend_tell.training.state import ctrl_c_held_back
 
@@ -176,9 +175,8 @@ class Study:
         check_settings(self.plan)
         check_start(self.plan.start, self.plan.config.decoder)
         folder = self.plan.output
-        for name in () if (folder / "study.db").exists() else ("settings.json", "trials.csv"):
-            if (folder / name).exists():
-                raise SatError(f"{folder} is not a study, and its {name} would be overwritten: name another folder")
+        if (folder / "settings.json").exists() and not (folder / "study.db").exists():
+            raise SatError(f"{folder} is not a study, and its settings.json would be overwritten: name another folder")
 
     def identity(self) -> dict[str, Any]:
         """What all processes of a study share: settings, ranges, captions, the encoder and how it sees photos."""
@@ -249,7 +247,7 @@ class Study:
         plan = replace(plan, config=config, given=self.given(changes))
         LOGGER.disabled = True  # each trial would log the same about its data
         try:
-            prepared: Prepared = prepare(plan, show=show)
+            prepared = prepare(plan, show=show)
             trainer = started(prepared, plan.start, device, trainer=self.trainer, show=show)
         finally:
             LOGGER.disabled = False
@@ -281,7 +279,7 @@ class Study:
         return [each.change(trial.params[each.name]) for each in self.ranges]
 
     def written(self, optuna: Any, study: Any) -> Best:
-        """Write the best settings, and a table of all trials."""
+        """Write the best settings."""
         folder, states = self.plan.output, optuna.trial.TrialState
         trials = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
         if not any(trial.state == states.COMPLETE for trial in trials):
@@ -309,15 +307,4 @@ class Study:
         text = json.dumps(content, indent=1) + "\n"
         atomic_write(folder / "settings.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
-        def write_table(scratch: Path) -> None:
-            with open(scratch, "w", encoding="utf-8", newline="") as file:
-                table = csv.writer(file)
-                table.writerow(["trial", "state", "epochs", "value", *(each.name for each in self.ranges)])
-                for each in trials:
-                    epochs = each.intermediate_values
-                    value = max(epochs.values(), default="") if each.value is None else each.value
-                    parameters = [each.params[one.name] for one in self.ranges]
-                    table.writerow([each.number, each.state.name.lower(), len(epochs), value, *parameters])
-
-        atomic_write(folder / "trials.csv", write_table)
         return best

@@ -163,9 +163,8 @@ def train(
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.training import ranks
-    from show_attend_tell.training.config import changed
+    from show_attend_tell.training.config import TrainingPlan, changed
     from show_attend_tell.training.presets import read_preset
-    from show_attend_tell.training.run import TrainingPlan
     from show_attend_tell.training.run import train as run_training
     from show_attend_tell.training.start import EncoderChoice, choose_start
 

@@ -99,12 +99,11 @@ def tune(
     """Search for better settings of a training.
 
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
-    are written to settings.json in the output, which sat train takes as its --preset, and all trials to trials.csv.
+    are written to settings.json in the output, which sat train takes as its --preset; study.db keeps all trials.
     """
     from show_attend_tell.data.datasets import read_dataset
-    from show_attend_tell.training.config import changed
+    from show_attend_tell.training.config import TrainingPlan, changed
     from show_attend_tell.training.presets import preset, tuned_settings
-    from show_attend_tell.training.run import TrainingPlan
     from show_attend_tell.training.start import EncoderChoice, choose_start
     from show_attend_tell.training.tune import Range, Study, import_optuna
 

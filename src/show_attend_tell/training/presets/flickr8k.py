@@ -11,7 +11,7 @@ Both kinds of attention depart from the paper in this:
 
 Hard attention departs in this too:
 
-- an annotation is the mean over a window of 5×5 places;
+- an annotation is the mean over a window of 5×5 locations;
 - random crops of the photos;
 - every caption has one expected and one sampled path, where the paper tosses a coin. The expected path's log p is the
   baseline, and rewards are to go;
@@ -23,8 +23,8 @@ Reached on val (BLEU-4 with brevity penalty, three seeds):
 - soft, 6 epochs, 13 minutes on one core where nothing else runs: 19.5 to 20.3 by the best beam;
 - soft, 3 more epochs, ``--init-from`` the first with ``learning_rate=5e-4`` and ``scheduled_sampling=0.3``: 21.1 to
   21.3 by the best beam and length normalization. The shipped model is one of these;
-- hard, 5 epochs, ``--init-from`` the second soft stage: 19.9 to 20.4 by the likeliest places;
-- with the reranker that the shipped models had at first: soft 24.3, hard 23.6 by the likeliest places.
+- hard, 5 epochs, ``--init-from`` the second soft stage: 19.9 to 20.4 by argmax;
+- with the reranker that the shipped models had at first: soft 24.3, hard 23.6 by argmax.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Flickr8k, a last stage that maximizes CIDEr (`training.self_critical`), ``--init-from`` a model of `flickr8k`.
 
 Words, photos, decoder and reranker are those of `flickr8k`. Five captions are drawn of each photo of a batch, and true
-captions have a small weight beside them. The best epoch and decoding are those with the best CIDEr on val.
+captions have a small weight too. The best epoch and generation config are those with the best CIDEr on val.
 
 Reached: no model of it ships. docs/lab-notes.md has trials with smaller batches and a frozen attention (S, V, W).
 """

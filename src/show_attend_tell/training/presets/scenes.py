@@ -2,12 +2,12 @@
 
 ``sat analyze scenes --help`` has the commands. Departures from the paper: small sizes and batches, no dropout, no gate,
 annotations normalized by layer, Adam with a cosine schedule, λ = 0. Hard attention starts from the soft model: from
-random weights it learnt quickly to look at some object, and hardly which one. Rewards are to go, and their baseline is
-the caption's other sample.
+random weights it learnt quickly to attend to an object, but hardly to the right one. Rewards are to go, and their
+baseline is the caption's other sample.
 
 Reached, on 2,000 photos, on test, for all words that name an object, seeds 1, 2 and 3:
 
-| | α on the named object | the likeliest place is inside its box |
+| | α on the named object | the most probable location is inside its box |
 | --- | --- | --- |
 | soft | 63, 60, 52 % | 81, 83, 70 % |
 | hard | 76, 71, 60 % | 90, 85, 73 % |
