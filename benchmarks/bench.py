@@ -1,18 +1,18 @@
-"""How fast the package is on this machine, side by side with a baseline and the floor: `make bench`.
+"""How fast the package is on this machine, side by side with a baseline and the roofline: `make bench`.
 
     python benchmarks/bench.py [--threads 1] [--minutes 10] [--only search] [--to FOLDER]
 
 It times, in turns and in one process:
 
-- a training step of the paper's sizes, soft and hard: the tutorial's decoder, the plain path and the fast path;
-- the search of `everyday-soft` with a beam of 1, 10 and 100, with and without the reranker: the tutorial's decoder
-  with the same weights, the plain path and the fast path;
+- a training step of the paper's sizes, soft and hard: the tutorial's decoder, the reference and the optimized step;
+- the search of `everyday-soft` with a beam size of 1, 10 and 100, with and without the reranker: the tutorial's decoder
+  with the same weights, the reference session and the optimized one;
 - VGG-19: the network alone, and with reading and resizing the photos;
 - threads: a caption in a process of its own, by how its threads wait.
 
-It prints one table and writes bench.json and bench.svg. A floor is the time of what cannot be left out, at the best
-rates that this run measures: products in bfloat16, one σ for each attention value, Adam's 28 bytes a weight at the rate
-of a copy.
+It prints one table and writes bench.json and bench.svg. The roofline is the time of what cannot be left out, at the
+best rates that this run measures: products in bfloat16, one σ for each attention value, Adam's 28 bytes a weight at the
+rate of a copy.
 """
 
 import argparse
@@ -29,22 +29,29 @@ from rates import Rates, Timing, interleaved, measure_rates
 from torch import Tensor, nn
 from tutorial_decoder import TutorialDecoder
 
+from show_attend_tell.backends.torch import TorchSession
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.generation import rescored
 from show_attend_tell.model import kernels
+from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.model.unroll import unroll
-from show_attend_tell.search import Hypothesis, beam_search, search_batch_size
+from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))
-BATCH, STEPS, PLACES, SIZE, WORDS = 64, 12, 196, 512, 10_000  # of a training step
+BATCH, STEPS, LOCATIONS, SIZE, WORDS = 64, 12, 196, 512, 10_000  # of a training step
 BEAMS = {1: 0.1, 10: 0.2, 100: 0.7}  # with their shares of the time
-PLAIN_PATHS = 100  # that the plain path searches fastest at once on a CPU
+REFERENCE_PATHS = 100  # that the reference searches fastest at once on a CPU
 VGG19 = 39.0e9  # operations of a photo
+Session = Callable[[Tensor, GenerationConfig], DecoderSession]
 
 
 @dataclass(frozen=True)
@@ -54,36 +61,38 @@ class Row:
     name: str
     timing: Timing
     baseline: float | None  # the baseline's median time
-    floor: float | None
+    roofline: float | None
 
     def line(self) -> str:
         """The line in Markdown."""
         t = self.timing
         spread = f"{1000 * t.low:.4g} to {1000 * t.high:.4g} ({t.repeats})"
         ratio = "" if self.baseline is None else f"{self.baseline / t.median:.1f}"
-        floor, share = ("", "") if not self.floor else (f"{1000 * self.floor:.3g}", f"{self.floor / t.median:.0%}")
-        return f"| {self.name} | {1000 * t.median:.4g} | {spread} | {ratio} | {floor} | {share} |"
+        roofline, fraction = "", ""
+        if self.roofline:
+            roofline, fraction = f"{1000 * self.roofline:.3g}", f"{self.roofline / t.median:.0%}"
+        return f"| {self.name} | {1000 * t.median:.4g} | {spread} | {ratio} | {roofline} | {fraction} |"
 
 
 # ---------------------------------------------------------------- a training step
 
 
-def step_floor(rates: Rates, weights: int, paths: int) -> float:
+def step_roofline(rates: Rates, weights: int, paths: int) -> float:
     """Seconds that a training step takes at least."""
     rows = BATCH * STEPS * paths
     forward = 2 * (
-        BATCH * PLACES * SIZE * SIZE  # keys
+        BATCH * LOCATIONS * SIZE * SIZE  # keys
         + BATCH * STEPS * SIZE * 4 * SIZE  # gates from words
         + rows * SIZE * (4 * SIZE + SIZE)  # gates and query from h
         + rows * SIZE * 4 * SIZE  # gates from ẑ
-        + rows * PLACES * SIZE  # Σ α a
+        + rows * LOCATIONS * SIZE  # Σ α a
         + 2 * rows * SIZE * SIZE  # L_h, L_z
         + rows * SIZE * WORDS  # L_o
     )
-    return 3 * forward / rates.bf16 + rows * PLACES * SIZE / rates.sigma + 28 * weights / rates.copy
+    return 3 * forward / rates.bf16 + rows * LOCATIONS * SIZE / rates.sigma + 28 * weights / rates.copy
 
 
-def package_step(objective: SoftObjective | HardObjective, fast: bool) -> tuple[Callable[[], None], int]:
+def package_step(objective: SoftObjective | HardObjective, optimized: bool) -> tuple[Callable[[], None], int]:
     """One step of the package's decoder in bfloat16, and how many weights it has."""
     torch.manual_seed(0)
     kind = "hard" if isinstance(objective, HardObjective) else "soft"
@@ -91,17 +100,17 @@ def package_step(objective: SoftObjective | HardObjective, fast: bool) -> tuple[
         DecoderConfig(vocabulary_size=WORDS, attention=kind, attention_size=SIZE, annotation_norm="layer")  # type: ignore
     )
     optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-4, fused=True)
-    annotations = torch.rand(BATCH, PLACES, SIZE).half()
+    annotations = torch.rand(BATCH, LOCATIONS, SIZE).half()
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
     generator = torch.Generator().manual_seed(0)
-    used = kernels.compiled() if fast else kernels.REFERENCE
-    telling: Callable[..., object] = partial(unroll, kernels=used) if fast else teacher_forcing
+    used = kernels.compiled() if optimized else kernels.REFERENCE
+    forward: Callable[..., object] = partial(unroll, kernels=used) if optimized else teacher_forcing
 
     def step() -> None:
         draws = objective.draw(BATCH, STEPS, generator)
         with torch.autocast("cpu", torch.bfloat16):
-            told = telling(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
-            loss = objective(told, captions, draws, word_scores=used.word_scores).total  # type: ignore[arg-type]
+            output = forward(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+            loss = objective(output, captions, draws, word_scores=used.word_scores).total  # type: ignore[arg-type]
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -114,7 +123,7 @@ def tutorial_step() -> tuple[Callable[[], None], int]:
     torch.manual_seed(0)
     decoder = TutorialDecoder(vocabulary=WORDS, size=SIZE)
     optimizer = torch.optim.Adam(decoder.parameters(), lr=1e-4)
-    annotations = torch.rand(BATCH, PLACES, SIZE)
+    annotations = torch.rand(BATCH, LOCATIONS, SIZE)
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
 
     def step() -> None:
@@ -136,29 +145,29 @@ def training_steps(rates: Rates, seconds: float) -> list[Row]:
     baseline = "training step, baseline, float32"
     action, weights = tutorial_step()
     actions = {baseline: action}
-    # the tutorial's products are in float32: its floor says how far from its own best it is
-    floors = {baseline: step_floor(Rates(rates.fp32, rates.fp32, rates.sigma, rates.copy), weights, 1)}
+    # the tutorial's products are in float32: its roofline says how far from its own best it is
+    rooflines = {baseline: step_roofline(Rates(rates.fp32, rates.fp32, rates.sigma, rates.copy), weights, 1)}
     objectives: dict[str, SoftObjective | HardObjective] = {
         "soft": SoftObjective(label_smoothing=0.1),
         "hard, one path a caption": HardObjective(samples=1),  # the paper's: a coin chooses the path
         "hard, two paths": HardObjective(samples=1, coin="both", baseline="expected"),  # the preset's
     }
     for kind, objective in objectives.items():
-        for path in ("plain path", "fast path"):
-            if path == "fast path" and not kernels.can_compile():
+        for how in ("reference", "optimized"):
+            if how == "optimized" and not kernels.can_compile():
                 continue
-            name = f"training step, {kind}, {path}"
-            actions[name], weights = package_step(objective, path == "fast path")
-            floors[name] = step_floor(rates, weights, objective.paths)
+            name = f"training step, {kind}, {how}"
+            actions[name], weights = package_step(objective, how == "optimized")
+            rooflines[name] = step_roofline(rates, weights, objective.paths)
     times = interleaved(actions, 5, seconds)
-    return [Row(name, timing, times[baseline].median, floors[name]) for name, timing in times.items()]
+    return [Row(name, timing, times[baseline].median, rooflines[name]) for name, timing in times.items()]
 
 
 # ---------------------------------------------------------------- the search
 
 
-def search_floor(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis]) -> float:
-    """Seconds that the search that found these takes at least: its histories look, and its paths say a word."""
+def search_roofline(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis]) -> float:
+    """Seconds that the search that found these takes at least: its histories attend, and its paths say a word."""
     config = decoder.config
     n, m, D, A, K = (
         config.hidden_size,
@@ -167,20 +176,21 @@ def search_floor(rates: Rates, decoder: AttentionDecoder, found: list[Hypothesis
         config.attention_size,
         config.vocabulary_size,
     )
-    products, sigmas, paths = 2.0 * PLACES * D * A, 0.0, 1
-    for step in found[0].seen.backpointers:
+    products, sigmas, paths = 2.0 * LOCATIONS * D * A, 0.0, 1
+    for step in found[0].trace.steps:
         assert step.alpha is not None
         histories = step.alpha.shape[1]
-        products += 2 * histories * (n * (4 * n + A) + PLACES * D + D * (4 * n + m))
+        products += 2 * histories * (n * (4 * n + A) + LOCATIONS * D + D * (4 * n + m))
         products += 2 * paths * (n * m + m * K)
-        sigmas += histories * PLACES * A
+        sigmas += histories * LOCATIONS * A
         paths = int((step.words != Vocabulary.END).sum())
     return products / rates.bf16 + sigmas / rates.sigma
 
 
 def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: float) -> list[Row]:
-    """The search of several photos, time per photo; each path searches as many at once as suits it."""
-    decoder, reranker = captioner.torch_backend().decoder, captioner.reranker
+    """The search of several photos, time per photo; each session searches as many at once as suits it."""
+    backend, reranker = captioner.torch_backend(), captioner.reranker
+    decoder = backend.decoder
     assert isinstance(decoder, AttentionDecoder)
     tutorial = TutorialDecoder.of(decoder)
     with torch.no_grad():
@@ -191,29 +201,37 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
         for photo in normalized:
             tutorial.search(photo, beam_size=beam_size, max_length=40)
 
-    def by_package(search: Callable[..., list[list[Hypothesis]]], at_once: int, beam_size: int, ranked: bool) -> None:
+    def optimized(part: Tensor, config: GenerationConfig) -> DecoderSession:
+        return backend.session(part, config, seeds=[0] * len(part))
+
+    def reference(part: Tensor, config: GenerationConfig) -> DecoderSession:
+        return TorchSession(decoder, part, paths=config.paths, mode=MeanAttention())
+
+    def by_package(session: Session, at_once: int, config: GenerationConfig, ranked: bool) -> None:
         for part in annotations.split(at_once):
-            found = search(decoder, part, beam_size=beam_size, max_length=40)
+            found = beam_search(session(part, config), config)
             if ranked and reranker is not None:
-                reranker.add_rerank_scores(part, found)
+                rescored(backend, part, found, config, reranker)
 
     for beam_size, share in BEAMS.items():
-        baseline = f"search, beam {beam_size}, baseline"
+        config = GenerationConfig(beam_size=beam_size, max_length=40)
+        baseline = f"search, beam size {beam_size}, baseline"
         actions: dict[str, Callable[[], None]] = {baseline: partial(by_tutorial, beam_size)}
+        sessions = {
+            "reference": (reference, max(1, REFERENCE_PATHS // beam_size)),
+            "optimized": (optimized, backend.batch_size(config)),
+        }
         for ranked in (False, True):
-            named = f"search, beam {beam_size}, {'with' if ranked else 'without'} reranker"
-            actions[f"{named}, plain path"] = partial(
-                by_package, beam_search, max(1, PLAIN_PATHS // beam_size), beam_size, ranked
-            )
-            at_once = search_batch_size(beam_size, captioner.torch_backend().torch_device)
-            actions[f"{named}, fast path"] = partial(by_package, captioner.beam_search, at_once, beam_size, ranked)
+            named = f"search, beam size {beam_size}, {'with' if ranked else 'without'} reranker"
+            for how, (session, at_once) in sessions.items():
+                actions[f"{named}, {how}"] = partial(by_package, session, at_once, config, ranked)
         times = interleaved(actions, 7, seconds * share)
-        floor = sum(
-            search_floor(rates, decoder, captioner.beam_search(decoder, photo, beam_size=beam_size, max_length=40)[0])
+        roofline = sum(
+            search_roofline(rates, decoder, beam_search(optimized(photo, config), config)[0])
             for photo in annotations.split(1)
         )
         rows += [
-            Row(name, per(timing, photos), times[baseline].median / photos, floor / photos)
+            Row(name, per(timing, photos), times[baseline].median / photos, roofline / photos)
             for name, timing in times.items()
         ]
     return rows
@@ -256,9 +274,9 @@ def waiting() -> list[Row]:
 
 
 def chart(rows: list[Row]) -> str:
-    """The times as bars on a logarithmic scale, the floors as marks: SVG."""
+    """The times as bars on a logarithmic scale, the rooflines as marks: SVG."""
     kept = [row for row in rows if row.timing.median > 0]
-    least = min(min(row.timing.median, row.floor or row.timing.median) for row in kept)
+    least = min(min(row.timing.median, row.roofline or row.timing.median) for row in kept)
     most = max(row.timing.median for row in kept)
     scale = torch.tensor([least / 2, most]).log10().tolist()
 
@@ -272,9 +290,9 @@ def chart(rows: list[Row]) -> str:
         parts.append(f'<text x="320" y="{top + 12}" text-anchor="end">{row.name.replace("&", "&amp;")}</text>')
         parts.append(f'<rect x="330" y="{top}" width="{end - 330:.1f}" height="16" fill="#4c78a8"/>')
         parts.append(f'<text x="{end + 6:.1f}" y="{top + 12}">{1000 * row.timing.median:.3g} ms</text>')
-        if row.floor:
-            parts.append(f'<rect x="{x(row.floor):.1f}" y="{top - 2}" width="2" height="20" fill="#e45756"/>')
-    note = "bar: median time, logarithmic scale; red: floor"
+        if row.roofline:
+            parts.append(f'<rect x="{x(row.roofline):.1f}" y="{top - 2}" width="2" height="20" fill="#e45756"/>')
+    note = "bar: median time, logarithmic scale; red: roofline"
     parts.append(f'<text x="330" y="{24 * len(kept) + 28}">{note}</text></svg>')
     return "\n".join(parts)
 
@@ -291,12 +309,13 @@ def main() -> None:
     began, seconds = time.perf_counter(), 60 * options.minutes
     rates = measure_rates()
     captioner, with_vgg19 = (
-        Captioner.from_pretrained(name, device="cpu") for name in ("everyday-soft", "flickr8k-soft")
+        Captioner.from_pretrained(name, device="cpu", backend="torch") for name in ("everyday-soft", "flickr8k-soft")
     )
     pixels = torch.stack([captioner.backend.encoder.preprocessing(open_photo(file)) for file in EXAMPLES[:4]])
     conditions = f"PyTorch {torch.__version__}, {options.threads} threads; {rates}"
     print(conditions, "\n", flush=True)
-    print("| figure | ms, median | lowest to highest (repeats) | times as fast as the baseline | floor, ms | of it |")
+    heads = ("figure", "ms, median", "lowest to highest (repeats)", "times as fast as the baseline")
+    print(f"| {' | '.join((*heads, 'roofline, ms', 'fraction of it'))} |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     rows: list[Row] = []
     annotations = captioner.backend.encode(pixels)

@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured now: the rates that floors are computed from, and paired timing."""
+"""What this machine can do at best, measured now: the rates that rooflines are computed from, and paired timing."""
 
 import statistics
 import time
