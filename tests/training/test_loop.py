@@ -553,19 +553,6 @@ def test_the_share_of_mosaics_moves_through_the_training() -> None:
 # Batches
 
 
-def test_batches_hold_captions_of_one_length_and_every_caption_once() -> None:
-    data = random_data(photos=23)
-    for size in (1, 4, 64):
-        found = batches(data.captions, size, seed=3)
-        assert sorted(index for batch in found for index in batch) == list(range(len(data.captions)))
-        for batch in found:
-            assert 1 <= len(batch) <= size
-            assert len({len(data.captions[index][1]) for index in batch}) == 1
-    assert batches(data.captions, 4, seed=3) == batches(data.captions, 4, seed=3) != batches(data.captions, 4, seed=4)
-    lengths = [len(data.captions[batch[0]][1]) for batch in batches(data.captions, 4, seed=3)]
-    assert lengths != sorted(lengths)  # the lengths come in random order
-
-
 def test_a_photo_s_captions_come_together_while_the_encoder_learns() -> None:
     data = random_data(photos=23)
     weights = [2.0 if name == "photo1" else 1.0 for name, _ in data.captions]
