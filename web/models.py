@@ -83,7 +83,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     checkpoint.encoder.check(backend.encoder, name)
     encoder, generation, vocabulary = backend.encoder, checkpoint.generation, checkpoint.vocabulary
     if generation.attention_mode == "sample":
-        raise SatError(f"{name} looks at random places, which the web page cannot do: give another model")
+        raise SatError(f"{name} has attention mode 'sample', which the web page lacks: give another model")
     arrays = stored(backend.decoder.graphs(generation.attention_mode))
     if checkpoint.doubt is not None:
         arrays |= {f"doubt.{part}": array for part, array in unpack(checkpoint.doubt).items()}

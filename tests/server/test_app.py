@@ -150,9 +150,9 @@ def test_models_and_health(web: httpx.Client) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/static/captions.js", "/healthz", "/v1/models"])
 def test_head_is_answered_as_get_is_without_the_body(web: httpx.Client, path: str) -> None:
-    found, whole = web.head(path), web.get(path)
-    assert found.status_code == 200 and found.content == b"" and whole.content
-    assert dict(found.headers) == {**whole.headers, "date": found.headers["date"]}
+    found, full = web.head(path), web.get(path)
+    assert found.status_code == 200 and found.content == b"" and full.content
+    assert dict(found.headers) == {**full.headers, "date": found.headers["date"]}
     assert_safe(found)
     refused(web.get("/v1/captions"), 405)
     assert web.head("/v1/captions").status_code == 405

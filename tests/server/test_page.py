@@ -73,7 +73,7 @@ def test_a_photo_is_captioned_and_explored(
     expected = small_captioners()[0](shape_photo(*SCENES[0])).words
     first = page.locator(".result").first
     expect(first.locator(".sat-word > span:first-child")).to_have_text(expected)
-    expect(page.locator("#said")).to_contain_text("by small-soft: ")  # to a screen reader
+    expect(page.locator("#announcement")).to_contain_text("by small-soft: ")  # to a screen reader
 
     first.locator(".sat-word").nth(0).hover()
     expect(first.locator(".sat-readout")).to_contain_text("peak α")
@@ -164,10 +164,10 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
     page = open_page(server.url)
     page.set_input_files("#choose", [photos[0], bad, photos[1]])
     expect(page.locator(".sat-captions")).to_have_count(2)
-    told = page.locator(".result", has_text="notes <b>.jpg")
-    expect(told.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
-    expect(told.get_by_role("button", name="Try again")).to_have_count(0)
-    expect(told.get_by_role("button", name="Save")).to_have_count(0)
+    failed = page.locator(".result", has_text="notes <b>.jpg")
+    expect(failed.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
+    expect(failed.get_by_role("button", name="Try again")).to_have_count(0)
+    expect(failed.get_by_role("button", name="Save")).to_have_count(0)
 
 
 def test_a_photo_that_the_browser_cannot_show_is_captioned(
@@ -215,7 +215,7 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], 
         expect(page.get_by_role("alert")).to_be_hidden()
 
 
-def test_the_answer_of_a_proxy_is_told(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+def test_the_answer_of_a_proxy_is_shown(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
     """It is not JSON, and the server behind it is there."""
     page = open_page(server.url)
     page.route("**/v1/captions", lambda route: route.fulfill(status=413, content_type="text/html", body="<html>No"))
@@ -223,10 +223,10 @@ def test_the_answer_of_a_proxy_is_told(open_page: Callable[..., Page], server: S
     expect(page.locator(".state")).to_have_text("The server answered 413: this photo is too large for it.")
     page.route("**/v1/captions", lambda route: route.fulfill(status=500, content_type="text/html", body="<html>No"))
     page.set_input_files("#choose", photos[1])
-    told = page.locator(".result").first.locator(".state")
-    expect(told).to_contain_text("The server answered 500.")
+    state = page.locator(".result").first.locator(".state")
+    expect(state).to_contain_text("The server answered 500.")
     page.unroute("**/v1/captions")
-    told.get_by_role("button", name="Try again").click()
+    state.get_by_role("button", name="Try again").click()
     expect(page.locator(".sat-captions")).to_have_count(1)
 
 

@@ -80,8 +80,8 @@ class Answered(NamedTuple):
     right: int
     wrong: list[str]
     lost: list[str]
-    busy: int  # requests told to come back
-    late: int  # requests taken on, and told that they took too long
+    busy: int  # requests refused for now
+    late: int  # requests accepted, and answered that they took too long
 
 
 def photos() -> dict[str, bytes]:
@@ -154,8 +154,8 @@ def test_two_hundred_clients_at_once_lose_nothing_and_are_told_nothing_wrong(
                 caption = captioners[model](image)
                 expected[name, model] = (caption.words, caption.log_probability)
     found = asyncio.run(clients(server.url, LOAD_SECONDS, files, expected))
-    print(f"\n{found.right} captions right, {found.busy} requests told to come back, in {LOAD_SECONDS:g} s")
-    print(f"{found.late} requests taken on and told that they took too long")
+    print(f"\n{found.right} captions right, {found.busy} requests refused for now, in {LOAD_SECONDS:g} s")
+    print(f"{found.late} requests accepted that took too long")
     assert not found.lost, found.lost[:5]
     assert not found.wrong, found.wrong[:5]
     assert found.right >= 20 and found.late <= found.right / 4
@@ -191,13 +191,18 @@ def cases() -> list[Case]:
         base = image.convert("RGB")
         base.thumbnail((240, 240))
     chance = random.Random(11)
-    jpeg, whole = encoded(base, "JPEG"), encoded(base)
+    jpeg, png_file = encoded(base, "JPEG"), encoded(base)
     shown = Image.open(io.BytesIO(jpeg))
     shown.load()
-    found = [Case("good.jpg", jpeg, shows=shown), Case("good.png", whole, shows=base)]
+    found = [Case("good.jpg", jpeg, shows=shown), Case("good.png", png_file, shows=base)]
 
-    # cut off, at places all along
-    for kind, data in (("jpg", jpeg), ("png", whole), ("webp", encoded(base, "WEBP")), ("gif", encoded(base, "GIF"))):
+    # cut off, at bytes all along
+    for kind, data in (
+        ("jpg", jpeg),
+        ("png", png_file),
+        ("webp", encoded(base, "WEBP")),
+        ("gif", encoded(base, "GIF")),
+    ):
         for share in (0.001, 0.01, 0.1, 0.5, 0.9):
             found.append(Case(f"cut-{share}.{kind}", data[: int(len(data) * share)], refused=share < 0.9))
     found += [Case("empty.jpg", b"", refused=True), Case("byte.jpg", b"\xff", refused=True)]
@@ -214,7 +219,7 @@ def cases() -> list[Case]:
         found.append(Case(f"noise-{magic[:3]!r}.jpg", magic + chance.randbytes(100), refused=magic[:2] != b"P6"))
     # some bytes of it flipped
     for number in range(40):
-        flipped = bytearray(jpeg if number % 2 else whole)
+        flipped = bytearray(jpeg if number % 2 else png_file)
         for _ in range(1 + number // 4):
             flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
         found.append(Case(f"flipped-{number}.jpg", bytes(flipped)))
@@ -239,9 +244,9 @@ def cases() -> list[Case]:
         "nul": bytes(500),
     }
     found += [Case(f"{name}.jpg", data, refused=True) for name, data in pretenders.items()]
-    found += [Case("png-called.jpg", whole, shows=base), Case("jpeg-called.png", jpeg, shows=shown)]
+    found += [Case("png-called.jpg", png_file, shows=base), Case("jpeg-called.png", jpeg, shows=shown)]
     found += [Case("then-html.jpg", jpeg + b"<script>alert(1)</script>", shows=shown)]
-    found += [Case("../../etc/passwd", whole, shows=base), Case("\u202egpj.exe", whole, shows=base)]
+    found += [Case("../../etc/passwd", png_file, shows=base), Case("\u202egpj.exe", png_file, shows=base)]
 
     # sizes that are not there, or not to be had
     for width, height in ((100_000, 100_000), (2**31 - 1, 2**31 - 1), (60_000, 1000), (7072, 7072), (0, 9), (9, 0)):

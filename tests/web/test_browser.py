@@ -85,11 +85,17 @@ def photos(folder: Path) -> list[Path]:
     return [dogs, lying, png]
 
 
+def save(page: Page, number: int, act: str, file: Path) -> None:
+    """Save what the page has of a photo."""
+    with page.expect_download() as download:
+        page.locator(".result").nth(number).get_by_role("button", name=act).click()
+    assert download.value.suggested_filename.endswith(file.suffix)
+    download.value.save_as(file)
+
+
 def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
     """What the page saves of a photo as JSON."""
-    with page.expect_download() as download:
-        page.locator(".result").nth(number).get_by_role("button", name="Save JSON").click()
-    download.value.save_as(file)
+    save(page, number, "Save JSON", file)
     found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
@@ -133,7 +139,19 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
         expect(page.locator(".sat-facts").nth(2 * number)).to_contain_text("s on this device")
         for found, captioner in zip(saved(page, number, tmp_path / "saved.json"), captioners, strict=True):
             assert_pythons({**found, "source": str(photo)}, captioner, photo)
-    assert asked and all(method == "GET" and url.startswith((site.url, "blob:")) for method, url in asked)
+    save(page, 0, "Save picture", tmp_path / "saved.png")
+    with Image.open(tmp_path / "saved.png") as picture:
+        assert picture.width > 1000 and picture.height > 500
+    save(page, 0, "Save page", tmp_path / "saved.html")
+    alone = visited.new_page()
+    alone.goto(f"file://{tmp_path}/saved.html")  # it needs nothing else
+    alone.locator(".sat-word").first.hover()
+    expect(alone.locator(".sat-readout").first).to_contain_text("peak α")
+    expect(alone.locator(".sat-caption")).to_have_count(2)
+    alone.close()
+    assert asked and all(
+        method == "GET" and url.startswith((site.url, "blob:", "data:", f"file://{tmp_path}/")) for method, url in asked
+    )
     assert all(line.startswith("GET /sub/") for line in site.asked), site.asked
 
 

@@ -170,7 +170,7 @@
     }
 
     function announce(text) {
-      element("said").textContent = text;
+      element("announcement").textContent = text;
     }
 
     /** Say something about the page above its photos; an empty text takes it away. */
