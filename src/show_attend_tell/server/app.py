@@ -196,6 +196,9 @@ def api(service: Service, token: str | None) -> APIRouter:
         ]
         return JSONResponse({"models": listed, "limits": dataclasses.asdict(service.limits)})
 
+    router.include_router(forms)
+    router.include_router(v1)
+
     @router.get(
         "/healthz",
         tags=["Server"],
@@ -209,8 +212,6 @@ def api(service: Service, token: str | None) -> APIRouter:
             raise Problem(503, "The models' thread has ended: start the server again.")
         return JSONResponse({"status": "ok", "waiting": service.queue.waiting})
 
-    router.include_router(forms)
-    router.include_router(v1)
     return router
 
 
