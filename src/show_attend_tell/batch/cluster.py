@@ -26,7 +26,7 @@ from show_attend_tell.messages import install_command
 from show_attend_tell.threads import prepare_process
 
 BLOCKS = 10_000  # of pieces, at most, that Ray Data hands out
-BLOCK_BYTES = 16 * 2**20  # of photos that a worker gets at once
+BLOCK_BYTES = 4 * 2**20  # of photos that a worker gets at once
 LIGHT = 0.25  # of a core, for reading and for writing
 SECONDS = 1.0  # between two looks at the progress
 READ: dict[str, Kind] = {"source": "text", "content": "bytes", "error": "text"}
@@ -85,8 +85,9 @@ def write_by_ray(
         num_cpus=min(1, cores / 2 / config.workers),  # did workers reserve all cores, nothing could be read, for ever
         num_gpus=1 if work.device.startswith("cuda") or (work.device == "auto" and gpus) else None,
     )
+    watcher = threading.Thread(target=show_progress, daemon=True)
     try:
-        threading.Thread(target=show_progress, daemon=True).start()
+        watcher.start()
         made.write_parquet(
             output.folder,
             filesystem=None if isinstance(output.system, LocalFileSystem) else output.system,
@@ -102,6 +103,7 @@ def write_by_ray(
         raise cause or SatError(f"Ray ended the run ({reason})", remedy="give the command again") from error
     finally:
         ended.set()
+        watcher.join()  # which would start Ray again
         if started:
             ray.shutdown()
 

@@ -107,7 +107,7 @@ class Output:
                     f"begun with other {' and '.join(changed)}: give the same, or name another output",
                     subject=self.address,
                 )
-        elif self.system.ls(self.folder, detail=False):
+        elif self.system.exists(self.folder) and self.system.ls(self.folder, detail=False):
             raise SatError("the folder has files, and no run made it: name another output", subject=self.address)
         self._put(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
 

@@ -23,7 +23,7 @@ COLUMNS = (  # usual names of columns with photos or, after these, with their pa
     *("image", "bytes", "photo", "jpg", "jpeg", "png", "webp", "image_bytes", "content"),
     *("path", "file_name", "filename", "file", "image_path"),
 )
-TOGETHER = 256  # files of photos that are one piece
+TOGETHER = 64  # files of photos that are one piece
 
 
 class Piece(NamedTuple):
