@@ -1,36 +1,36 @@
 """A program for the environment without PyTorch: captions of a photo in many ways, as JSON on standard output.
 
-`test_without_pytorch.py` makes the same captions with PyTorch, by `told` below.
+`test_without_pytorch.py` makes the same captions with PyTorch, by `captions_of` below.
 """
 
 import json
 import sys
 from typing import Any
 
-from show_attend_tell import Captioner, Sampling
+from show_attend_tell import Captioner
 
 WAYS: dict[str, list[dict[str, Any]]] = {
     "everyday-soft": [{}, {"beam_size": 100}, {"beam_size": 3, "rerank_weight": 0.0}],  # with doubt and the reranker
     "everyday-hard": [{"beam_size": 3}, {"beam_size": 2, "rerank_weight": 0.0}],  # in 8 bits
     "flickr8k-soft": [
         {},
-        {"sampling": Sampling(captions=3, temperature=0.8, top_p=0.9), "seed": 4},
+        {"do_sample": True, "num_captions": 3, "temperature": 0.8, "top_p": 0.9, "seed": 4},
     ],
     "flickr8k-hard": [
-        {"beam_size": 9, "several": 3},
+        {"beam_size": 9, "num_captions": 3},
         {"beam_size": 2, "attention_mode": "sample", "seed": 3},
     ],
 }
 SENTENCE = "two dogs run through the grass"
 
 
-def told(captioner: Captioner, photo: str) -> list[dict[str, Any]]:
-    """What a model says of a photo in every way, and where it looks when it is told a sentence."""
+def captions_of(captioner: Captioner, photo: str) -> list[dict[str, Any]]:
+    """A model's captions of a photo in every way, and a sentence explained."""
     captions = [captioner(photo, **way) for way in WAYS[captioner.name]]
     captions.append(captioner.explain(photo, SENTENCE))
     return [caption.to_dict() for caption in captions]
 
 
 if __name__ == "__main__":
-    found = {name: told(Captioner.from_pretrained(name), sys.argv[1]) for name in WAYS}
+    found = {name: captions_of(Captioner.from_pretrained(name), sys.argv[1]) for name in WAYS}
     print(json.dumps({"captions": found, "modules": sorted(name for name in sys.modules if "." not in name)}))

@@ -43,6 +43,7 @@ class TorchBackend:
     """A decoder and its encoder on a device; `backends.base.Backend` says what its methods do."""
 
     name = "torch"
+    reference = False  # whether a processor too searches by `TorchSession`
 
     def __init__(self, decoder: Decoder, encoder: Encoder | None = None, *, device: torch.device | None = None) -> None:
         """Without an encoder, as while a decoder is trained, it cannot `encode`."""
@@ -133,7 +134,7 @@ class TorchBackend:
 
         Its weights are those of the first call.
         """
-        if self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
+        if self.reference or self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
             return None
         if locations not in self._optimized:
             self._optimized[locations] = OnnxDecoder(self.decoder.config, decoder_weights(self.decoder), locations)
