@@ -144,7 +144,7 @@ def test_photos_of_a_client_that_has_gone_leave_the_queue() -> None:
     with held() as (running, gate, first):
         for _ in range(3):
             with pytest.raises(httpx.ReadTimeout):  # whose client then closes the connection
-                WEB.post(f"{running.url}/v1/captions", files=form(*[RED] * 16), timeout=httpx.Timeout(20, read=0.5))
+                WEB.post(f"{running.url}/v1/captions", files=form(*[RED] * 8), timeout=httpx.Timeout(20, read=0.5))
         until(lambda: waiting(running.url) == 0)
         last = post_aside(running.url, RED)
         until(lambda: waiting(running.url) == 1)

@@ -83,6 +83,13 @@ export async function picture(photo: SatPhoto): Promise<Blob> {
       context.fillStyle = "rgb(255 255 255 / 85%)"; // outside the visible box
       context.fill(frame([x, y, PANEL, height], [x + left, y + up, right - left, down - up]), "evenodd");
       if (index && overlays) context.drawImage(overlays[index - 1], x + left, y + up, right - left, down - up);
+      if (index && caption.locations) {
+        const [row, column] = caption.locations[index - 1];
+        const [w, h] = [(right - left) / caption.attention![0][0].length, (down - up) / caption.attention![0].length];
+        context.strokeStyle = "#e66100";
+        context.lineWidth = 3;
+        context.strokeRect(x + left + column * w, y + up + row * h, w, h);
+      }
       write(word, x, y + height + 32, 24, index ? "#1c1e22" : "#646870", PANEL);
       if (!index) return;
       const beta = caption.gate ? `β ${caption.gate[index - 1].toFixed(2)} · ` : "";
@@ -104,13 +111,13 @@ function frame(panel: [number, number, number, number], box: [number, number, nu
 }
 
 /** What lies over the visible box for each word, in one scale for all words, as `Style.ramp` of Python has "light". */
-function overlaysOf({ attention, gate, locations }: Caption): OffscreenCanvas[] {
+function overlaysOf({ attention, gate }: Caption): OffscreenCanvas[] {
   const [rows, columns] = [attention![0].length, attention![0][0].length];
   const maps = attention!.map((alpha) => SatCaptions.smooth(alpha.flat(), rows, columns));
   const least = gate ? RELIED * Math.max(...gate) : 0;
   const peaks = maps.map((map, word) => (!gate || gate[word] >= least ? map.reduce((a, b) => Math.max(a, b)) : 0));
   const white = Math.max(FLAT / (rows * columns), ...peaks);
-  return maps.map((map, word) => {
+  return maps.map((map) => {
     const canvas = new OffscreenCanvas(CELLS, CELLS);
     const context = canvas.getContext("2d")!;
     const pixels = new ImageData(CELLS, CELLS);
@@ -121,11 +128,6 @@ function overlaysOf({ attention, gate, locations }: Caption): OffscreenCanvas[] 
       pixels.data.set([gray, gray, gray, 255 * opacity], 4 * cell);
     });
     context.putImageData(pixels, 0, 0);
-    if (locations) {
-      const [row, column] = locations[word];
-      context.strokeStyle = "#e66100";
-      context.strokeRect((column * CELLS) / columns, (row * CELLS) / rows, CELLS / columns, CELLS / rows);
-    }
     return canvas;
   });
 }
