@@ -55,7 +55,6 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
         "encode data/",
         "serve --port 0",
         "analyze ablation --data data/",
-        "analyze ranking --data data/",
     ],
 )
 def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
