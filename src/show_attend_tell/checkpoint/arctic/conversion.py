@@ -87,8 +87,8 @@ class Options:
         names = list(cls.__dataclass_fields__)
         if missing := [name for name in names if name not in given and name != "temperature"]:
             raise SatError(
-                f"{file} lacks the options {first_three(missing)}: give the pickle that the authors' program saved with "
-                "the model, MODEL.npz.pkl, and keep the order MODEL OPTIONS DICTIONARY"
+                f"{file} lacks the options {first_three(missing)}: give the pickle that the authors' program saved "
+                "with the model, MODEL.npz.pkl, and keep the order MODEL OPTIONS DICTIONARY"
             )
         if unknown := [shorten(name) for name in given if name not in (*names, *TRAINING)]:
             raise SatError(
@@ -170,7 +170,7 @@ def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Enco
 
     ``model`` is the .npz archive, ``options`` and ``dictionary`` are pickles. ``encoder`` is the one that gave the
     model's annotations; without it, it must be named whenever the model gets photos. The checkpoint decodes as the
-    program does: beam 5, no length normalization, repetitions allowed, and the mean of attention also for hard attention.
+    program does: beam size 5, no length penalty, repetitions allowed, and the mean of attention also where it is hard.
     Raises `SatError` for files that are damaged or do not belong together, and for an encoder with another annotation
     size.
     """
