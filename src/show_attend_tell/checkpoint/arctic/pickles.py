@@ -73,8 +73,6 @@ class _Reader:
     def value(self) -> Any:
         """Follow the instructions up to the end of the first value."""
         while (name := self.instruction()) != "STOP":
-            if self.containers > MOST_CONTAINERS:
-                raise ValueError(f"it has more than {MOST_CONTAINERS:,} lists, dicts and tuples")
             if name in CONSTANTS:
                 self.stack.append(CONSTANTS[name])
             elif name in EMPTY:
@@ -110,6 +108,8 @@ class _Reader:
     def container(self, made: Any) -> Any:
         """Count a new list, dict or tuple."""
         self.containers += 1
+        if self.containers > MOST_CONTAINERS:
+            raise ValueError(f"it has more than {MOST_CONTAINERS:,} lists, dicts and tuples")
         return made
 
     def recall(self, number: int) -> None:
