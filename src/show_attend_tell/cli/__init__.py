@@ -4,25 +4,25 @@ Every message to the user is written here or in a `SatError`. What is slow to im
 that ``--help`` is quick.
 """
 
-from show_attend_tell.cli.starting import Starting
+import show_attend_tell.cli.starting  # noqa: F401  (before all others)
 
-with Starting():
-    import click
+# isort: split
 
-    from show_attend_tell import __version__
-    from show_attend_tell.cli.analyze import analyze
-    from show_attend_tell.cli.caption import caption
-    from show_attend_tell.cli.caption_batch import caption_batch
-    from show_attend_tell.cli.check import check
-    from show_attend_tell.cli.command import Commands
-    from show_attend_tell.cli.compare import compare, report
-    from show_attend_tell.cli.encode import encode
-    from show_attend_tell.cli.evaluate import evaluate, score
-    from show_attend_tell.cli.models import import_arctic, models
-    from show_attend_tell.cli.serve import serve
-    from show_attend_tell.cli.training.train import train
-    from show_attend_tell.cli.training.tune import tune
+import click
 
+from show_attend_tell import __version__
+from show_attend_tell.cli.analyze import analyze
+from show_attend_tell.cli.caption import caption
+from show_attend_tell.cli.caption_batch import caption_batch
+from show_attend_tell.cli.check import check
+from show_attend_tell.cli.command import Commands
+from show_attend_tell.cli.compare import compare, report
+from show_attend_tell.cli.encode import encode
+from show_attend_tell.cli.evaluate import evaluate, score
+from show_attend_tell.cli.models import import_arctic, models
+from show_attend_tell.cli.serve import serve
+from show_attend_tell.cli.training.train import train
+from show_attend_tell.cli.training.tune import tune
 
 EXAMPLES = """
 \b
@@ -35,7 +35,7 @@ Examples:
 
 @click.group(
     cls=Commands,
-    examples=EXAMPLES,
+    epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, prog_name="sat")

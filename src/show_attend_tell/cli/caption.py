@@ -71,7 +71,7 @@ def picture_settings() -> tuple[type, ...]:
     return PictureFile, Style
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES, sections=SECTIONS)
+@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
 @click.option(

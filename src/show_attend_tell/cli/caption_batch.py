@@ -40,7 +40,7 @@ batch_options = options(
 )
 
 
-@click.command("caption-batch", cls=BaseCommand, examples=EXAMPLES)
+@click.command("caption-batch", cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--output", required=True, metavar="FOLDER", help="Folder for the table; its name ends in .parquet or .jsonl."

@@ -30,7 +30,7 @@ Examples:
 SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has all
 
 
-@click.command(cls=BaseCommand, examples=CHECK_EXAMPLES)
+@click.command(cls=BaseCommand, epilog=CHECK_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @encoder_options
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")

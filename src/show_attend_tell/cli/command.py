@@ -1,9 +1,8 @@
-"""What the commands share: help with examples, one-line messages about mistakes, options, and files written whole."""
+"""What the commands share: one-line messages about mistakes, help, options, and files written whole."""
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatch
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,23 +12,20 @@ import click
 from show_attend_tell import threads
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
 from show_attend_tell.cli.options import F, PairsOption
-from show_attend_tell.cli.starting import Starting
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, write_text
 from show_attend_tell.messages import install_command
 
 
 class BaseCommand(click.Command):
-    """A command whose help ends with examples, which takes no empty value, and reports a mistake in one sentence.
+    """A command that takes no empty value, and whose help has its options under headings.
 
-    ``sections`` are the headings of options in the help, each with the names of its options in their order.
+    ``sections`` are these headings, each with the names of its options in their order.
     """
 
-    def __init__(
-        self, *arguments: Any, examples: str = "", sections: Mapping[str, str] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.examples, self.sections = examples, sections or {}
+        self.sections = sections or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         made: list[click.Parameter] = []
@@ -53,9 +49,6 @@ class BaseCommand(click.Command):
                 with formatter.section(f"Keys of {name}"):
                     formatter.write_dl(option.keys)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(self.examples, formatter)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
         for parameter in self.get_params(ctx):
@@ -65,43 +58,19 @@ class BaseCommand(click.Command):
                 raise click.BadParameter(why, ctx, parameter)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except SatError as error:
-            fail(str(error), 1)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            fail(f"sat {ctx.command.name} needs PyTorch: {install_command('torch')}", 1)
-        except BrokenPipeError:
-            raise  # `sat … | head`, which click sees to
-        except OSError as error:  # a full disk, a folder that may not be written
-            what = error.filename or "a file or standard output"
-            fail(f"{what} cannot be read or written ({error.strerror or error}): mend that, or name another place", 1)
-        except KeyboardInterrupt:
-            fail("interrupted", 130)
-
 
 class Commands(click.Group):
-    """A group of commands, in the order in which they were added, under the headings of `add_section`.
+    """A group of commands under the headings of `add_section`, which reports a mistake in one line."""
 
-    What click itself refuses, such as an unknown option, is reported in one line too.
-    """
-
-    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.examples = examples
         self.sections: dict[str, list[click.Command]] = {}
 
     def add_section(self, title: str, commands: Iterable[click.Command]) -> None:
-        """Add commands that the help shows under a heading."""
+        """Add commands that the help shows under a heading, in this order."""
         self.sections[title] = list(commands)
         for command in self.sections[title]:
             self.add_command(command)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, self.commands))
@@ -114,38 +83,34 @@ class Commands(click.Group):
                     ]
                 )
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(self.examples, formatter)
-
-    def main(self, *arguments: Any, **options: Any) -> Any:
-        threads.prepare_process()
-        options["standalone_mode"] = False  # in which click raises its exceptions instead of printing them
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # names of files may be no text
+    def invoke(self, ctx: click.Context) -> Any:
         try:
-            with Starting():
-                return super().main(*arguments, **options)
-        except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
-            sys.exit(error.exit_code)
+            return super().invoke(ctx)
+        except click.exceptions.NoArgsIsHelpError:
+            raise
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "sat"
             fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
-        except click.ClickException as error:
-            fail(error.format_message(), error.exit_code)
-        except click.Abort:
+        except SatError as error:
+            fail(str(error), 1)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            fail(f"sat {ctx.invoked_subcommand} needs PyTorch: {install_command('torch')}", 1)
+        except BrokenPipeError:
+            raise  # `sat … | head`, which click sees to
+        except OSError as error:  # a full disk, a folder that may not be written
+            what = error.filename or "a file or standard output"
+            fail(f"{what} cannot be read or written ({error.strerror or error}): mend that, or name another place", 1)
+        except KeyboardInterrupt:
             fail("interrupted", 130)
 
-
-def write_examples(examples: str, formatter: click.HelpFormatter) -> None:
-    """Write the examples at the end of a help: paragraphs as click has them, after ``\\b`` with their own lines."""
-    for paragraph in examples.strip().split("\n\n") if examples else ():
-        formatter.write_paragraph()
-        if paragraph.startswith("\b"):
-            formatter.write(paragraph.removeprefix("\b\n") + "\n")
-        else:
-            formatter.write_text(" ".join(paragraph.split()))
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        threads.prepare_process()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # names of files may be no text
+        return super().main(*arguments, **options)
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -208,10 +173,7 @@ def _import_plugins(ctx: click.Context, parameter: click.Parameter, plugins: tup
     from show_attend_tell.model.registry import import_plugin
 
     for plugin in plugins:
-        try:
-            import_plugin(plugin)
-        except SatError as error:
-            raise click.BadParameter(str(error), ctx, parameter) from error
+        import_plugin(plugin)
 
 
 plugin_option = click.option(
@@ -309,48 +271,24 @@ encoder_options = options(
     ),
 )
 
-DATA_FILES = (  # what a data folder is read from
-    *("captions.*", "metadata.*", "*/metadata.*", "boxes.json", "dataset*.json", "captions_*.json", "*.token", "*.txt"),
-    *("images/*", "text/*", "annotations/*"),
-)
-MODEL_FILES = ("config.json", "vocabulary.json", "README.md", "*.safetensors", "training/*")
-
 
 def check_targets(
     *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
 ) -> None:
     """Raise `SatError` for an output file that cannot be written, before any time is spent on its content.
 
-    The same holds for a file that is named for two outputs, and for a file that the command reads: those in ``read``,
-    the captions and photos of the data folders in ``read``, and the files of the folders in ``models``.
+    The same holds for a file that is named for two outputs, and for one that is there already and that the command may
+    read: a file in ``read``, or any file in the folders in ``read`` and ``models``.
     """
-    inputs = [Path(each).resolve() for each in read if each is not None]
-    folders = [Path(each).resolve() for each in models]
+    inputs = [Path(each).resolve() for each in (*read, *models) if each is not None]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:
         check_writable(file)
-        own = file.resolve()
-        if own.is_file() and (
-            any(own == each or _is_data(own, each) for each in inputs)
-            or any(_matches(own, folder, MODEL_FILES) for folder in folders)
-        ):
-            raise SatError(f"{file} is read by this command, and would be overwritten: name another file")
+        if file.is_file() and any(file.resolve().is_relative_to(each) for each in inputs):
+            where = "" if file.resolve() in inputs else "in a folder that is "
+            raise SatError(f"{file} is {where}read by this command, and would be overwritten: name another file")
     if len({file.resolve() for file in files}) < len(files):
         raise SatError(f"{files[0]} is named for two outputs: give each a file of its own")
-
-
-def _is_data(file: Path, folder: Path) -> bool:
-    """Whether a file is one that a data folder is read from."""
-    from show_attend_tell.data.photos import SUFFIXES
-
-    return _matches(file, folder, (*DATA_FILES, *(f"*{suffix}" for suffix in SUFFIXES)))
-
-
-def _matches(file: Path, folder: Path, patterns: Iterable[str]) -> bool:
-    """Whether a file is in a folder and has a name of one of these patterns there, in small or large letters."""
-    return file.is_relative_to(folder) and any(
-        fnmatch(file.relative_to(folder).as_posix().lower(), pattern.lower()) for pattern in patterns
-    )
 
 
 def write_output(target: str | None, text: str) -> bool:

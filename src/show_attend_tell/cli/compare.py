@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=COMPARE_EXAMPLES)
+@click.command(cls=BaseCommand, epilog=COMPARE_EXAMPLES)
 @click.argument("systems", nargs=-1, required=True, metavar="BASELINE.json SYSTEM.json...")
 @click.option(
     "--resamples",
@@ -78,7 +78,7 @@ def _name(files: list[Path]) -> str:
     return stem or ",".join(map(str, files))
 
 
-@click.command(cls=BaseCommand, examples=REPORT_EXAMPLES)
+@click.command(cls=BaseCommand, epilog=REPORT_EXAMPLES)
 @click.argument("evaluation", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path), required=False)
 @click.option(

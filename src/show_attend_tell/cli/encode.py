@@ -28,7 +28,7 @@ SECTIONS = {
 }
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES, sections=SECTIONS)
+@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
 @encoder_options
 @click.option("--flipped", is_flag=True, help="Mirrored training photos are encoded too, for training with them.")

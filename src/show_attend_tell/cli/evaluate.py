@@ -59,7 +59,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
     )
 
 
-@click.command(cls=BaseCommand, examples=EVALUATE_EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EVALUATE_EXAMPLES)
 @model_option(several="Give it several times for an ensemble, which averages their probabilities.")
 @data_option
 @split_option("test")
@@ -126,7 +126,7 @@ def evaluate(
         evaluation.add_to_card(captioner.checkpoint, Path(models[0]), result, dataset, str(data.resolve()))
 
 
-@click.command(cls=BaseCommand, examples=SCORE_EXAMPLES)
+@click.command(cls=BaseCommand, epilog=SCORE_EXAMPLES)
 @click.argument("hypotheses", type=click.Path(path_type=Path))
 @click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")

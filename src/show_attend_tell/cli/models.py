@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("name", required=False)
 def models(name: str | None) -> None:
     """List the models of this package, or show the card of one.
@@ -56,7 +56,7 @@ def models(name: str | None) -> None:
     click.echo(f"{DEFAULT_MODEL} is the default. Details: sat models NAME")
 
 
-@click.command("import-arctic", cls=BaseCommand, examples=IMPORT_EXAMPLES)
+@click.command("import-arctic", cls=BaseCommand, epilog=IMPORT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.npz")
 @click.argument("options", type=click.Path(path_type=Path), metavar="MODEL.npz.pkl")
 @click.argument("dictionary", type=click.Path(path_type=Path), metavar="DICTIONARY.pkl")

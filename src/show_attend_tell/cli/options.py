@@ -8,8 +8,6 @@ The options are made when a command runs or shows its help, because data classes
 """
 
 import dataclasses
-import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -62,11 +60,13 @@ def options_from(
             )
 
     def keep(ctx: click.Context, fields: Mapping[str, Field], given: Iterable[tuple[str, str]]) -> None:
+        from show_attend_tell.settings import read_setting
+
         values = ctx.params.setdefault(into, {})
         for name, text in given:
             if name in values:
                 raise click.BadParameter(f"'{name}={text}': {name} is given twice")
-            values[name] = _read(fields[name][0], name, text)
+            values[name] = read_setting(fields[name][0], name, text)
 
     def add(command: F) -> F:
         command.__dict__.setdefault("__click_params__", []).append(make)  # where click's own decorators put theirs
@@ -80,12 +80,13 @@ Field = tuple[type, Any, str]  # the class that has a field, the field's type, a
 
 def _fields(classes: tuple[type, ...]) -> dict[str, Field]:
     """The fields of classes of settings, by their names."""
+    from show_attend_tell.settings import comments
+
     found = {}
     for cls in classes:
-        hints = get_type_hints(cls, include_extras=True)
-        comments = dict(re.findall(r"^    (\w+): .*  # (.+)$", inspect.getsource(cls), re.MULTILINE))
+        hints, documented = get_type_hints(cls, include_extras=True), comments(cls)
         for field in dataclasses.fields(cls):
-            found[field.name] = cls, hints[field.name], comments.get(field.name, "")
+            found[field.name] = cls, hints[field.name], documented.get(field.name, "")
     return found
 
 
@@ -104,17 +105,6 @@ def _metavar(hint: Any) -> str:
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
     return {bool: "true|false", int: "INTEGER", float: "NUMBER"}.get(kind, "TEXT")
-
-
-def _read(cls: type, name: str, text: str) -> Any:
-    """A setting's value. Raises click's error for a wrong one."""
-    from show_attend_tell.errors import InvalidValue
-    from show_attend_tell.settings import read_setting
-
-    try:
-        return read_setting(cls, name, text)
-    except InvalidValue as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def generation_config() -> tuple[type, ...]:

@@ -31,7 +31,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @model_option()
 @data_option
 @split_option("val")

@@ -49,7 +49,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("photos", nargs=-1, type=click.Path(path_type=Path), metavar="[PHOTO]...")
 @model_option()
 @click.option(

@@ -21,7 +21,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option(
     "--photos", type=int, default=2000, show_default=True, help="Number of pictures; train, val and test get 8 : 1 : 1."

@@ -38,7 +38,7 @@ Examples:
 """
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
 @click.option(
     "--weight",

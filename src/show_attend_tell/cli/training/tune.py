@@ -35,7 +35,7 @@ DEFAULT = (
 )
 
 
-@click.command(cls=BaseCommand, examples=EXAMPLES)
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--output",
