@@ -44,13 +44,12 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path
 
 
 def test_ctrl_c_stops_the_opening_of_photos_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted() -> Iterator[str | None]:
-        yield None
-        yield "damaged"
+    def interrupted() -> Iterator[tuple[str, str | None]]:
+        yield "0.jpg", None
+        yield "1.jpg", "damaged"
         raise KeyboardInterrupt
 
-    photos = [Path(f"{number}.jpg") for number in range(5)]
-    assert open_all(photos, interrupted()) == (2, {"1.jpg": "damaged"})
+    assert open_all(5, interrupted()) == (2, {"1.jpg": "damaged"})
     assert "stopped opening photos" in capsys.readouterr().err
 
 

@@ -21,13 +21,13 @@ def dataset(*captions: tuple[str, str], folder: Path = Path()) -> Dataset:
         Example(f"{number}.jpg", folder / f"{number}.jpg", split, (tuple(tokenize(raw)),), (raw,))
         for number, (split, raw) in enumerate(captions)
     ]
-    return Dataset("some", folder, tuple(examples), DataReport(photos={}, captions={}))
+    return Dataset("some", folder, tuple(examples), DataReport())
 
 
 def test_lengths_words_and_coverage() -> None:
     data = dataset(("train", "a dog"), ("train", "a dog runs"), ("val", "a cat"), ("val", "a dog sits"))
     found = inspect(data, Vocabulary(["a", "dog"]), english=ENGLISH, longest=2)
-    assert found.lengths == (2, 2, 3, 3, 3)
+    assert found.lengths == [2, 2, 3, 3, 3]
     assert (found.words, found.once, found.learnt) == (3, 1, 2)
     assert found.coverage == pytest.approx(3 / 5) and found.not_covered == ("cat", "sits")
     assert [(odd.photo, odd.why) for odd in found.very_long] == [("1.jpg", "3 words"), ("3.jpg", "3 words")]
@@ -82,7 +82,7 @@ def test_a_photo_left_out_hides_no_photo_of_that_name_in_another_folder(tmp_path
     for name in ("0.jpg", "images/a/1.jpg", "images/b/1.jpg", "b/2.jpg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    report = DataReport(photos={}, captions={}, captionless_photos=("a/1.jpg", "2.jpg"))
+    report = DataReport(captionless_photos=["a/1.jpg", "2.jpg"])
     data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
     assert without_captions(data) == [tmp_path / "images" / "b" / "1.jpg"]
 
@@ -91,6 +91,6 @@ def test_photos_that_are_left_out_for_another_reason_have_captions(tmp_path: Pat
     for name in ("0.jpg", "restval.jpg", "stray.jpg", "alone.jpg"):
         (tmp_path / name).touch()
     (tmp_path / "broken.jpg").symlink_to(tmp_path / "gone.jpg")
-    report = DataReport(photos={}, captions={}, unused_photos=("restval.jpg",), stray_photos=("stray.jpg",))
+    report = DataReport(unused_photos=["restval.jpg"], stray_photos=["stray.jpg"])
     data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
     assert without_captions(data) == [tmp_path / "alone.jpg"]

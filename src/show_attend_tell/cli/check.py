@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +69,15 @@ def check(
     dataset = read_dataset(data, restval=restval)
     log = (lambda text: None) if json_file == "-" else click.echo
     log(f"{data}: {', '.join(dataset.report.sources)}")
-    photos = [example.photo for example in dataset.examples]
-    opened, problems = open_all(photos, unreadable(photos))
+    opened, problems = open_all(len(dataset.examples), unreadable(dataset.examples))
     unread = f"{len(problems):,} of them cannot be read"
     left_out = ", which a training leaves out" if problems and dataset.custom else ""
     log(f"{plural(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
-    for photo, why in list(problems.items())[:SHOWN]:
-        log(f"  {photo}: {why}")
+    for problem in list(problems.values())[:SHOWN]:
+        log(f"  {problem}")
     everything = dataset
     if left_out:
-        names = {str(example.photo): example.name for example in dataset.examples}
-        by_name = {names[photo]: f"{photo}: {why}" for photo, why in problems.items()}
-        dataset = without_unreadable(dataset, UnreadablePhotos(by_name, opened))
+        dataset = without_unreadable(dataset, UnreadablePhotos(problems, opened))
     config = preset("flickr8k", "soft")
     choice = EncoderChoice(encoder, encoder_weights, resize)
     begin = choose_start(dataset, config, choice, init_from=None, fit_to_data=True)
@@ -186,21 +183,21 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
     return lines
 
 
-def open_all(photos: Sequence[Path], opening: Iterable[str | None]) -> tuple[int, dict[str, str]]:
-    """Open photos, and return how many were, and why some cannot be read, by their paths. Ctrl-C stops it.
+def open_all(photos: int, opening: Iterable[tuple[str, str | None]]) -> tuple[int, dict[str, str]]:
+    """Open that many photos, and return how many were, and why some cannot be read, by their names. Ctrl-C stops it.
 
-    ``opening`` opens one photo after the other, and gives what is wrong with it, or None.
+    ``opening`` opens one photo after the other, and gives its name and what is wrong with it, or None.
     """
     from show_attend_tell.progress import Progress
 
     opened, problems = 0, {}
     try:
-        with Progress(total=len(photos), desc="opening photos", unit="photo", disable=len(photos) < 1000) as bar:
-            for photo, problem in zip(photos, opening, strict=False):
-                opened += 1
-                bar.update()
-                if problem is not None:
-                    problems[str(photo)] = problem
+        for name, problem in Progress(
+            opening, total=photos, desc="opening photos", unit="photo", disable=photos < 1000
+        ):
+            opened += 1
+            if problem is not None:
+                problems[name] = problem
     except KeyboardInterrupt:
         click.echo("stopped opening photos", err=True)
     return opened, problems

@@ -4,12 +4,14 @@ import functools
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from show_attend_tell.data.datasets import Dataset, Example
+import numpy as np
+
+from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
@@ -64,17 +66,17 @@ class Odd:
 class Inspection:
     """What the captions of a data set are like."""
 
-    lengths: tuple[int, int, int, int, int]  # words of the shortest caption, the quartiles, the longest
+    lengths: list[int]  # words of the shortest caption, the quartiles, the longest
     words: int  # different words in train
     once: int  # of these, seen once
     learnt: int  # of these, in the vocabulary
     coverage: float | None  # share of the words of val captions that are in the vocabulary, each as often as it occurs
     not_covered: tuple[str, ...]  # the other words of val, the most frequent first
     language: Language
-    very_long: tuple[Odd, ...]
-    other_language: tuple[Odd, ...]
-    repetitive: tuple[Odd, ...]
-    sides: tuple[Odd, ...]  # which a training does not show with the mirrored photo, see `sides`
+    very_long: list[Odd]
+    other_language: list[Odd]
+    repetitive: list[Odd]
+    sides: list[Odd]  # which a training does not show with the mirrored photo, see `sides`
 
 
 def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str], longest: int) -> Inspection:
@@ -83,41 +85,37 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
     ``english`` are common English words, by which the language is judged. ``longest`` is the number of words that a
     model says at most: longer captions are listed.
     """
-    lengths = sorted(len(words) for example in dataset.examples for words in example.captions)
-    train = Counter(word for words in captions(dataset.examples, "train") for word in words)
-    val = Counter(word for words in captions(dataset.examples, "val") for word in words)
-    unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
+    lengths: list[int] = []
+    counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter(), "test": Counter()}
     language = language_of(dataset.texts(), english)
-    very_long: list[Odd] = []
-    other: list[Odd] = []
-    repetitive: list[Odd] = []
-    sides: list[Odd] = []
+    odd: dict[str, list[Odd]] = {kind: [] for kind in ("very_long", "other_language", "repetitive", "sides")}
     for example in dataset.examples:
         for words, raw in zip(example.captions, example.raw, strict=True):
+            lengths.append(len(words))
+            counts[example.split].update(words)
             if len(words) > longest:
-                very_long.append(Odd(example.name, raw, f"{len(words)} words"))
+                odd["very_long"].append(Odd(example.name, raw, f"{len(words)} words"))
             if twice := repeated(words):
-                repetitive.append(Odd(example.name, raw, f"{' '.join(twice)} twice"))
+                odd["repetitive"].append(Odd(example.name, raw, f"{' '.join(twice)} twice"))
             if found := side_words(raw):
-                sides.append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
+                odd["sides"].append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
             if (its := script(raw)) and its != language.script:
-                other.append(Odd(example.name, raw, f"{its} script"))
+                odd["other_language"].append(Odd(example.name, raw, f"{its} script"))
             elif language.script == "Latin" and len(words) >= FEWEST_WORDS:
                 part = sum(word in english for word in words) / len(words)
                 if part < FOREIGN if language.is_english else part >= AMONG_OTHERS:
-                    other.append(Odd(example.name, raw, f"{100 * part:.0f} % English words"))
+                    odd["other_language"].append(Odd(example.name, raw, f"{100 * part:.0f} % English words"))
+    train, val = counts["train"], counts["val"]
+    unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
     return Inspection(
-        lengths=quartiles(lengths),
+        lengths=np.quantile(lengths, np.linspace(0, 1, 5), method="nearest").tolist(),
         words=len(train),
         once=sum(times == 1 for times in train.values()),
         learnt=sum(word in vocabulary for word in train),
         coverage=1 - unknown.total() / val.total() if val else None,
         not_covered=tuple(word for word, _ in unknown.most_common()),
         language=language,
-        very_long=tuple(very_long),
-        other_language=tuple(other),
-        repetitive=tuple(repetitive),
-        sides=tuple(sides),
+        **odd,
     )
 
 
@@ -170,11 +168,6 @@ def start_tokenizer(start: Tokenizer, dataset: Dataset) -> Tokenizer:
     return ENGLISH_TOKENIZER if start == KARPATHY and not papers else start
 
 
-def captions(examples: Sequence[Example], split: str | None = None) -> Iterator[tuple[str, ...]]:
-    """The words of each caption, of one split or of all."""
-    return (words for example in examples if split in (None, example.split) for words in example.captions)
-
-
 def script(text: str) -> str:
     """The script of most letters of a text, "Latin" or "Cyrillic" and the like; empty for a text without letters.
 
@@ -193,13 +186,6 @@ def letter_script(character: str) -> str:
         return ""
     first = unicodedata.name(character, "other").split()[0]
     return "East Asian" if first in EAST_ASIAN else first.capitalize()
-
-
-def quartiles(numbers: Sequence[int]) -> tuple[int, int, int, int, int]:
-    """The smallest of numbers in order, the quartiles, and the largest."""
-    last = len(numbers) - 1
-    smallest, low, middle, high, largest = (numbers[round(last * part / 4)] for part in range(5))
-    return smallest, low, middle, high, largest
 
 
 def without_captions(dataset: Dataset) -> list[Path]:

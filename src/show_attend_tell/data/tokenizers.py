@@ -35,12 +35,8 @@ class Spaced:
 
     name: str  # in the files of models and evaluations
     tokens: Tokens  # what scores compare
-    cut: Callable[[str], list[str]] = field(repr=False)
+    words: Callable[[str], list[str]] = field(repr=False)  # of a text, in lower case and without punctuation
     between = " "  # what stands between two words of a text
-
-    def words(self, text: str) -> list[str]:
-        """The words of a text, in lower case and without punctuation."""
-        return self.cut(text)
 
     def text(self, words: Iterable[str]) -> str:
         """The text of words."""

@@ -22,12 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from show_attend_tell.data.datasets import (
-    PAPERS,
-    coco_photos,
-    karpathy_photos,
-    papers_coco,
-)
+from show_attend_tell.data.datasets import PAPERS
+from show_attend_tell.data.datasets.coco import coco_photos, papers_coco
+from show_attend_tell.data.datasets.karpathy import karpathy_photos
 from show_attend_tell.data.inspection import language_of
 from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
 from show_attend_tell.errors import SatError

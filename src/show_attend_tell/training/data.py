@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.backends.encoding import fastest_encode
-from show_attend_tell.data.datasets import Dataset, Example, shown
+from show_attend_tell.data.datasets import Dataset, shown
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
 from show_attend_tell.data.sides import names_side
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -24,7 +24,14 @@ from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
 from show_attend_tell.vision.reading import unreadable
-from show_attend_tell.vision.sources import Annotations, LivePhotos, MeanAnnotations, TunedAnnotations, each_cached
+from show_attend_tell.vision.sources import (
+    Annotations,
+    LivePhotos,
+    MeanAnnotations,
+    SeveralSources,
+    TunedAnnotations,
+    each_cached,
+)
 
 
 @dataclass(kw_only=True)
@@ -84,7 +91,9 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
     if plan.unfreeze_from is not None:
         cached, tuned, names = cut(encoder, plan.unfreeze_from)
     elif plan.encoder_lr is not None:
-        check_photos([*train, *validation])
+        # now, and not only when the training needs them
+        if problems := {name: problem for name, problem in unreadable([*train, *validation]) if problem}:
+            raise UnreadablePhotos(problems, len(train) + len(validation))
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
@@ -109,7 +118,8 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
         mirrored = {name for name, own in named.items() if mirrors(view, own)}
         if len(mirrored) == len(train):
             return original  # no photo is shown in this view
-        return Unmirrored(source(view, ("train",)), original, mirrored) if mirrored else source(view, ("train",))
+        sources = {True: original, False: source(view, ("train",))}  # photos with sides are not shown mirrored
+        return SeveralSources(sources, lambda name: (name in mirrored, name)) if mirrored else sources[False]
 
     return Sources(
         views=[original, *map(training_view, config.views)],
@@ -167,29 +177,6 @@ def without_unreadable(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
 def own_name(dataset: Dataset, name: str, tuned: nn.Module | None) -> str:
     """The name by which a photo's random crops are drawn: in a cache, that in its own data set."""
     return name.partition("/")[2] if dataset.parts and not isinstance(tuned, Encoder) else name
-
-
-class Unmirrored:
-    """Annotations of a view, without the mirrored photos whose captions name sides: these are shown as they are."""
-
-    def __init__(self, view: Annotations, original: Annotations, mirrored: Collection[str]) -> None:
-        """``mirrored`` are the photos that the view mirrors although a caption names a side (`data.sides`)."""
-        self.view, self.original, self.mirrored = view, original, mirrored
-
-    def __getitem__(self, names: Sequence[str]) -> Tensor:
-        rows: dict[bool, list[int]] = defaultdict(list)
-        for row, name in enumerate(names):
-            rows[name in self.mirrored].append(row)
-        found = [(self.original if sided else self.view)[[names[row] for row in at]] for sided, at in rows.items()]
-        return torch.cat(found)[torch.tensor([row for at in rows.values() for row in at]).argsort().to(found[0].device)]
-
-
-def check_photos(examples: Sequence[Example]) -> None:
-    """Raise `UnreadablePhotos` now for photos that a training without a cache would open only when it needs them."""
-    found = zip(examples, unreadable([example.photo for example in examples]), strict=True)
-    problems = {example.name: f"{example.photo}: {problem}" for example, problem in found if problem is not None}
-    if problems:
-        raise UnreadablePhotos(problems, len(examples))
 
 
 def joined_sets(dataset: Dataset) -> tuple[list[float], list[slice]]:

@@ -4,9 +4,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
+from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import PhotoError, SatError
 
@@ -48,11 +48,11 @@ def read_ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def unreadable(photos: Sequence[Path]) -> Iterator[str | None]:
-    """For each photo in turn, why it cannot be opened, or None."""
+def unreadable(examples: Sequence[Example]) -> Iterator[tuple[str, str | None]]:
+    """The name of each photo in turn, and why its file cannot be opened, or None."""
 
-    def opened(photo: Path) -> None:
-        open_photo(photo)
+    def opened(example: Example) -> None:
+        open_photo(example.photo)
 
-    for error in read_ahead(opened, photos):
-        yield None if error is None else error.reason
+    for example, error in zip(examples, read_ahead(opened, examples), strict=True):
+        yield example.name, None if error is None else f"{example.photo}: {error.reason}"

@@ -1,9 +1,9 @@
 """Where annotations come from: a feature cache, an encoder or its last blocks that compute them, or their means."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -46,52 +46,48 @@ def cached(
 
 
 def each_cached(
-    dataset: Dataset,
-    encoder: Encoder,
-    cache: Path,
-    *,
-    splits: Sequence[str],
-    encode: Encode | None = None,
-    view: str = "original",
-    show: bool = True,
+    dataset: Dataset, encoder: Encoder, cache: Path, *, splits: Sequence[str], **options: Any
 ) -> Annotations:
     """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder.
 
-    Raises `UnreadablePhotos` of all of them after all are encoded.
+    ``options`` are those of `cached`. Raises `UnreadablePhotos` of all of them after all are encoded.
     """
-    build = partial(cached, encoder=encoder, cache=cache, splits=splits, encode=encode, view=view, show=show)
     if not dataset.parts:
-        return build(dataset)
+        return cached(dataset, encoder, cache, splits=splits, **options)
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
     for part in dataset.parts:
         if any(example.split in splits for example in part.dataset.examples):
             try:
-                found[part.name] = build(part.dataset)
+                found[part.name] = cached(part.dataset, encoder, cache, splits=splits, **options)
             except UnreadablePhotos as error:
                 problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return JoinedAnnotations(found)
+    return joined(found)
 
 
-class JoinedAnnotations:
-    """Annotations of data sets that were joined, each with its own."""
+def joined(parts: Mapping[str, Annotations]) -> Annotations:
+    """The annotations of data sets that were joined, by the name of each, with which the photos' names begin."""
+    return SeveralSources(parts, lambda name: (name.partition("/")[0], name.partition("/")[2]))
 
-    def __init__(self, parts: Mapping[str, Annotations]) -> None:
-        """``parts`` are by the name of the part, with which the photos' names begin."""
-        self.parts = parts
+
+class SeveralSources:
+    """Annotations of which each photo has its own source."""
+
+    def __init__(self, sources: Mapping[Any, Annotations], source_of: Callable[[str], tuple[Hashable, str]]) -> None:
+        """``source_of`` gives the key of a photo's source, and the photo's name there, by its name."""
+        self.sources, self.source_of = sources, source_of
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        rows: dict[str, list[int]] = {}
+        rows: dict[Hashable, list[int]] = defaultdict(list)
+        wanted: dict[Hashable, list[str]] = defaultdict(list)
         for row, name in enumerate(names):
-            rows.setdefault(name.partition("/")[0], []).append(row)
-        found = {
-            part: self.parts[part][[names[row].partition("/")[2] for row in locations]]
-            for part, locations in rows.items()
-        }
-        order = torch.tensor([row for locations in rows.values() for row in locations]).argsort()
-        return torch.cat(list(found.values()))[order]
+            source, own = self.source_of(name)
+            rows[source].append(row)
+            wanted[source].append(own)
+        found = torch.cat([self.sources[source][own] for source, own in wanted.items()])
+        return found[torch.tensor([row for each in rows.values() for row in each]).argsort().to(found.device)]
 
 
 class LivePhotos:

@@ -5,10 +5,10 @@
 1. Karpathy's split file: ``dataset_flickr8k.json`` or any other ``dataset*.json`` of that form (`karpathy`).
 2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
 3. COCO's captions: any ``captions_*.json``, in the folder or in ``annotations/`` (`coco`).
-4. A table: ``captions.csv``, ``captions.tsv``, ``captions.jsonl`` or ``captions.txt`` (`tables`).
+4. A table: ``captions.csv``, ``captions.tsv``, ``captions.jsonl`` or ``captions.txt``, or Kaggle's ``results.csv`` of
+   Flickr30k (`tables`).
 5. A Hugging Face imagefolder: ``metadata.csv``, ``metadata.tsv`` or ``metadata.jsonl``, in the folder or in its
    sub-folders ``train``, ``val`` and ``test`` (`tables`).
-6. Kaggle's ``results.csv`` of Flickr30k (`tables`).
 
 Photos are looked for in ``images/`` (or another of `PHOTO_FOLDERS`) below the folder, then in the folder itself. COCO's
 are also looked for in ``train2014/`` and ``val2014/`` of both. The files cannot name a photo outside of these folders,
@@ -24,7 +24,7 @@ import os
 from pathlib import Path
 
 from show_attend_tell.data.datasets.cleaning import clean
-from show_attend_tell.data.datasets.coco import coco_photos, papers_coco, read_coco
+from show_attend_tell.data.datasets.coco import read_coco
 from show_attend_tell.data.datasets.dataset import (
     PAPERS,
     REFERENCES,
@@ -37,9 +37,9 @@ from show_attend_tell.data.datasets.dataset import (
 )
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.joined import join
-from show_attend_tell.data.datasets.karpathy import karpathy_photos, read_karpathy
+from show_attend_tell.data.datasets.karpathy import read_karpathy
 from show_attend_tell.data.datasets.listing import assemble, merged
-from show_attend_tell.data.datasets.tables import read_imagefolder, read_results, read_table
+from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.errors import SatError
 
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
@@ -52,10 +52,7 @@ __all__ = [
     "Dataset",
     "Example",
     "NoCaptions",
-    "coco_photos",
     "join",
-    "karpathy_photos",
-    "papers_coco",
     "read_dataset",
     "shown",
 ]
@@ -76,9 +73,8 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
-    listing = None
-    for read in (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder, read_results):
-        listing = listing or read(folder)
+    readers = (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder)
+    listing = next((found for read in readers if (found := read(folder))), None)
     if listing is None:
         raise NoCaptions(
             f"{folder} holds no captions that can be read; looked for dataset*.json (Karpathy's split file), "

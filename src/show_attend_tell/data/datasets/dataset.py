@@ -31,27 +31,31 @@ class Example:
     raw: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class DataReport:
     """What was read, and everything that was put right or left out on the way."""
 
-    photos: dict[str, int]  # per split
-    captions: dict[str, int]  # per split
-    missing_photos: tuple[str, ...] = ()  # in train or in no split yet, left out; elsewhere a missing photo is refused
-    duplicate_photos: tuple[str, ...] = ()  # of the paper's data sets, listed again in the same split; the first counts
-    copied_photos: tuple[str, ...] = ()  # exact copies of photos of another split; left out
-    captionless_photos: tuple[str, ...] = ()  # left out
-    stray_photos: tuple[str, ...] = ()  # captions name them, no split does; left out
+    photos: dict[str, int] = field(default_factory=dict)  # per split
+    captions: dict[str, int] = field(default_factory=dict)  # per split
+    missing_photos: list[str] = field(
+        default_factory=list
+    )  # of train or of no split yet; left out (others are refused)
+    duplicate_photos: list[str] = field(
+        default_factory=list
+    )  # of the paper's data sets, listed again; the first counts
+    copied_photos: list[str] = field(default_factory=list)  # exact copies of photos of another split; left out
+    captionless_photos: list[str] = field(default_factory=list)  # left out
+    stray_photos: list[str] = field(default_factory=list)  # captions name them, no split does; left out
     stray_captions: int = 0
     empty_captions: int = 0  # left out
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
     extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
     other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
-    unused_photos: tuple[str, ...] = ()  # of these splits
-    split_at_random: tuple[str, ...] = ()  # splits whose photos were chosen at random, by the hash of their names
+    unused_photos: list[str] = field(default_factory=list)  # of these splits
+    split_at_random: list[str] = field(default_factory=list)  # splits that got photos at random, by their names
     why_split_at_random: str = ""  # what the files say of splits, where photos were split at random
-    sources: tuple[str, ...] = ()  # the files that were read, relative to the folder
-    notes: tuple[str, ...] = ()  # how the files were read, where a person should know
+    sources: list[str] = field(default_factory=list)  # the files that were read, relative to the folder
+    notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
 
     def lines(self) -> list[str]:
         """Give the report as lines of text, to be printed before training starts."""
@@ -130,7 +134,7 @@ class Dataset:
             return self
         examples = []
         empty = 0
-        captionless = list(self.report.captionless_photos)
+        captionless = [*self.report.captionless_photos]
         for example in self.examples:
             captions = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
             kept = [caption for caption in captions if caption[0]]
@@ -140,12 +144,8 @@ class Dataset:
                 examples.append(replace(example, captions=words, raw=raw))
             else:
                 captionless.append(example.name)
-        report = counted(
-            self.report,
-            examples,
-            empty_captions=self.report.empty_captions + empty,
-            captionless_photos=tuple(captionless),
-        )
+        empty += self.report.empty_captions
+        report = counted(self.report, examples, empty_captions=empty, captionless_photos=captionless)
         parts = tuple(replace(part, dataset=part.dataset.retokenize(tokenizer)) for part in self.parts)
         return replace(self, examples=tuple(examples), report=report, parts=parts, tokenizer=tokenizer)
 

@@ -35,12 +35,12 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
     )
     splits = dict.fromkeys((split for part in parts for split in part.dataset.report.photos), 0)
-    notes = tuple(f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines())
+    notes = [f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()]
     return Dataset(
         name=" + ".join(part.name for part in parts),
         folder=datasets[0].folder,
         examples=examples,
-        report=counted(DataReport(photos=splits, captions=splits, notes=notes), examples),
+        report=counted(DataReport(photos=splits, notes=notes), examples),
         custom=any(dataset.custom for dataset in datasets),
         parts=tuple(parts),
     )
@@ -67,6 +67,6 @@ def without_copies(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         gone = part.own_names(copies)
         dataset = part.dataset.without(gone)
-        copied = (*dataset.report.copied_photos, *(each.name for each in part.dataset.examples if each.name in gone))
+        copied = [*dataset.report.copied_photos, *(each.name for each in part.dataset.examples if each.name in gone)]
         found.append(replace(part, dataset=replace(dataset, report=replace(dataset.report, copied_photos=copied))))
     return found

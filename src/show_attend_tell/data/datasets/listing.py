@@ -62,19 +62,21 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
     kept: dict[str, Example] = {}
     split_of: dict[str, str | None] = {}
     name_of: dict[Path, str] = {}
-    duplicates: list[str] = []
     missing: dict[str | None, list[str]] = {split: [] for split in (*SPLITS, None)}
-    captionless: list[str] = []
-    counts: Counter[str] = Counter()
-    other_splits: Counter[str] = Counter()
-    unused: list[str] = []
+    report = DataReport(
+        photos=dict.fromkeys(SPLITS, 0),
+        stray_photos=list(listing.strays),
+        stray_captions=listing.strays.total(),
+        sources=[os.path.relpath(file, folder) for file in listing.sources],
+        notes=listing.notes,
+    )
     for listed in listing.photos:
         where = listed.where or str(source)
         check_inside(where, listed)
         split = "train" if restval and listed.split == "restval" else SPLIT_NAMES.get(listed.split or "")
         if split is None and listed.split is not None:
-            other_splits[listed.split] += 1
-            unused.append(listed.name)
+            report.other_splits[listed.split] = report.other_splits.get(listed.split, 0) + 1
+            report.unused_photos.append(listed.name)
             continue
         if listed.name in split_of:
             if split_of[listed.name] != split:
@@ -82,18 +84,18 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
                     f"{where}: the photo {listed.name!r} is in two splits, {split_of[listed.name]} "
                     f"and {split}; a score would be wrong: take it out of one"
                 )
-            duplicates.append(listed.name)
+            report.duplicate_photos.append(listed.name)
             continue
         split_of[listed.name] = split
 
         with_words = [caption for caption in listed.captions if caption[0]]
         captions = with_words if listing.custom else with_words[:REFERENCES]
-        counts["empty"] += len(listed.captions) - len(with_words)
-        counts["extra"] += len(with_words) - len(captions)
-        counts["duplicate"] += len(captions) - len({words for words, _ in captions})
+        report.empty_captions += len(listed.captions) - len(with_words)
+        report.extra_references += len(with_words) - len(captions)
+        report.duplicate_captions += len(captions) - len({words for words, _ in captions})
         photo = found.find(listed)
         if not captions:
-            captionless.append(listed.name)
+            report.captionless_photos.append(listed.name)
         elif photo is None:
             missing[split].append(listed.name)
         else:
@@ -111,8 +113,9 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
         which = f" ({first_three(lost)})" if lost else ""
         remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)" if lost else ""
         raise SatError(
-            f"{source} lists {plural(len(listing.photos), 'photo')}, and none can be used: {len(captionless)} "
-            f"without a caption, {len(lost)} not found in {folders}{which}; their splits: {named}{remedy}"
+            f"{source} lists {plural(len(listing.photos), 'photo')}, and none can be used: "
+            f"{len(report.captionless_photos)} without a caption, {len(lost)} not found in {folders}{which}; their "
+            f"splits: {named}{remedy}"
         )
     for name in ("val", "test"):
         if missing[name]:
@@ -122,54 +125,34 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
             )
     if restval and not any(listed.split == "restval" for listed in listing.photos):
         listing.notes.append("no photo has the split restval, so --restval changes nothing")
-    split_at_random, why, final, copied = _final_splits(listing.custom, kept)
-    examples = [replace(example, split=final[name]) for name, example in kept.items() if name not in copied]
-    none = dict.fromkeys(SPLITS, 0)
-    report = DataReport(
-        photos=none,
-        captions=none,
-        missing_photos=tuple(missing["train"] + missing[None]),
-        duplicate_photos=tuple(duplicates),
-        copied_photos=tuple(name for name in kept if name in copied),
-        captionless_photos=tuple(captionless),
-        stray_photos=tuple(listing.strays),
-        stray_captions=listing.strays.total(),
-        empty_captions=counts["empty"],
-        duplicate_captions=counts["duplicate"],
-        extra_references=counts["extra"],
-        other_splits=dict(other_splits),
-        unused_photos=tuple(unused),
-        split_at_random=split_at_random,
-        why_split_at_random=why,
-        sources=tuple(os.path.relpath(file, folder) for file in listing.sources),
-        notes=tuple(listing.notes),
-    )
-    return Dataset(listing.name, folder, tuple(examples), counted(report, examples), custom=listing.custom)
+    report.missing_photos = missing["train"] + missing[None]
+    if listing.custom:
+        kept = _in_final_splits(kept, report)
+    return Dataset(listing.name, folder, tuple(kept.values()), counted(report, kept.values()), custom=listing.custom)
 
 
-def _final_splits(
-    custom: bool, examples: Mapping[str, Example]
-) -> tuple[tuple[str, ...], str, dict[str, str], set[str]]:
-    """The splits that get photos at random and why, the split of each photo by its name, and copies in other splits.
+def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dict[str, Example]:
+    """Photos of custom data in their final splits, without copies in other splits; the report says what was done.
 
-    A photo without a split has an empty one. The splits of the paper's data sets stay as they are.
+    A photo without a split has an empty one.
     """
-    final = {name: example.split for name, example in examples.items()}
-    if not custom:
-        return (), "", final, set()
     groups = splits.with_copies({name: example.photo for name, example in examples.items()})
+    final = {name: example.split for name, example in examples.items()}
     have = set(final.values())
-    if have == {"train"}:
-        return SPLITS, "all photos have the split train", splits.split_at_random(groups), set()
-    if "" in have:
-        why = "the files name no splits" if have == {""} else "some files name no split"
-        return SPLITS, why, splits.split_at_random(groups), set()
-    copied = splits.copies_elsewhere(groups, final)
+    if have == {"train"} or "" in have:
+        report.split_at_random = list(SPLITS)
+        files = "the files name no splits" if have == {""} else "some files name no split"
+        report.why_split_at_random = "all photos have the split train" if have == {"train"} else files
+        final = splits.split_at_random(groups)
+    else:
+        copied = splits.copies_elsewhere(groups, final)
+        report.copied_photos = [name for name in examples if name in copied]
+        final = {name: split for name, split in final.items() if name not in copied}
     if have == {"train", "test"}:
-        among = [[name for name in group if final[name] == "train" and name not in copied] for group in groups]
+        report.split_at_random, report.why_split_at_random = ["val"], "no photo has the split val"
+        among = [[name for name in group if final.get(name) == "train"] for group in groups]
         final |= splits.split_at_random([group for group in among if group], splits=("train", "val"))
-        return ("val",), "no photo has the split val", final, copied
-    return (), "", final, copied
+    return {name: replace(example, split=final[name]) for name, example in examples.items() if name in final}
 
 
 def check_inside(where: str, listed: Listed) -> None:

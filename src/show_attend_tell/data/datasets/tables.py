@@ -46,15 +46,12 @@ class Row(NamedTuple):
 
 
 def read_table(folder: Path) -> Listing | None:
-    """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists; None where there is none."""
-    file = the_one(folder, "captions") or the_one(folder, "captions", (".txt",))
-    return None if file is None else _listing(folder, folder, [file])
-
-
-def read_results(folder: Path) -> Listing | None:
-    """What ``results.csv`` in a folder lists, as Kaggle has Flickr30k; None where there is none."""
-    file = the_one(folder, "results", (".csv",))
-    return None if file is None else _listing(folder, folder, [file])
+    """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists, or else ``results.csv``, as Kaggle has
+    Flickr30k; None where there is none."""
+    for stem, suffixes in (("captions", SUFFIXES), ("captions", (".txt",)), ("results", (".csv",))):
+        if file := the_one(folder, stem, suffixes):
+            return _listing(folder, folder, [file])
+    return None
 
 
 def read_imagefolder(folder: Path) -> Listing | None:
@@ -68,10 +65,7 @@ def read_imagefolder(folder: Path) -> Listing | None:
 
 def _file_of_each_split(root: Path) -> list[Path]:
     """The ``metadata`` file of each sub-folder that is named like a split."""
-    try:
-        subfolders = sorted(path for path in root.iterdir() if path.name.lower() in SPLIT_NAMES and path.is_dir())
-    except OSError:
-        return []
+    subfolders = sorted(path for path in root.glob("*") if path.name.lower() in SPLIT_NAMES and path.is_dir())
     found = {subfolder: the_one(subfolder, "metadata") for subfolder in subfolders}
     files = [file for file in found.values() if file is not None]
     if files and (bare := [subfolder.name for subfolder, file in found.items() if file is None]):
@@ -88,10 +82,7 @@ def the_one(folder: Path, stem: str, suffixes: tuple[str, ...] = SUFFIXES) -> Pa
     Raises `SatError` for several.
     """
     names = [f"{stem}{suffix}" for suffix in suffixes]
-    try:
-        files = sorted(file for file in folder.iterdir() if file.name.lower() in names and file.is_file())
-    except OSError:
-        return None
+    files = sorted(file for file in folder.glob("*") if file.name.lower() in names and file.is_file())
     if len(files) > 1:
         raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
     return files[0] if files else None
@@ -101,7 +92,6 @@ def _listing(folder: Path, root: Path, files: list[Path], *, imagefolder: bool =
     """What tables list. In an imagefolder, a sub-folder of ``root`` that is named like a split is the split."""
     notes: list[str] = []
     photos: list[Listed] = []
-    conflicts: list[str] = []
     inside: list[str] = []
     outside: list[str] = []
     for file in files:
@@ -111,17 +101,15 @@ def _listing(folder: Path, root: Path, files: list[Path], *, imagefolder: bool =
             split = SPLIT_NAMES.get(path.parts[0].lower()) if imagefolder and path.parts else None
             if split is None or row.split is None:
                 (outside if split is None and row.split is None else inside).append(row.photo)
-                split = file_split(row) if split is None else split
-            elif SPLIT_NAMES.get(row.split.lower()) != split:
-                conflicts.append(f"{row.where} has {row.split}, and {row.photo} is in {path.parts[0]}")
+                split = split or named_split(row)
+            elif named_split(row) != split:
+                raise SatError(
+                    f"{row.where} has the split {row.split}, and {row.photo} is in {path.parts[0]}; a score would be "
+                    "wrong: delete the column, or move the photos"
+                )
             name = PurePosixPath(root.relative_to(folder).as_posix(), path).as_posix()
             captions = [(tuple(tokenize(caption)), caption) for caption in row.captions]
             photos.append(Listed(name, split, "", captions, where=row.where))
-    if conflicts:
-        raise SatError(
-            f"the column split contradicts the folder of {plural(len(conflicts), 'photo')}: {first_three(conflicts)}; "
-            "a score would be wrong: delete the column, or move the photos"
-        )
     if imagefolder and inside and outside:
         raise SatError(
             f"{files[0]}: some photos are in a sub-folder that is named like a split, and others are not "
@@ -130,7 +118,7 @@ def _listing(folder: Path, root: Path, files: list[Path], *, imagefolder: bool =
     return Listing(folder.resolve().name, files, photos, notes=notes)
 
 
-def file_split(row: Row) -> str | None:
+def named_split(row: Row) -> str | None:
     """The split that a row names, None where the table has none; raises `SatError` for another word."""
     if row.split is None:
         return None
