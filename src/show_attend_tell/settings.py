@@ -137,5 +137,7 @@ def _in_words(hint: Any) -> str:
         if len(bounds) == 2 and bounds[0].startswith("above") and bounds[1].startswith("to"):
             bounds.insert(1, "and up")
         return " ".join([_in_words(base), *bounds])
+    if get_origin(hint) is tuple:
+        return f"{len(get_args(hint))} values, each {_in_words(get_args(hint)[0])}"
     words = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none"}
     return words.get(hint, f"a {getattr(hint, '__name__', hint)}")

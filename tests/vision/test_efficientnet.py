@@ -121,7 +121,7 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
     assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2", (14, 14), 512)
     assert plain.precision == "float32"  # also where bfloat16 is faster
-    assert plain.preprocessing == Preprocessing(448, "squash", (127 / 255,) * 3, (128 / 255,) * 3)
+    assert plain.preprocessing == Preprocessing(size=448, resize="squash", mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
     whole = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
     assert (whole.name, whole.grid, whole.annotation_size) == ("efficientnet-lite2-1280", (14, 14), 1280)
     light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")

@@ -297,7 +297,7 @@ def test_the_seeing_half_of_clip_is_taken(transformers: Any, tmp_path: Path) -> 
 def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> None:
     processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
     name = save_model(transformers, tmp_path, "ViT", VIT, 20, **processor)
-    expected = Preprocessing(20, "squash", (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+    expected = Preprocessing(size=20, resize="squash", mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))
     assert load_encoder(name, resize="squash").preprocessing == expected
     cropped = {
         "size": {"shortest_edge": 24},
@@ -306,7 +306,7 @@ def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> 
     }
     values = {"image_processor_type": "ViTImageProcessor", **cropped, "do_normalize": False}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
-    assert load_encoder(name).preprocessing == Preprocessing(20, "crop", (0, 0, 0), (1, 1, 1))
+    assert load_encoder(name).preprocessing == Preprocessing(size=20, resize="crop", mean=(0, 0, 0), std=(1, 1, 1))
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**values, "crop_size": {"longest_edge": 20}}))
     with pytest.raises(SatError, match="names no size in pixels"):
         load_encoder(name)
@@ -381,7 +381,7 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     first, second = load_encoder("small"), load_encoder("small", resize="squash")
     assert torch.equal(torch.rand(5), expected)
     assert first.digest == second.digest and first.frozen
-    assert second.preprocessing == Preprocessing(64, "squash")
+    assert second.preprocessing == Preprocessing(size=64, resize="squash")
     assert first(noise(2, 64)).shape == (2, 64, 64)
 
 

@@ -55,7 +55,7 @@ def disturbed(photo: Path, disturb: Callable[[Path], None]) -> Preprocessing:
                 disturb(photo)
             return super().__call__(image, view, name)
 
-    return Disturbed(6, "squash")
+    return Disturbed(size=6, resize="squash")
 
 
 Photos = dict[str, Path]  # files by names

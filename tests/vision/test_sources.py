@@ -1,7 +1,6 @@
 """Where annotations come from: photos read while an encoder trains."""
 
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,14 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.vision.sources import LivePhotos
 
+TOGETHER = threading.Barrier(2, timeout=20)
 
-@dataclass(frozen=True)
+
 class InPairs(Preprocessing):
     """Each photo waits until another one is being read too."""
 
-    together: threading.Barrier | None = None
-
     def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> Tensor:
-        assert self.together is not None
-        self.together.wait()
+        TOGETHER.wait()
         return super().__call__(photo, view, name)
 
 
@@ -33,7 +30,7 @@ def test_live_photos_are_read_side_by_side(tmp_path: Path) -> None:
     names = [example.name for example in examples]
     encoder = small_encoder()
     expected = LivePhotos(examples, encoder)[names]
-    encoder.preprocessing = InPairs(30, "squash", together=threading.Barrier(2, timeout=20))
+    encoder.preprocessing = InPairs(size=30, resize="squash")
     assert len(names) % 2 == 0
     assert torch.equal(LivePhotos(examples, encoder)[names], expected)  # in their order, too
 

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import glob
 import io
-import math
 import os
 import random
 import re
@@ -15,14 +14,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+from pydantic import Field
 
 from show_attend_tell.errors import MissingPhoto, PhotoError, SatError
 from show_attend_tell.messages import install_command, plural
+from show_attend_tell.settings import Count, Rate, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,16 +100,7 @@ def open_photo(photo: Photo) -> Image.Image:
             f"a photo is a path, bytes, a file object, a PIL image, a NumPy array or a tensor, not a "
             f"{type(photo).__name__}"
         )
-    path = Path(os.fsdecode(photo))
-    try:
-        folder, there = path.is_dir(), path.exists()
-    except OSError as error:  # of a name that is too long, say
-        raise PhotoError(f"cannot be read ({error.strerror})", subject=str(path)) from None
-    if folder:
-        raise PhotoError("a folder, not a photo", subject=str(path))
-    if not there:
-        raise MissingPhoto("no such file", subject=str(path))
-    return _read(path, str(path))
+    return _read(Path(os.fsdecode(photo)), os.fsdecode(photo))
 
 
 def _read_object(file: Any) -> Image.Image:
@@ -146,8 +138,12 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise PhotoError(f"too many pixels to decode safely ({error}); make it smaller first", subject=name) from None
     except (PhotoError, Warning):
         raise
+    except FileNotFoundError:
+        raise MissingPhoto("no such file", subject=name) from None
+    except IsADirectoryError:
+        raise PhotoError("a folder, not a photo", subject=name) from None
     except OSError as error:
-        raise PhotoError(f"cannot be read ({error})", subject=name) from None
+        raise PhotoError(f"cannot be read ({error.strerror or error})", subject=name) from None
     except Exception as error:  # readers of headers raise almost anything on a damaged file
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
 
@@ -279,31 +275,19 @@ def check_view(view: str) -> str:
     return view
 
 
-@dataclass(frozen=True)
+@settings
 class Preprocessing:
     """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
 
     `squash` resizes the whole photo to `size` × `size`, whatever its shape. `crop` resizes its shortest side
     to 256/224 of `size` and cuts the central square (section 4.3 of the paper). Both are bilinear with
-    antialiasing. `mean` and `std` are of each channel, red first, on the scale 0 to 1. Raises `SatError` for
-    impossible values.
+    antialiasing. `mean` and `std` are of each channel, red first, on the scale 0 to 1.
     """
 
-    size: int = 224
+    size: Count = 224
     resize: Resize = "crop"
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or self.size < 1:
-            raise SatError(f"preprocessing: size {self.size!r} is not a positive number of pixels")
-        if self.resize not in get_args(Resize):
-            raise SatError(f"preprocessing: resize {self.resize!r} is neither 'squash' nor 'crop'")
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) != 3 or not all(math.isfinite(value) for value in values):
-                raise SatError(f"preprocessing: {name} {values!r} is not three numbers, one per channel")
-        if min(self.std) <= 0:
-            raise SatError(f"preprocessing: std {self.std!r} must be above zero")
+    mean: Annotated[tuple[float, float, float], Field(strict=False)] = IMAGENET_MEAN  # not strict: JSON has lists
+    std: Annotated[tuple[Rate, Rate, Rate], Field(strict=False)] = IMAGENET_STD
 
     def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> "Tensor":
         """Return the `pixels` of a photo as a tensor of PyTorch."""
@@ -358,15 +342,14 @@ class Preprocessing:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON can hold them; `from_dict` is the way back."""
-        return {**asdict(self), "mean": list(map(float, self.mean)), "std": list(map(float, self.std))}
+        return {**asdict(self), "mean": list(self.mean), "std": list(self.std)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
-        """Return the preprocessing that `to_dict` described. Raises `SatError` for other or missing names."""
-        names = {field.name for field in fields(cls)}
-        if set(values) != names:
-            raise SatError(f"preprocessing: expected {sorted(names)}, found {sorted(values)}")
-        return cls(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])})
+        """Return the preprocessing that `to_dict` described. Raises `SatError` for other or missing names or values."""
+        if missing := {field.name for field in fields(cls)} - set(values):
+            raise SatError(f"preprocessing: {', '.join(sorted(missing))} is missing: get the file again")
+        return cls(**values)
 
 
 def mirrors(view: str, name: str) -> bool:
@@ -403,14 +386,9 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
     if deep and np.asarray(image).max() <= 15:  # 12 bits in 16, of which Pillow keeps the upper 8
         image = image.point(lambda level: 17 * level)
-    return _to_rgb(_upright(image), name)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:  # the photo decodes, so damaged EXIF data does not matter
-        return image
+    with contextlib.suppress(Exception):  # the photo decodes, so damaged EXIF data does not matter
+        image = ImageOps.exif_transpose(image)
+    return _to_rgb(image, name)
 
 
 def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
