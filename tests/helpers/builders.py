@@ -23,6 +23,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData
+from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 
 ROWS, COLUMNS = 3, 5  # co-prime, so that rows cannot be taken for columns
@@ -43,14 +44,7 @@ def small_encoder(*, seed: int = 0, resize: Resize = "squash", name: str = "smal
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
     body = nn.Sequential(convolution, nn.BatchNorm2d(D), nn.ReLU(), nn.Dropout(0.5))
     preprocessing = Preprocessing(size=30, resize=resize)
-    return Encoder(
-        body,
-        name=name,
-        annotation_size=D,
-        grid=(ROWS, COLUMNS),
-        preprocessing=preprocessing,
-        fixed_precision="float32",  # on any hardware
-    )
+    return Encoder(Backbone(body, name, D, (ROWS, COLUMNS), preprocessing, fixed_precision="float32"))
 
 
 def small_load_encoder(name: str = "small", *, weights: Any = None, resize: Resize = "crop") -> Encoder:

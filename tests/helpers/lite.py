@@ -9,7 +9,7 @@ from torch import Tensor
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.backbones import Backbone, EfficientNetLite2
 from show_attend_tell.vision.encoder import Encoder
 
 
@@ -18,9 +18,7 @@ def lite_encoder(weights: Mapping[str, Tensor], name: str = efficientnet.UNPROJE
     body = EfficientNetLite2(efficientnet.blocks(name))
     body.load_state_dict({each: weights[each] for each in efficientnet.shapes(name)})
     size, preprocessing = efficientnet.SIZES[name], Preprocessing(size=64)
-    return Encoder(
-        body, name=name, annotation_size=size, grid=(2, 2), preprocessing=preprocessing, fixed_precision="float32"
-    )
+    return Encoder(Backbone(body, name, size, (2, 2), preprocessing, fixed_precision="float32"))
 
 
 def published(seed: int = 0) -> dict[str, NDArray[np.float32]]:

@@ -15,7 +15,7 @@ from show_attend_tell.backends.onnx import encoder as onnx
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import VGG19, SmallEncoder
+from show_attend_tell.vision.backbones import VGG19, Backbone, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import TunedAnnotations, joined
@@ -23,9 +23,7 @@ from show_attend_tell.vision.sources import TunedAnnotations, joined
 
 def made(body: nn.Module, name: str, size: int, annotation_size: int, locations: int) -> Encoder:
     """An encoder with random weights, for small photos."""
-    preprocessing = Preprocessing(size=size)
-    grid = (locations, locations)
-    return Encoder(body, name=name, annotation_size=annotation_size, grid=grid, preprocessing=preprocessing)
+    return Encoder(Backbone(body, name, annotation_size, (locations, locations), Preprocessing(size=size)))
 
 
 def vgg19() -> Encoder:

@@ -22,7 +22,7 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import vgg as vgg_module
-from show_attend_tell.vision.backbones import VGG19
+from show_attend_tell.vision.backbones import VGG19, Backbone
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
 
 CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34)
@@ -41,7 +41,7 @@ def shipped() -> dict[str, NDArray[Any]]:
 
 def tiny(body: nn.Module, **options: Any) -> Encoder:
     """An encoder of a body that keeps height and width."""
-    return Encoder(body, name="tiny", annotation_size=5, grid=(6, 6), preprocessing=Preprocessing(size=6), **options)
+    return Encoder(Backbone(body, "tiny", 5, (6, 6), Preprocessing(size=6), **options))
 
 
 # VGG-19
@@ -119,7 +119,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 2**-8)])
 def test_batched_equals_one_by_one(vgg: Encoder, precision: Any, tolerance: float) -> None:
-    encoder = Encoder(vgg.body, name="vgg19", annotation_size=512, grid=(4, 4), preprocessing=Preprocessing(size=64))
+    encoder = Encoder(Backbone(vgg.body, "vgg19", 512, (4, 4), Preprocessing(size=64)))
     pixels = noise(3, 64)
     together = encoder.annotate(pixels, precision=precision)
     alone = torch.cat([encoder.annotate(photo[None], precision=precision) for photo in pixels])

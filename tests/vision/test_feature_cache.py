@@ -20,6 +20,7 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
+from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, default_cache, folder_name
 from show_attend_tell.vision.sources import cached
@@ -34,8 +35,7 @@ class Counted(Encoder):
     def __init__(self, seed: int = 0, preprocessing: Preprocessing = SQUASHED) -> None:
         torch.manual_seed(seed)
         body = nn.Conv2d(3, 5, 3, stride=3)
-        super().__init__(body, name="counted", annotation_size=5, grid=(2, 2), preprocessing=preprocessing)
-        self.fixed_precision = "float32"
+        super().__init__(Backbone(body, "counted", 5, (2, 2), preprocessing, "float32"))
         self.seen = 0
         self.stop_after: int | None = None
 
@@ -356,7 +356,7 @@ def test_a_damaged_row_that_cannot_be_dropped(photos: Photos, build: Build) -> N
     flip(cache, 0)
     (cache.folder / "rows").unlink()
     (cache.folder / "rows").mkdir()
-    with pytest.raises(SatError, match=r"of photo0\.png are damaged .*Is a directory\): delete this folder"):
+    with pytest.raises(SatError, match=r"of photo0\.png are damaged .* If it happens again, delete this folder"):
         cache[["photo0.png"]]
 
 

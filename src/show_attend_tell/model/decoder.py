@@ -52,10 +52,7 @@ class AttentionDecoder(Decoder):
         self.embedding = nn.Embedding(K + 1, m, padding_idx=K)
 
         self.attention = Attention(
-            annotation_size=D,
-            hidden_size=n,
-            attention_size=config.attention_size,
-            depth=config.attention_depth,
+            annotation_size=D, hidden_size=n, attention_size=config.attention_size, depth=config.attention_depth
         )
         self.gate = nn.Linear(n, 1) if config.gate else None  # f_β
 
@@ -175,14 +172,10 @@ class AttentionDecoder(Decoder):
             total = total + self.output_context(output.context)
         if self.config.output_tanh:
             total = torch.tanh(total)
-        total = self.through_output_layers(self.dropout(total))
-        return nn.functional.linear(total, self.word_weights, self.output_bias)
-
-    def through_output_layers(self, total: Tensor) -> Tensor:
-        """The deep output's sum (..., m) after the layers that come before L_o, if there are any."""
+        total = self.dropout(total)
         for layer in self.output_layers:
             total = self.dropout(torch.relu(layer(total)))
-        return total
+        return nn.functional.linear(total, self.word_weights, self.output_bias)
 
     @property
     def word_weights(self) -> Tensor:

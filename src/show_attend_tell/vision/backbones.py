@@ -34,7 +34,7 @@ class Backbone(NamedTuple):
     annotation_size: int  # D
     grid: tuple[int, int]  # rows and columns of locations
     preprocessing: Preprocessing
-    fixed_precision: Precision | None = None  # what it always computes in; None: what is fastest
+    fixed_precision: Precision | None = None  # what `Encoder.annotate` always computes in; None: what is fastest
 
 
 # VGG-19

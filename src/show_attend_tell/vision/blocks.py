@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import VGG19, EfficientNetLite2, SmallEncoder, TransformersBody
+from show_attend_tell.vision.backbones import VGG19, Backbone, EfficientNetLite2, SmallEncoder, TransformersBody
 from show_attend_tell.vision.encoder import Encoder
 
 NORMS = ("layernorm", "post_layernorm", "norm", "final_layer_norm")  # what transformers call a last normalization
@@ -91,14 +91,9 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
         try:
             read = below.eval()(pixels)
             grid = (read.shape[2], read.shape[3]) if read.ndim == 4 else None
-            lower = Encoder(
-                below,
-                name=f"{encoder.name} below {block}",
-                annotation_size=read.shape[1 if grid else 2],
-                grid=grid or (read.shape[1], 1),
-                preprocessing=encoder.preprocessing,
-                fixed_precision=encoder.fixed_precision,
-            )
+            name, size = f"{encoder.name} below {block}", read.shape[1 if grid else 2]
+            locations = grid or (read.shape[1], 1)
+            lower = Encoder(Backbone(below, name, size, locations, encoder.preprocessing, encoder.fixed_precision))
             for way in ways:
                 last = LastBlocks(way, grid).eval()
                 if torch.allclose(last(lower(pixels)), expected, rtol=1e-3, atol=1e-4):

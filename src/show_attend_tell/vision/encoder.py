@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from show_attend_tell.checkpoint import packing
-from show_attend_tell.data.photos import Preprocessing, Resize
+from show_attend_tell.data.photos import Resize
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import Precision, efficientnet_lite2, small, transformers_model, vgg19
+from show_attend_tell.vision.backbones import Backbone, Precision, efficientnet_lite2, small, transformers_model, vgg19
 
 Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → annotations (B, L, D) in float32
 
@@ -29,30 +29,14 @@ class Encoder(nn.Module):
     It is frozen: its parameters need no gradient, and `train()` of it or of a parent module leaves it in evaluation
     mode, so that dropout is off and batch norm keeps its statistics. `unfreeze()` allows fine-tuning.
 
-    Attributes: `name`; `annotation_size` D; `grid`, the rows and columns of locations; `preprocessing`;
-    `fixed_precision`, what `annotate` always computes in, None for what is fastest.
-
-    `body` maps pixels (B, 3, size, size) to a map (B, D, rows, columns) or to tokens (B, L, D).
+    Its attributes are those of the `Backbone`.
     """
 
-    def __init__(
-        self,
-        body: nn.Module,
-        *,
-        name: str,
-        annotation_size: int,
-        grid: tuple[int, int],
-        preprocessing: Preprocessing,
-        fixed_precision: Precision | None = None,
-    ) -> None:
+    def __init__(self, backbone: Backbone) -> None:
         super().__init__()
+        body, self.name, self.annotation_size, self.grid, self.preprocessing, self.fixed_precision = backbone
         # Weights in channels_last: convolutions in bfloat16 on a CPU are several times faster so.
         self.body = body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.name = name
-        self.annotation_size = annotation_size
-        self.grid = grid
-        self.preprocessing = preprocessing
-        self.fixed_precision = fixed_precision
         self.frozen = True
         self.requires_grad_(False)
         self.eval()
@@ -167,17 +151,17 @@ def load_encoder(
     if isinstance(weights, Mapping):
         weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
     if name == "vgg19":
-        return Encoder(**vgg19(weights, resize)._asdict())
+        return Encoder(vgg19(weights, resize))
     if name in efficientnet.NAMES:
-        return Encoder(**efficientnet_lite2(name, weights, resize)._asdict())
+        return Encoder(efficientnet_lite2(name, weights, resize))
     if weights is not None:
         raise SatError(
             f"encoder {name}: only {', '.join(('vgg19', *efficientnet.NAMES))} take a file of weights; name the "
             "model's local folder instead"
         )
     if name == "small":
-        return Encoder(**small(resize)._asdict())
-    return Encoder(**transformers_model(name, resize)._asdict())
+        return Encoder(small(resize))
+    return Encoder(transformers_model(name, resize))
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:

@@ -149,21 +149,20 @@ class FeatureCache:
     def _drop_damaged(self) -> NoReturn:
         """Drop all damaged rows, so that the next run encodes their photos again; raises `SatError`."""
         damaged = {name: row for name, row in self._rows.items() if self._is_damaged(row)}
-        reason = f"the stored annotations of {first_three(damaged)} are damaged (their checksums differ)"
-        try:
-            with file_lock(self.folder, waiting=WAITING.format(self.folder)), open(self.folder / "rows", "r+b") as rows:
-                for row in damaged.values():
-                    rows.seek(row.number * LINE_BYTES)
-                    rows.write(DROPPED)
-                _to_disk(rows)
-        except OSError as error:
-            reason = f"{reason}, and cannot be dropped ({error.strerror})"
-            raise SatError(reason, subject=str(self.folder), remedy="delete this folder") from None
+        with (
+            contextlib.suppress(OSError),  # then they are found again
+            file_lock(self.folder, waiting=WAITING.format(self.folder)),
+            open(self.folder / "rows", "r+b") as rows,
+        ):
+            for row in damaged.values():
+                rows.seek(row.number * LINE_BYTES)
+                rows.write(DROPPED)
+            _to_disk(rows)
         raise SatError(
-            f"{reason}. They were dropped",
+            f"the stored annotations of {first_three(damaged)} are damaged (their checksums differ)",
             subject=str(self.folder),
             remedy=f"the same command encodes {plural(len(damaged), 'photo')} again (sat train with --resume). If it "
-            "happens again, check the disk",
+            "happens again, delete this folder, and check the disk",
         )
 
     @classmethod
