@@ -63,7 +63,7 @@ def make(downloaded: Path, output: Path, known: Mapping[int, str]) -> tuple[int,
             f"these photos are not there: {first_three(missing)}; get them, or link their folder to that place"
         )
     rows = [
-        (f"{number}.jpg", raw, split)
+        (f"{number}.jpg", " ".join(raw.split()), split)  # lines of one cell would be captions of their own
         for number, split in known.items()
         for _, raw in photos[number].captions[:CAPTIONS]
     ]

@@ -19,8 +19,11 @@ from show_attend_tell.analysis.parts_of_speech import (
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ("noun", "dog dogs man men woman children bench benches puppy puppies scarf scarves grass shorts field water"),
-        ("color", "red blue black white brown orange tan gray gray blond"),
+        (
+            "noun",
+            "greyhounds dogs man men woman children bench benches puppy puppies scarf scarves grass shorts field water",
+        ),
+        ("color", "red blue black white brown orange tan gray grey blond"),
         ("verb", "runs running jumps sitting stands wearing holding catches rides smiles plays slides"),
         ("function", "a an the of in on with and is are their its front next through"),
         (None, "two three young little large snowy zyx <unk> s-curve"),

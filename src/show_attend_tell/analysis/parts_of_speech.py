@@ -12,7 +12,7 @@ PARTS: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 COLORS = frozenset(
     """
-    beige black blond blonde blue brown cream gold golden gray green gray maroon navy orange pink purple red silver tan
+    beige black blond blonde blue brown cream gold golden gray green grey maroon navy orange pink purple red silver tan
     teal turquoise violet white yellow
     """.split()
 )
@@ -104,7 +104,7 @@ NOUNS = frozenset(
     firefighter fireman fireplace firework fish fisherman flag flame flight flip floor flower food foot football
     footbridge ford foreground forest fork formation fort fountain fox frame friend frisbee frog fruit fun fur furniture
     game garage garbage garden gate gear geyser giraffe girl glass glasses glove goal goalie goat goggles golf golfer
-    gorilla graffiti grandfather grandmother grape grass grasshopper gravel grayhound grill grocery groom ground group
+    gorilla graffiti grandfather grandmother grape grass grasshopper gravel greyhound grill grocery groom ground group
     guard guitar guitarist gun guy gym gymnast hair haircut hall hallway hamburger hammer hammock hand handbag handle
     handlebar handrail handstand harbor hardhat harness hat hawk hay head headband headphone headscarf hedge heel
     helicopter helmet hen highway hiker hill hillside hip hockey hole home hood hoodie hoop horn horse horseback hose

@@ -11,6 +11,7 @@ N captions, each with its references; the words of a text are separated by singl
 import importlib
 import json
 import math
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import MissingPackage, SatError
-from show_attend_tell.messages import install_command
+from show_attend_tell.messages import install_command, shorten
 
 Array = NDArray[np.float64]
 
@@ -58,19 +59,32 @@ class Java:
     patience: float = 300.0  # seconds to wait for one answer; METEOR's first takes five on a free core
 
     def _program(self, module: ModuleType, jar: str) -> Path:
-        """Find a jar and make sure that Java runs, or raise `JavaError`."""
+        """Find Java and a jar, or raise `JavaError`."""
         path = (self.folder or Path(str(module.__file__)).resolve().parent) / jar
         if not path.is_file():
             raise JavaError(f"{path} is missing; install pycocoevalcap 1.2 again")
-        try:
-            subprocess.run(
-                ["java", "-version"], check=True, capture_output=True, timeout=self.patience, stdin=subprocess.DEVNULL
-            )
-        except FileNotFoundError:
-            raise JavaError("Java is not installed (on Debian: apt install default-jre-headless)") from None
-        except (OSError, subprocess.SubprocessError) as error:
-            raise JavaError(f"`java -version` failed ({error}); install Java again") from error
+        if shutil.which("java") is None:
+            raise JavaError("Java is not installed (on Debian: apt install default-jre-headless)")
         return path
+
+    def _run(self, name: str, arguments: Sequence[str], lines: Sequence[str], jar: Path, seconds: float) -> str:
+        """What a program answers to lines of text; raises `JavaError`, with the end of what it said, when it fails."""
+        try:
+            done = subprocess.run(
+                [*_JAVA, *arguments],
+                cwd=jar.parent,
+                input="".join(f"{line}\n" for line in lines),
+                capture_output=True,
+                check=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=seconds,
+            )
+        except subprocess.CalledProcessError as error:
+            raise JavaError(f"{name}'s program failed: {' '.join(error.stderr.split())[-300:]}") from error
+        except (OSError, subprocess.SubprocessError) as error:
+            raise JavaError(f"{name}'s program failed: {error}") from error
+        return done.stdout
 
     def ptb_tokenize(self, texts: Sequence[str]) -> list[str]:
         """Cut raw captions with pycocoevalcap's own tokenizer program and drop what it counts as punctuation.
@@ -78,20 +92,14 @@ class Java:
         Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
         """
         module = scorer_module("tokenizer.ptbtokenizer")
+        options = ("-preserveLines", "-lowerCase", "-encoding", "UTF-8")
         try:
             jar = self._program(module, module.STANFORD_CORENLP_3_4_1_JAR)
-            program = "edu.stanford.nlp.process.PTBTokenizer"
-            done = subprocess.run(
-                [*_JAVA, "-cp", str(jar), program, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"],
-                input="\n".join(texts) + "\n",
-                capture_output=True,
-                check=True,
-                encoding="utf-8",
-                timeout=self.patience + 0.01 * len(texts),
-            )
-        except (JavaError, OSError, subprocess.SubprocessError) as error:
+            arguments = ["-cp", str(jar), "edu.stanford.nlp.process.PTBTokenizer", *options]
+            answer = self._run("the tokenizer", arguments, texts, jar, self.patience + 0.01 * len(texts))
+        except JavaError as error:
             raise SatError(f"the tokens 'ptb' need its tokenizer: {error}") from error
-        lines = done.stdout.split("\n")[:-1]
+        lines = answer.split("\n")[:-1]
         if len(lines) != len(texts):
             raise SatError(
                 f"the PTB tokenizer returned {len(lines)} lines for {len(texts)} captions; use the tokens split"
@@ -108,27 +116,18 @@ class Java:
         """
         module = scorer_module("meteor.meteor")
         jar = self._program(module, module.METEOR_JAR)
-        command = [*_JAVA, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
+        arguments = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
         lines = [  # "|||" separates the fields; in a caption it would shift them
             " ||| ".join(("SCORE", *(text.replace("|||", "") for text in (*texts, caption))))
             for caption, texts in zip(captions, references, strict=True)
         ]
+        answer = self._run("METEOR", arguments, lines, jar, self.patience + 0.1 * len(captions))
         try:
-            done = subprocess.run(
-                command,
-                cwd=jar.parent,
-                input="\n".join(lines) + "\n",
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                check=True,
-                encoding="utf-8",
-                timeout=self.patience + 0.1 * len(captions),
-            )
-            statistics = np.array([[float(number) for number in line.split()] for line in done.stdout.splitlines()])
-            if statistics.shape != (len(captions), 23):
-                raise ValueError(f"it answered {done.stdout[:80]!r}")
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise JavaError(f"METEOR's program failed ({error}); run it by hand: {' '.join(command)}") from error
+            statistics = np.array([[float(number) for number in line.split()] for line in answer.splitlines()])
+        except ValueError:
+            statistics = np.empty(0)
+        if statistics.shape != (len(captions), 23):
+            raise JavaError(f"METEOR's program failed: it answered {shorten(answer)}")
         statistics = _summable(statistics)
         return float(meteor_of(statistics.sum(0))), meteor_of(statistics), statistics
 
@@ -153,25 +152,13 @@ class Java:
             ]
             given.write_text(json.dumps(entries), encoding="utf-8")
             # Without SPICE's cache: it needs a library that not every machine can load, and it changes no score.
-            command = [*_JAVA, *_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found)]
+            arguments = [*_OPENED, "-Xmx8G", "-jar", str(jar), str(given), "-out", str(found), "-subset", "-silent"]
+            self._run("SPICE", arguments, [], jar, 5 * self.patience + len(captions))
             try:
-                subprocess.run(
-                    [*command, "-subset", "-silent"],
-                    cwd=jar.parent,
-                    check=True,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    timeout=5 * self.patience + len(captions),
-                )
-                scores = {
-                    entry["image_id"]: entry["scores"]["All"]["f"] for entry in json.loads(found.read_text("utf-8"))
-                }
-                each = [float(scores[entry["image_id"]]) for entry in entries]
-            except subprocess.CalledProcessError as error:
-                said = " ".join(error.stderr.decode(errors="replace").split())
-                raise JavaError(f"SPICE's program failed: {said[-300:]}") from error
-            except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+                answer = json.loads(found.read_text("utf-8"))
+                scores = {entry["image_id"]: float(entry["scores"]["All"]["f"]) for entry in answer}
+                each = [scores[entry["image_id"]] for entry in entries]
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 raise JavaError(f"SPICE's program failed: {error}") from error
         if not all(map(math.isfinite, each)):
             raise JavaError("SPICE's program gave no number for some captions")

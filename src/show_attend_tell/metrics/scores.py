@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.cider import ngrams
 from show_attend_tell.metrics.java import Java, JavaError, meteor_of, scorer_module
 
 Array = NDArray[np.float64]
@@ -71,21 +72,17 @@ def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequenc
     for index, (words, choices) in enumerate(zip(captions, references, strict=True)):
         if not choices:
             raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
-        correct, guessed = [], []
-        for n in range(1, 5):
-            counts = _ngrams(words, n)
-            allowed: Counter[tuple[str, ...]] = Counter()
-            for choice in choices:
-                allowed |= _ngrams(choice, n)
-            correct.append((counts & allowed).total())
-            guessed.append(counts.total())
+        guessed, allowed = Counter(ngrams(words)), Counter[tuple[str, ...]]()
+        for choice in choices:
+            allowed |= Counter(ngrams(choice))
+        by_length = [
+            sum(times for ngram, times in counts.items() if len(ngram) == n)
+            for counts in (guessed & allowed, guessed)
+            for n in range(1, 5)
+        ]
         closest = min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
-        rows.append([*correct, *guessed, len(words), closest])
+        rows.append([*by_length, len(words), closest])
     return np.array(rows, dtype=float)
-
-
-def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 
 def _bleu_of(counts: Array) -> tuple[Array, Array]:
@@ -214,22 +211,20 @@ def score(
     }
     missing: dict[str, str] = {}
     meteor_statistics = each_spice = None
-    english = tokens in ("split", "english", "raw", "ptb")
-    try:
-        if not english:
-            raise JavaError("it knows English only")
-        meteor, each_meteor, meteor_statistics = programs.meteor(candidates, choices)
-        corpus["meteor"], each["meteor"] = 100 * meteor, 100 * each_meteor
-    except JavaError as problem:
-        corpus["meteor"], missing["meteor"] = None, str(problem)
-    corpus |= {"rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider)}
-    try:
-        if not english:
-            raise JavaError("it knows English only")
-        each_spice = np.array(programs.spice(candidates, choices))
-        corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
-    except JavaError as problem:
-        corpus["spice"], missing["spice"] = None, str(problem)
+    corpus |= {"meteor": None, "rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider), "spice": None}
+    if tokens in ("unicode", "characters"):
+        missing = dict.fromkeys(("meteor", "spice"), "it knows English only")
+    else:
+        try:
+            meteor, each_meteor, meteor_statistics = programs.meteor(candidates, choices)
+            corpus["meteor"], each["meteor"] = 100 * meteor, 100 * each_meteor
+        except JavaError as problem:
+            missing["meteor"] = str(problem)
+        try:
+            each_spice = np.array(programs.spice(candidates, choices))
+            corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
+        except JavaError as problem:
+            missing["spice"] = str(problem)
     return Scores(
         corpus,
         missing,

@@ -3,8 +3,8 @@
 Rennie et al., "Self-critical Sequence Training for Image Captioning", CVPR 2017. There the reward of the greedy caption
 is the baseline; here it is the mean of the photo's other drawn captions, which costs no search of its own.
 
-B photos · P captions drawn of each · C words of a drawn caption, end token included, padded · R references of a photo ·
-S words of a reference, padded · L locations · K vocabulary.
+B photos · P captions drawn of each · C words of a drawn caption, end token included, padded · L locations · K
+vocabulary.
 """
 
 import random
@@ -19,7 +19,7 @@ from torch import Tensor
 from show_attend_tell.backends.torch import paths_batch_size
 from show_attend_tell.data.datasets import shown
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.metrics.cider import PADDING, CiderD, padded
+from show_attend_tell.metrics.cider import CiderD
 from show_attend_tell.model.attention import AttentionMode, GivenLocations, SampleAttention
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, DecoderOutput, drawn_words, initial_state
 from show_attend_tell.model.kernels import WordScores
@@ -77,8 +77,8 @@ class CaptionRewards:
         self.names = list(by_photo)
         self.weights = [by_name[name] for name in self.names] if by_name else []
         self.numbers = [len(words) for _, words in captions]
-        self.cider = CiderD(list(by_photo.values()))
-        self.references = [padded(captions) for captions in by_photo.values()]  # (R, S) of each photo
+        self.references = list(by_photo.values())
+        self.cider = CiderD(self.references)
 
     def batches(self, size: int, seed: int) -> list[list[int]]:
         """One epoch's mini-batches of photos, by their numbers in ``names``: every photo once, or by its weight."""
@@ -98,8 +98,11 @@ class CaptionRewards:
 
     def rewards(self, drawn: Drawn, photos: Sequence[int]) -> Tensor:
         """CIDEr-D (B, P), 0 to 10, of captions drawn for photos; the end token counts as a word."""
-        words = drawn.words.masked_fill(behind(drawn), PADDING)
-        return self.cider(words, [self.references[photo] for photo in photos])
+        rewards = []
+        for photo, captions, lengths in zip(photos, drawn.words.tolist(), drawn.lengths.tolist(), strict=True):
+            said = [words[:length] for words, length in zip(captions, lengths, strict=True)]
+            rewards.append(self.cider(said, self.references[photo]))
+        return torch.tensor(rewards, device=drawn.words.device)
 
     def loss(
         self,
