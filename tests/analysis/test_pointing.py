@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from builders import captioner_of, small_checkpoint
-from click.testing import CliRunner
+from commands import refused, sat
 from numpy.typing import NDArray
 
 from show_attend_tell.analysis.pointing import Cover, ScenePointing, point_in_scenes
@@ -19,7 +19,6 @@ from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
-from show_attend_tell.cli import main
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import AttentionDecoder
@@ -80,8 +79,8 @@ def centre(scene: Scene, number: int | None) -> NDArray[Any]:
 
 def means(found: ScenePointing, kind: str = "all") -> dict[str, float]:
     figures = found.kinds[kind].means
-    assert all(figure.low <= figure.mean <= figure.high for figure in figures.values())
-    return {name: figure.mean for name, figure in figures.items()}
+    assert all(figure.interval().low <= figure.value <= figure.interval().high for figure in figures.values())
+    return {name: figure.value for name, figure in figures.items()}
 
 
 def test_attention_on_the_object_even_and_on_another(folder: Path, captioner: Captioner) -> None:
@@ -117,11 +116,12 @@ def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Capt
     other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
     found = point_in_scenes(other, folder, show=False)
     assert found.attention_mode == "argmax"
-    assert found.kinds == point_in_scenes(captioner, folder, attention_mode="argmax", show=False).kinds
-    assert found.kinds != point_in_scenes(captioner, folder, show=False).kinds
-    sampled = [
-        point_in_scenes(captioner, folder, attention_mode="sample", seed=seed, show=False).kinds for seed in (0, 0, 1)
-    ]
+
+    def figures(**options: Any) -> Any:
+        return point_in_scenes(captioner, folder, show=False, **options).to_dict()["all"]
+
+    assert found.to_dict()["all"] == figures(attention_mode="argmax") != figures()
+    sampled = [figures(attention_mode="sample", seed=seed) for seed in (0, 0, 1)]
     assert sampled[0] == sampled[1] != sampled[2]
 
 
@@ -148,13 +148,8 @@ def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, 
 
 
 def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
-    def sat(*arguments: object) -> str:
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
     data, model = tmp_path / "scenes", tmp_path / "model"
-    assert "20 photos with three sentences each" in sat("analyze", "scenes", data, "--photos", 20, "--seed", 2)
+    assert "20 photos with three sentences each" in sat("analyze", "scenes", data, "--photos", 20, "--seed", 2).stdout
     trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--resize", "squash"]
     sat("train", *trained, "--encoder-lr", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
     untouched = load_encoder("small", resize="squash")
@@ -162,11 +157,14 @@ def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
 
     # what begins with it begins with its encoder, which stays with the model also when it is not trained further
     sat("train", *trained, "--init-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
-    assert sat("analyze", "pointing", "--model", tmp_path / "next", "--data", data)
+    assert sat("analyze", "pointing", data, "--model", tmp_path / "next")
     assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
 
-    table = sat("analyze", "pointing", "--model", model, "--data", data, "--json", tmp_path / "figures.json")
+    table = sat("analyze", "pointing", data, "--model", model, "--json", tmp_path / "figures.json").stdout
     assert "attention mode argmax: 2 photos" in table and "chance" in table
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert f"all     alpha on the object {100 * figures['all']['share']['mean']:.1f} % [" in table
-    assert json.loads(sat("analyze", "pointing", "--model", model, "--data", data, "--json", "-")) == figures
+    assert f"{100 * figures['all']['share']['mean']:.1f} % [" in table.splitlines()[2]
+    assert json.loads(sat("analyze", "pointing", data, "--model", model, "--json", "-").stdout) == figures
+    assert "add --model, with a model that was trained on scenes" in refused("analyze", "pointing", data)
+    given = ("analyze", "pointing", data, "--model", model, "--html", tmp_path / "page.html")
+    assert "--html: it does nothing for generated scenes: leave it out" in refused(*given)

@@ -1,10 +1,9 @@
 """Does a model attend to what a caption is about? Four photos share one picture, and the caption is of one of them.
 
-A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then the
-model reads a person's caption of one of the photos by teacher forcing. Only nouns that tell the photo apart are
-counted: those
-that the model knows and that no caption of the other three photos has, in the singular or the plural. How much of α
-falls on the right quarter? A model that looks where the picture is salient, whatever the words are, stays at 25 %.
+A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then the model
+reads a person's caption of one of the photos by teacher forcing. Only nouns that tell the photo apart are counted:
+those that the model knows and that no caption of the other three photos has, in the singular or the plural. How much of
+α falls on the right quarter? A model that looks where the picture is salient, whatever the words are, stays at 25 %.
 
 A noun's own step comes before the model reads the noun, so there the words before must lead it to the photo. At the
 next step it has read the noun. Both steps are measured, by how many nouns came before.
@@ -25,7 +24,7 @@ from PIL import Image
 from torch import Tensor
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
-from show_attend_tell.analysis.pointing import AlphaOf, Cover, Figures, alpha_along
+from show_attend_tell.analysis.pointing import AlphaOf, Cover, alpha_along
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
@@ -33,7 +32,7 @@ from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed
 from show_attend_tell.messages import plural, shorten
-from show_attend_tell.metrics.bootstrap import Bootstrap
+from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass, plain
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
@@ -108,13 +107,12 @@ class MosaicPointing:
     photos: int  # that the mosaics were drawn from
     seed: int
     chance: float  # what even attention gives
-    word: dict[str, Figures]
-    next: dict[str, Figures]
+    word: dict[str, WordClass]
+    next: dict[str, WordClass]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        steps = {step: {k: v.to_dict() for k, v in getattr(self, step).items()} for step in STEPS}
-        return {**vars(self), **steps}
+        return plain(vars(self))
 
 
 @torch.inference_mode()
@@ -165,14 +163,14 @@ def point_in_mosaics(
     if not figures:
         raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
 
-    bootstrap, values = Bootstrap(len(row_of), seed), np.array(figures, dtype=np.float64)
-    steps: dict[str, dict[str, Figures]] = {step: {} for step in STEPS}
-    for index, title in enumerate(BEFORE):
-        rows = np.flatnonzero((np.array(before) == index - 1) | (title == "all"))
-        if len(rows):
-            means = [bootstrap(column[rows], np.array(where)[rows]).interval() for column in values.T]
-            for when, (share_of, hit_of) in zip(STEPS, (means[:2], means[2:]), strict=True):
-                steps[when][title] = Figures(len(rows), {"share": share_of, "hit": hit_of})
+    values, nouns = np.array(figures, dtype=np.float64).T, np.array(before)
+    classes = {title: (nouns == index - 1) | (title == "all") for index, title in enumerate(BEFORE)}
+    steps = {
+        step: Bootstrap(len(row_of), seed).by_class(
+            {"share": values[2 * index], "hit": values[2 * index + 1]}, np.array(where), classes
+        )
+        for index, step in enumerate(STEPS)
+    }
     chance = float(np.mean([part.mean() for part in inside]))
     return MosaicPointing(captioner.name, attention_mode, mosaics, len(examples), seed, chance, **steps)
 
@@ -182,23 +180,26 @@ def own_mosaics(
     files: Sequence[Path],
     captions: Sequence[str] = (),
     *,
+    most: int | None = None,
     attention_mode: AttentionModeName | None = None,
 ) -> list[list[Example]]:
     """Photos without captions in mosaics of four, in their order, each with a caption.
 
-    ``captions`` has one for each photo; without it, the model captions each photo by itself. Raises `SatError` for a
-    number of photos that four does not divide, another number of captions, a photo that cannot be read, a caption
-    without a word, and a model without attention.
+    ``captions`` has one for each photo; without it, the model captions each photo by itself. There are ``most``
+    mosaics; photos that fill no mosaic are left out. Raises `SatError` for fewer than four photos, another number of
+    captions, a photo that cannot be read, a caption without a word, and a model without attention.
     """
     captioner.check_attention()
-    if not files or len(files) % 4:
-        raise SatError(f"{plural(len(files), 'photo')}: a mosaic has 4, so give 4, or 8, or 12 …")
+    if len(files) < 4:
+        raise SatError(f"{plural(len(files), 'photo')}, and a mosaic has 4: add photos")
     if captions and len(captions) != len(files):
         raise SatError(f"{plural(len(captions), 'caption')} for {plural(len(files), 'photo')}: give each photo one")
-    texts = captions or [str(caption) for caption in captioner(files, attention_mode=attention_mode)]
+    mosaics = [files[start : start + 4] for start in range(0, len(files) - 3, 4)][:most]
+    used = [file for mosaic in mosaics for file in mosaic]
+    texts = captions or [str(caption) for caption in captioner(used, attention_mode=attention_mode)]
     words = captioner.checkpoint.vocabulary.tokenizer.words
     examples = [
-        Example(str(file), file, "", (tuple(words(text)),), (text,)) for file, text in zip(files, texts, strict=True)
+        Example(str(file), file, "", (tuple(words(text)),), (text,)) for file, text in zip(used, texts, strict=False)
     ]
     for example in examples:
         if not example.captions[0]:

@@ -5,7 +5,7 @@ C words of a sentence, end token included · L locations in a grid of rows and c
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,25 +19,13 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed
-from show_attend_tell.metrics.bootstrap import Bootstrap, Interval
+from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass, plain
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Means over words, each with its 95 % interval over photos."""
-
-    words: int
-    means: dict[str, Interval]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"words": self.words, **{name: asdict(mean) for name, mean in self.means.items()}}
 
 
 @dataclass(frozen=True)
@@ -56,12 +44,12 @@ class ScenePointing:
     attention_mode: AttentionModeName
     split: str
     photos: int
-    kinds: dict[str, Figures]
+    kinds: dict[str, WordClass]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        head = {name: value for name, value in vars(self).items() if name != "kinds"}
-        return head | {kind: found.to_dict() for kind, found in self.kinds.items()}
+        found = plain(vars(self))
+        return found | found.pop("kinds")  # type: ignore[no-any-return]
 
 
 # captioner, annotations (1, L, D), words, attention mode, seed → α (C, L) at each word, and whether the word was the
@@ -131,14 +119,10 @@ def point_in_scenes(
                     figures.append((*cover.figures(alpha[step], scene, number), float(right[step])))
     if not figures:
         raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
-    values, where, of_kind = np.array(figures), np.array(photos), np.array(kinds)
-    bootstrap = Bootstrap(len(examples), seed)
-    found = {}
-    for kind in ("all", "color", "shape"):
-        rows = np.flatnonzero((of_kind == kind) | (kind == "all"))
-        if len(rows):
-            means = [bootstrap(column, where[rows]).interval() for column in values[rows].T]
-            found[kind] = Figures(len(rows), dict(zip(FIGURES, means, strict=True)))
+    of_kind = np.array(kinds)
+    classes = {kind: (of_kind == kind) | (kind == "all") for kind in ("all", "color", "shape")}
+    columns = dict(zip(FIGURES, np.array(figures).T, strict=True))
+    found = Bootstrap(len(examples), seed).by_class(columns, np.array(photos), classes)
     return ScenePointing(captioner.name, attention_mode, split, len(examples), found)
 
 

@@ -7,7 +7,8 @@ share the draws, so that differences and ratios are paired (Koehn 2004).
 N photos · R resamples · W words.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,10 @@ class Interval:
     mean: float
     low: float
     high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values for JSON."""
+        return asdict(self)
 
 
 class Mean(NamedTuple):
@@ -77,3 +82,51 @@ class Bootstrap:
         sums = self.weights @ np.bincount(photos, values, minlength=number)
         counts = self.weights @ np.bincount(photos, minlength=number)
         return Mean(float(values.mean()), np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
+
+    def by_class(
+        self, columns: Mapping[str, NDArray[Any]], photos: NDArray[np.int64], classes: Mapping[str, NDArray[np.bool_]]
+    ) -> "dict[str, WordClass]":
+        """The mean of every column (W,) over each class of words (W,) that there are, with the photos of the words."""
+        return {
+            name: WordClass(
+                words=int(inside.sum()),
+                photos=len(np.unique(photos[inside])),
+                means={column: self(values[inside], photos[inside]) for column, values in columns.items()},
+            )
+            for name, inside in classes.items()
+            if inside.any()
+        }
+
+
+@dataclass(frozen=True)
+class WordClass:
+    """Figures of the words of one class, each with a 95 % interval over photos."""
+
+    words: int
+    photos: int
+    means: dict[str, Mean] = field(repr=False)
+    ratios: dict[str, Interval | None] = field(default_factory=dict)  # None where the divisor is not surely above zero
+
+    def with_ratios(self, name: str) -> "WordClass":
+        """The same with the ratios of one mean to all others."""
+        others = {other: mean for other, mean in self.means.items() if other != name}
+        return replace(self, ratios={f"ratio_{other}": self.means[name].over(mean) for other, mean in others.items()})
+
+    @property
+    def figures(self) -> dict[str, Interval | None]:
+        """The means and the ratios, by name."""
+        return {name: mean.interval() for name, mean in self.means.items()} | self.ratios
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return plain({"words": self.words, "photos": self.photos, **self.figures})
+
+
+def plain(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Results by name as plain values for JSON; those with a method ``to_dict`` are made plain by that."""
+    found = {}
+    for name, value in results.items():
+        if hasattr(value, "to_dict"):
+            value = value.to_dict()
+        found[name] = plain(value) if isinstance(value, Mapping) else value
+    return found

@@ -13,11 +13,12 @@ N photos · R resamples · S trainings of a system.
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import plural
+from show_attend_tell.messages import aligned, plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
 from show_attend_tell.metrics.caption_files import EvaluationFile, check_alike
 from show_attend_tell.metrics.scores import Statistics, score
@@ -45,6 +46,11 @@ class Difference:
     difference: float
     low: float
     high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        scores = {"first": self.first, "system": self.system}
+        return {**scores, "difference": self.difference, "interval": [self.low, self.high]}
 
 
 def differences(
@@ -106,29 +112,10 @@ class Comparison:
     seed: int
     missing: dict[str, str]  # metrics that could not be computed for some system, and why
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "first": self.first,
-            "trainings": self.trainings,
-            "photos": self.photos,
-            "tokens": self.tokens,
-            "resamples": self.resamples,
-            "seed": self.seed,
-            "missing": self.missing,
-            "differences": {
-                name: {
-                    one.metric: {
-                        "first": one.first,
-                        "system": one.system,
-                        "difference": one.difference,
-                        "interval": [one.low, one.high],
-                    }
-                    for one in found
-                }
-                for name, found in self.differences.items()
-            },
-        }
+        differences = {name: {one.metric: one.to_dict() for one in found} for name, found in self.differences.items()}
+        return vars(self) | {"differences": differences}
 
     def notes(self) -> list[str]:
         """How the figures were made and what they leave out, a sentence or two a line."""
@@ -151,11 +138,7 @@ class Comparison:
         for name, found in self.differences.items():
             rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
             rows += [(METRICS[one.metric], *_figures(one)) for one in found]
-            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            for metric, *figures in rows:
-                aligned = [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
-                lines.append("  ".join([metric.ljust(widths[0]), *aligned]))
-            lines.append("")
+            lines += [*aligned(rows), ""]
         return "\n".join([*lines, *self.notes()]) + "\n"
 
     def to_markdown(self) -> str:
