@@ -18,13 +18,13 @@ from show_attend_tell.analysis.ablation import run
 from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.forcing import SeededMode
 from show_attend_tell.analysis.ablation.occlusion import VARIANTS
-from show_attend_tell.analysis.ablation.result import Ablation, WordClass
+from show_attend_tell.analysis.ablation.result import Ablation
 from show_attend_tell.analysis.ablation.run import SEARCHED, Subject, caption_photos, scores_of_controls
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics.bootstrap import Bootstrap, Interval, Mean
+from show_attend_tell.metrics.bootstrap import Bootstrap, Interval, Mean, WordClass
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.registry import build, config_class
 from show_attend_tell.search.config import GenerationConfig

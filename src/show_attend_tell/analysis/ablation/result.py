@@ -1,45 +1,20 @@
 """What an ablation of attention found: typed, as plain values for JSON, and as tables for a terminal."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.occlusion import VARIANTS, WAYS
-from show_attend_tell.metrics.bootstrap import Interval, Mean
+from show_attend_tell.messages import aligned
+from show_attend_tell.metrics.bootstrap import Interval, WordClass, plain
 from show_attend_tell.metrics.comparison import METRICS, Difference
 
 Captions = Literal["own", "reference"]
 SHOWN = ("noun", "color", "verb", "function", "all")  # classes of words
 COMPARED = ("other_word", "static", "other_photo", "patch", "random")  # with the most attended locations, as ratios
-
-
-@dataclass(frozen=True)
-class WordClass:
-    """Figures of the words of one class, each with a 95 % interval over photos."""
-
-    words: int
-    photos: int
-    means: dict[str, Mean] = field(repr=False)
-    ratios: dict[str, Interval | None] = field(default_factory=dict)  # None where the divisor is not surely above zero
-
-    def with_ratios(self, name: str) -> "WordClass":
-        """The same with the ratios of one mean to all others."""
-        others = {other: mean for other, mean in self.means.items() if other != name}
-        ratios = {f"ratio_{other}": self.means[name].over(mean) for other, mean in others.items()}
-        return WordClass(self.words, self.photos, self.means, ratios)
-
-    @property
-    def figures(self) -> dict[str, Interval | None]:
-        """The means and the ratios, by name."""
-        return {name: mean.interval() for name, mean in self.means.items()} | self.ratios
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        figures = {name: None if found is None else asdict(found) for name, found in self.figures.items()}
-        return {"words": self.words, "photos": self.photos, **figures}
 
 
 @dataclass(frozen=True)
@@ -91,19 +66,8 @@ class Ablation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if name == "settings":
-                found |= value
-            elif name in ("at_word", "attention"):
-                found[name] = {kind: each.to_dict() for kind, each in value.items()}
-            elif name == "occlusion":
-                found[name] = {way: {kind: each.to_dict() for kind, each in of.items()} for way, of in value.items()}
-            elif isinstance(value, Interval):
-                found[name] = asdict(value)
-            else:
-                found[name] = value.to_dict() if isinstance(value, CaptionScores) else value
-        return found
+        found = plain(vars(self))
+        return {**found, **found.pop("settings")}
 
     def to_text(self) -> str:
         """Tables for a terminal."""
@@ -126,19 +90,13 @@ class Ablation:
         yield from self._captions_made()
         for way, classes in self.occlusion.items():
             if classes:
-                yield ""
-                yield (
-                    f"What hiding {self.hidden} of {self.locations} locations costs a word: {WAYS[way]} "
-                    f"({self.captions_by_way[way]} photos)"
-                )
+                of = f"{self.hidden} of {self.locations} locations costs a word: {WAYS[way]}"
+                yield from ("", f"What hiding {of} ({self.captions_by_way[way]} photos)")
                 rows = {title: name for name, title in VARIANTS.items()}
                 rows |= {f"own / {VARIANTS[name]}": f"ratio_{name}" for name in COMPARED}
                 yield from _by_class(classes, rows)
         yield from ("", f"The maps (uniform attention has an entropy of {np.log(self.locations):.2f} nats)")
-        known = self.attention["all"].means
-        yield from _by_class(
-            self.attention, {t: n for t, n in (("entropy", "entropy"), ("beta", "beta")) if n in known}
-        )
+        yield from _by_class(self.attention, {name: name for name in self.attention["all"].means})
         if self.beta_noun_minus_function is not None:
             yield f"  beta of nouns minus that of function words: {_figure(self.beta_noun_minus_function)}"
         yield f"  from word to word {_figure(self.moved)} of alpha moves"
@@ -150,29 +108,23 @@ class Ablation:
         found = self.captions_made.differences
         yield ""
         yield f"Scores of the captions that it then makes of {self.captions_made.photos} photos, and what that changes"
-        titles = [METRICS[metric].replace(" without penalty", " n. p.") for metric in found["own"]]
-        yield _line("", *titles, width=32)
+        rows = [["", *(METRICS[metric].replace(" without penalty", " n. p.") for metric in found["own"])]]
         for name, title in {"own": "its own alpha", **CONTROLS}.items():
             if name in found:
-                cells = [
-                    f"{one.system:.1f}"
-                    + ("" if name == "own" else f"  {one.difference:+.1f} [{one.low:+.1f}, {one.high:+.1f}]")
-                    for one in found[name].values()
-                ]
-                yield _line(title, *cells, width=32)
+                changes = [f"  {one.difference:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in found[name].values()]
+                scores = [f"{one.system:.1f}" for one in found[name].values()]
+                rows.append([title, *(scores if name == "own" else map(str.__add__, scores, changes))])
+        yield from (f"  {line}" for line in aligned(rows))
 
 
 def _by_class(classes: Mapping[str, WordClass], rows: Mapping[str, str]) -> Iterator[str]:
     """A line for each row, whose figure is named by its title, with a column for each class of words."""
-    there = [kind for kind in SHOWN if kind in classes]
-    yield _line("", *(f"{kind} ({classes[kind].words:,})" for kind in there))
-    figures = {kind: classes[kind].figures for kind in there}
+    there = {kind: classes[kind] for kind in SHOWN if kind in classes}
+    table = [["", *(f"{kind} ({found.words:,})" for kind, found in there.items())]]
     for title, name in rows.items():
-        yield _line(title, *(_figure(figures[kind][name] if classes[kind].photos > 1 else None) for kind in there))
-
-
-def _line(title: str, *cells: str, width: int = 23) -> str:
-    return f"  {title:<38}" + "".join(f"  {cell:>{width - 2}}" for cell in cells)
+        figures = [found.figures[name] if found.photos > 1 else None for found in there.values()]
+        table.append([title, *map(_figure, figures)])
+    yield from (f"  {line}" for line in aligned(table))
 
 
 def _figure(found: Interval | None) -> str:

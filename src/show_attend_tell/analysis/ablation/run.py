@@ -27,7 +27,7 @@ from show_attend_tell.analysis.ablation.occlusion import (
     hidden_in_photo,
     hidden_locations,
 )
-from show_attend_tell.analysis.ablation.result import Ablation, Captions, CaptionScores, WordClass
+from show_attend_tell.analysis.ablation.result import Ablation, Captions, CaptionScores
 from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
@@ -35,7 +35,7 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import GenerationConfig, photo_seed, rescored
-from show_attend_tell.metrics.bootstrap import Bootstrap, Mean
+from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, check_scorers, score
 from show_attend_tell.progress import Progress
@@ -122,11 +122,11 @@ def ablation(
     if len(forced) < 2:
         raise SatError(f"{len(forced)} of {len(drawn)} captions have two words or more: is {captioner.name} trained?")
     rows = sorted(forced)
-    measured = []
-    for row, other in Progress(
-        list(zip(rows, [*rows[1:], rows[0]], strict=True)), desc="ablation", unit="photo", disable=not show
-    ):
-        measured.append(measure(subject, forced, row, other, encoded=row < encoded))
+    others = dict(zip(rows, [*rows[1:], rows[0]], strict=True))
+    measured = [
+        measure(subject, forced, row, others[row], encoded=row < encoded)
+        for row in Progress(rows, desc="ablation", unit="photo", disable=not show)
+    ]
     scores = scores_of_controls(subject, own[:captioned], seed=seed, show=show) if captioned else None
     settings = {
         name: getattr(config, name) for name in ("attention_mode", "beam_size", "length_penalty", "rerank_weight")
@@ -308,14 +308,6 @@ def by_class(forced: Sequence[Forced], columns: Mapping[str, list[NDArray[Any]]]
     """The mean of every column over each class of words that there are; a column has (T,) of each caption."""
     kinds = np.array([part_of_speech(word) or "unclassified" for one in forced for word in one.words])
     photos = np.repeat(np.arange(len(forced)), [len(one.words) for one in forced])
-    bootstrap = Bootstrap(len(forced), seed)
     joined = {name: np.concatenate(parts).astype(np.float64) for name, parts in columns.items()}  # of all words
-    found = {}
-    for kind in CLASSES:
-        inside = (kinds == kind) | (kind == "all")
-        if inside.any():
-            means: dict[str, Mean] = {
-                name: bootstrap(values[inside], photos[inside]) for name, values in joined.items()
-            }
-            found[kind] = WordClass(int(inside.sum()), len(set(photos[inside].tolist())), means)
-    return found
+    classes = {kind: (kinds == kind) | (kind == "all") for kind in CLASSES}
+    return Bootstrap(len(forced), seed).by_class(joined, photos, classes)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from show_attend_tell.analysis.mosaics import MosaicPointing
     from show_attend_tell.analysis.pointing import ScenePointing
     from show_attend_tell.captioner import Captioner
+    from show_attend_tell.data.datasets import Example
     from show_attend_tell.metrics.bootstrap import WordClass
 
 ON_PAGE = 8  # mosaics at most
@@ -125,7 +126,8 @@ def pointing(
         raise SatError(f"{data}: nothing is measured on photos without captions: add --html FILE for a page")
     captioner = Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights)
 
-    shown, of = [], data.resolve().name if len(photos) == 1 else plural(len(photos), "photo")
+    shown: Sequence[Sequence[Example]] = []
+    of = data.resolve().name if len(photos) == 1 else plural(len(photos), "photo")
     if kind == "generated scenes":
         in_scenes = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
         found, lines = in_scenes.to_dict(), _in_scenes(in_scenes, f"{data} {split}")
@@ -160,9 +162,9 @@ def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
 
 def _in_scenes(result: "ScenePointing", of: str) -> list[str]:
     heads = ("alpha on the object", "chance", "on the others", "chance", "argmax inside", "chance", "word right")
-    rows = [("", "words", *heads)]
+    rows = [["", "words", *heads]]
     for kind, found in result.kinds.items():
-        rows.append((kind, f"{found.words:,}", *(_percent(found, name) for name in found.means)))
+        rows.append([kind, f"{found.words:,}", *(_percent(found, name) for name in found.means)])
     title = f"{result.model} on {of}, attention mode {result.attention_mode}: {result.photos:,} photos"
     return [f"{title}; 95 % intervals over photos", *aligned(rows)]
 
