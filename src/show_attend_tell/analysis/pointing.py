@@ -49,7 +49,8 @@ class ScenePointing:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         found = plain(vars(self))
-        return {**found, **found.pop("kinds")}
+        kinds = found.pop("kinds")
+        return {**found, **kinds}
 
 
 # captioner, annotations (1, L, D), words, attention mode, seed → α (C, L) at each word, and whether the word was the

@@ -67,7 +67,8 @@ class Ablation:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         found = plain(vars(self))
-        return {**found, **found.pop("settings")}
+        settings = found.pop("settings")
+        return {**found, **settings}
 
     def to_text(self) -> str:
         """Tables for a terminal."""
