@@ -84,12 +84,12 @@ RECIPES = {
 HEAD = """\
 # Other recipes
 
-Other ways to train the models of Flickr8k, beside the usual one. `.venv/bin/python
+Other ways to train the models of Flickr8k, in addition to the usual one. `.venv/bin/python
 experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and writes this page from
 the evaluations in `experiments/results/`. How each is made: [hard and
 soft](training.md#hard-and-soft-with-the-same-settings), [the paper's own
 recipe](training.md#the-papers-own-recipe), [EfficientNet-Lite2](training.md#a-small-encoder). All
-decode without the reranker, with the beam and length normalization that val chose. Scores are ×100,
+decode without the reranker, with the beam size and length penalty that val chose. Scores are ×100,
 words as in Karpathy's split file. A row without ± is one training.
 
 The paper's recipes are trained for ten epochs. λ is the weight of eq. 9's penalty. The best epoch
@@ -99,17 +99,17 @@ attention, which still improves slowly then.
 FAIR = """\
 ## Hard against soft with the same settings
 
-The soft model here has the hard one's windows of 5×5 places, its cropped photos, its missing gate,
-its number of epochs and its learning rate, and starts from the same model. The hard model's
+The soft model here has the hard one's windows of 5×5 locations, its cropped photos, its missing
+gate, its number of epochs and its learning rate, and starts from the same model. The hard model's
 objective stays its own, with its entropy term, weighed by λ_e. The two are *as good* if the 95 %
 intervals of the differences, over photos and seeds, lie within ±{margins}.
 """
 SMALL = """\
 ## EfficientNet-Lite2 instead of VGG-19
 
-The usual recipe with another frozen encoder, whose 1,280 values a place the decoder reads
+The usual recipe with another frozen encoder, whose 1,280 values a location the decoder reads
 ([more](training.md#a-small-encoder)). The control is the same decoder in the same two stages, with
-the same α at all places.
+the same α at all locations.
 """
 
 
