@@ -17,7 +17,6 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write
-from show_attend_tell.messages import shorten
 from show_attend_tell.rerank.doubt import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Colormap, Style
@@ -93,11 +92,11 @@ class Caption:
     def html(self, *, compare: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
-        Captions ``compare`` it, of the same photo by another model, say, are on the page too; ``cards`` are models'
-        cards (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
+        Captions ``compare``, of the same photo by another model, say, are on the page too; ``cards`` are models' cards
+        (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        told = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
-        return page.captions_page(told, title=Path(self.source).name if self.source else str(self), cards=cards)
+        captions = [page.with_image(caption.to_dict(), caption.photo) for caption in [self, *compare]]
+        return page.captions_page(captions, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
         """How Jupyter shows a caption: as a page, or as text when it has no photo or the photo's file is gone."""
@@ -122,7 +121,7 @@ class Caption:
         without its photo or of a model without attention.
         """
         style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
-        return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
+        return pictures.strip([caption._figure_data() for caption in [self, *compare]], style)
 
     def save(
         self,
@@ -147,16 +146,9 @@ class Caption:
             text = self.html(compare=compare)
             atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
-            figures = [caption._figure_data() for caption in self._with(compare)]
+            figures = [caption._figure_data() for caption in [self, *compare]]
             style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
-
-    def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
-        """This caption and those beside it."""
-        others = list(compare) if isinstance(compare, Iterable) else []
-        if not isinstance(compare, Iterable) or not all(isinstance(caption, Caption) for caption in others):
-            raise SatError(f"beside is {shorten(compare)}: give a list of captions")
-        return [self, *others]
 
     def _figure_data(self) -> FigureData:
         photo = self.photo

@@ -207,7 +207,7 @@ def test_shutting_down_finishes_what_is_in_flight() -> None:
 def test_what_takes_too_long_at_the_end_is_told_so(presses: int) -> None:
     """After the grace, or at once when Ctrl-C is pressed again."""
     with held() as (running, gate, first):
-        running.server.grace = 0.2 if presses == 1 else 100
+        running.server.config.timeout_graceful_shutdown = 0.2 if presses == 1 else 100
         futures = [first, post_aside(running.url, PHOTOS[1])]
         until(lambda: waiting(running.url) == 1)
         for _ in range(presses):

@@ -27,7 +27,7 @@ from serving import (
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
 from show_attend_tell.server.limits import Limits
-from show_attend_tell.server.queue import Job, Photo, Queue
+from show_attend_tell.server.queue import Job, Photo, Queue, Task
 from show_attend_tell.threads import use_threads
 
 
@@ -38,7 +38,7 @@ def captioner() -> Captioner:
 
 @pytest.fixture
 def queue() -> Iterator[Queue]:
-    found = Queue(60)
+    found = Queue(Limits(waiting_photos=60))
     yield found
     found.stop()
 
@@ -61,7 +61,7 @@ def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any 
         image = shape_photo(*SCENES[number % len(SCENES)])
         photo = Photo(source=source, size=image.size, pixels={"e": captioner.backend.preprocessing.pixels(image)})
         config = captioner.checkpoint.generation.merge(beam_size=beam_size)
-        found.append(Job(captioner=captioner, encoder="e", photo=photo, config=config, captions=captions))
+        found.append(Job(Task(captioner, "e", config, captions), photo))
     return found
 
 
@@ -94,7 +94,7 @@ def test_requests_take_turns(captioner: Captioner, queue: Queue, gate: Gate) -> 
 def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner, queue: Queue, gate: Gate) -> None:
     narrow, wide = jobs(captioner, *"abcdef", beam_size=2), jobs(captioner, *"abc", beam_size=1000)
     done(queue, gate, narrow[:2], wide, narrow[2:], jobs(captioner, *"ab", captions=("word3 word4",)))
-    of_wide = [2, 1] if captioner.backend.batch_size(wide[0].config) == 2 else [1, 1, 1]
+    of_wide = [2, 1] if captioner.backend.batch_size(wide[0].task.config) == 2 else [1, 1, 1]
     assert gate.batches == [1, 6, *of_wide, 1, 1]  # the first, the narrow ones, the wide ones, and each scored one
 
 
@@ -197,6 +197,5 @@ def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Qu
     assert len(scored[0].future.result()) == 1
     assert gate.batches == [1, 4, 1, 1, 1, 1, 1]  # together, and after the fault one by one
     assert gate.encoded == 6  # and no photo twice
-    assert queue.alive
     for job, scene in zip(good, SCENES[:3], strict=True):
         assert job.future.result().words == captioner(shape_photo(*scene), beam_size=1).words

@@ -266,20 +266,6 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
     assert strip([shown]).mode == "RGB"
 
 
-def test_figure_data_say_what_does_not_match() -> None:
-    flat = [FLAT, FLAT]
-    with pytest.raises(SatError, match="for 3 words"):
-        figure(["a", "b", "c"], flat)
-    with pytest.raises(SatError, match="gate of shape"):
-        figure(["a", "b"], flat, gate=np.zeros(3))
-    with pytest.raises(SatError, match="5 rows and 7 columns"):
-        figure(["a", "b"], flat, locations=np.array([[0, 0], [5, 0]]))
-    with pytest.raises(SatError, match="locations of shape"):
-        figure(["a", "b"], flat, locations=np.array([0, 1]))
-    with pytest.raises(SatError, match="'bmp': choose one of png, svg"):
-        save(Path("x"), [figure(["a", "b"], flat)], form="bmp")
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) -> None:
     save(tmp_path / "ours", [figure(["a", "b"], [FLAT, FLAT])], form=form)

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -152,32 +152,32 @@ def api(service: Service, token: str | None) -> APIRouter:
         tasks = [service.task(model, **form.settings()) for model in models]
         answers = await service.answers(request, form.photos, tasks, show=form.format != "json")
         if form.format == "png":
-            return await service.aside(partial(picture, answers[0]))
+            return await service.aside(partial(picture, *answers[0].results))
         if form.format == "html":
             return await service.aside(partial(captions_page, answers, models))
-        kept = {} if form.attention else {"attention": None}
-        return in_json(answers, [[{**made.to_dict(), **kept} for made in answer.results] for answer in answers], models)
+        omitted = {} if form.attention else {"attention": None}
+        return in_json(answers, len(models), lambda caption: {**caption.to_dict(), **omitted})
 
     @forms.post("/log-probabilities", summary="Score captions", responses=schema.answers(schema.ScoresAnswer))
     async def log_probabilities(request: FormRequest, form: Annotated[schema.ScoreForm, FORM]) -> Response:
         """log p(caption | photo) of each caption for each photo, in the order of the photos."""
-        (model,) = service.named([] if form.model is None else [form.model])
+        (model,) = service.named([form.model])
         vocabulary = model.checkpoint.vocabulary
-        words = [vocabulary.tokenizer.words(caption) for caption in form.captions]
-        if [] in words:
-            raise Problem(422, f"captions: {form.captions[words.index([])]!r} has no word in it.")
+        texts: list[dict[str, Any]] = []
+        for caption in form.captions:
+            words = vocabulary.tokenizer.words(caption)
+            if not words:
+                raise Problem(422, f"captions: {caption!r} has no word in it.")
+            unknown = [word for word in words if word not in vocabulary]
+            texts.append({"caption": caption, "words": words, "unknown": unknown})
         task = service.task(model, form.captions, **form.settings())
-        answers = await service.answers(request, form.photos, [task])
         about = {"model": model.name, "attention_mode": task.config.attention_mode}
-        texts = [
-            {"caption": caption, "words": each, "unknown": [word for word in each if word not in vocabulary]}
-            for caption, each in zip(form.captions, words, strict=True)
-        ]
-        scored = [
-            [{"source": answer.source, **about, "captions": with_scores(texts, scores)} for scores in answer.results]
-            for answer in answers
-        ]
-        return in_json(answers, scored, [model])
+
+        def scored(scores: Sequence[float]) -> dict[str, Any]:
+            pairs = zip(texts, scores, strict=True)
+            return {**about, "captions": [{**text, "log_probability": score} for text, score in pairs]}
+
+        return in_json(await service.answers(request, form.photos, [task]), 1, scored)
 
     @v1.get("/models", summary="List the models", response_model=schema.ModelsAnswer)
     async def models() -> Response:
@@ -192,7 +192,8 @@ def api(service: Service, token: str | None) -> APIRouter:
                 "scores": checkpoint.scores,
                 "card": checkpoint.card(name),
             }
-            for name, checkpoint in ((name, captioner.checkpoint) for name, captioner in service.captioners.items())
+            for name, captioner in service.captioners.items()
+            for checkpoint in [captioner.checkpoint]
         ]
         return JSONResponse({"models": listed, "limits": dataclasses.asdict(service.limits)})
 
@@ -204,27 +205,21 @@ def api(service: Service, token: str | None) -> APIRouter:
         tags=["Server"],
         summary="Check the server",
         response_model=schema.HealthAnswer,
-        responses=schema.refusals(403, 503),
+        responses=schema.refusals(403),
     )
     async def healthz() -> Response:
         """Whether the server works, and how many photos wait."""
-        if not service.queue.alive:
-            raise Problem(503, "The models' thread has ended: start the server again.")
         return JSONResponse({"status": "ok", "waiting": service.queue.waiting})
 
     return router
 
 
-def with_scores(texts: Sequence[dict[str, Any]], scores: Sequence[float]) -> list[dict[str, Any]]:
-    return [{**text, "log_probability": score} for text, score in zip(texts, scores, strict=True)]
-
-
-def in_json(answers: Sequence[Answer], found: Sequence[list[Any]], models: Sequence[Captioner]) -> Response:
-    """What was found for each photo, one entry a model; a photo that cannot be used has its error there instead."""
-    content: list[Any] = []
-    for answer, entries in zip(answers, found, strict=True):
-        error = None if answer.problem is None else {"source": answer.source, "error": answer.problem.content()}
-        content += entries if error is None else [error] * len(models)
+def in_json(answers: Sequence[Answer], models: int, entry: Callable[[Any], dict[str, Any]]) -> Response:
+    """Each photo's results as `entry` says them, one a model, or the photo's problem as often."""
+    content: list[dict[str, Any]] = []
+    for answer in answers:
+        failed = [] if answer.problem is None else [{"error": answer.problem.content()}] * models
+        content += [{"source": answer.source, **found} for found in failed or map(entry, answer.results)]
     return JSONResponse(content, status_of(answers))
 
 
@@ -233,23 +228,15 @@ def status_of(answers: Sequence[Answer]) -> int:
     return 200 if all(answer.problem is None for answer in answers) else 207
 
 
-def with_photos(answer: Answer) -> list[Caption]:
-    """A photo's captions, with the small copy of the photo."""
-    return (
-        [] if answer.photo is None else [dataclasses.replace(made, kept=answer.photo.copy) for made in answer.results]
-    )
-
-
-def picture(answer: Answer) -> Response:
-    first, *others = with_photos(answer)
+def picture(caption: Caption, *others: Caption) -> Response:
     file = io.BytesIO()
-    first.picture(compare=others).save(file, format="PNG")
+    caption.picture(compare=others).save(file, format="PNG")
     return Response(file.getvalue(), media_type="image/png")
 
 
 def captions_page(answers: Sequence[Answer], models: Sequence[Captioner]) -> Response:
     """The captions with their photos as a page, which also lists the photos that cannot be used."""
-    captions = [page.with_image(made.to_dict(), made.photo) for answer in answers for made in with_photos(answer)]
+    captions = [page.with_image(caption.to_dict(), caption.photo) for answer in answers for caption in answer.results]
     cards = {model.name: model.checkpoint.card(model.name) for model in models}
     failed = [(answer.source or "photo", answer.problem.detail) for answer in answers if answer.problem is not None]
     title = captions[0]["source"] or "Show, Attend and Tell"

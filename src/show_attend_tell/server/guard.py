@@ -4,11 +4,11 @@ import asyncio
 import hmac
 import http
 import ipaddress
+import re
 import socket
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
-from urllib.parse import urlsplit
 
 import h11
 import uvicorn
@@ -80,7 +80,7 @@ class Guard:
     def check(self, path: str, headers: Headers) -> None:
         """Raise `Problem` for a request that may not pass."""
         host = headers.get("host", "")
-        if self.token is None and not is_loopback(name(f"//{host}")):
+        if self.token is None and not is_loopback(re.sub(r":\d*$", "", host)):
             detail = "This server answers only this machine: use localhost or 127.0.0.1, or start it with a token."
             raise Problem(403, detail)
         origin = headers.get("origin")
@@ -91,14 +91,6 @@ class Guard:
             if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
                 detail = "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`."
                 raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
-
-
-def name(url: str) -> str:
-    """The host's name in a URL, without its port; empty when there is none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:  # [ without ]
-        return ""
 
 
 class Connection(H11Protocol):
@@ -177,34 +169,25 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """uvicorn for a guarded app.
 
-    When it stops, it answers the requests that it has, for ``grace`` seconds at most; at a second Ctrl-C, it gives
-    them up at once. It always waits for the photo that a model is at work on.
+    When it stops, it answers the requests that it has, for ten seconds at most; at a second Ctrl-C, it gives them up
+    at once. It always waits for the photo that a model is at work on.
     """
-
-    grace = 10.0
 
     def __init__(self, app: Guard, **options: Any) -> None:
         settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on"}
-        settings |= {"server_header": False, "log_level": "error"}  # faults alone
+        settings |= {"server_header": False, "log_level": "error", "timeout_graceful_shutdown": 10}
         super().__init__(uvicorn.Config(app, **settings | options))
         self.guard = app
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._give_up)
+        if self.should_exit and self.servers:
+            self.servers[0].get_loop().call_soon_threadsafe(self._give_up)
         else:
             super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.guard.close()
-        late = asyncio.get_running_loop().call_later(self.grace, self._give_up)
         await super().shutdown(sockets)
-        late.cancel()
 
     def _give_up(self) -> None:
         for task in self.server_state.tasks:

@@ -23,29 +23,29 @@ class Limits:
     caption_words: int = 100  # the maximum length of a caption
     request_seconds: float = 60.0  # from a request's first byte to its answer
 
+    def over(self, limit: str, status: int, detail: str) -> "Problem":
+        """The refusal of more than the limit of that name allows; 503 when there will be room later."""
+        return Problem(status, detail, limit=limit, maximum=getattr(self, limit))
+
+    def check(self, limit: str, number: int, status: int, asked: str) -> None:
+        """Raise `Problem` when ``number`` is over the limit of that name; ``asked`` says what was asked for."""
+        if number > getattr(self, limit):
+            raise self.over(limit, status, f"{asked}: at most {getattr(self, limit)} are allowed.")
+
 
 class Problem(HTTPException):
     """A refusal: the status of its answer, one sentence, and what else the answer holds."""
 
     def __init__(self, status: int, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> None:
-        super().__init__(status, detail, headers)
+        retry = {"Retry-After": RETRY_SECONDS} if status == 503 else {}
+        super().__init__(status, detail, {**retry, **(headers or {})})
         self.more = more
-
-    @classmethod
-    def over(cls, limit: str, maximum: float, status: int, detail: str) -> "Problem":
-        """More than a limit allows."""
-        return cls(status, detail, limit=limit, maximum=maximum)
-
-    @classmethod
-    def busy(cls, limit: str, maximum: float, detail: str) -> "Problem":
-        """No room now."""
-        return cls(503, detail, headers={"Retry-After": RETRY_SECONDS}, limit=limit, maximum=maximum)
 
     @classmethod
     def stopping(cls) -> "Problem":
         """The server ends before it can answer."""
-        retry = {"Retry-After": "5", "Connection": "close"}
-        return cls(503, "The server is stopping: send the request again when the server is back.", headers=retry)
+        detail = "The server is stopping: send the request again when the server is back."
+        return cls(503, detail, headers={"Connection": "close"})
 
     def content(self) -> dict[str, Any]:
         """The problem as a client reads it."""

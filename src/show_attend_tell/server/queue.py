@@ -1,7 +1,7 @@
 """The queue before the models, and the one thread that owns them.
 
 Requests take turns, one job each, so that a request of one photo does not wait for another request's sixteen.
-Jobs of one kind (one model, one configuration) are searched together where the back end is faster so. Photos are
+Jobs of one task (one model, one configuration) are searched together where the back end is faster so. Photos are
 encoded one by one: on a processor this costs nothing, and a photo's features do not depend on the photos beside it.
 """
 
@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from PIL import Image
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.generation import GenerationConfig, photo_seed
-from show_attend_tell.server.limits import Problem
+from show_attend_tell.server.limits import Limits
 
 MOST_TOGETHER = 8  # jobs that are searched together: more would make the first of them wait
 
@@ -35,36 +35,35 @@ class Photo:
     features: dict[str, Any] = field(default_factory=dict)  # (1, L, D) of the back end, by the encoder, once encoded
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
-    """One photo for one model: to be captioned, or to have ``captions`` scored on it.
-
-    ``future`` will hold a `Caption` without its photo, or a log-probability for each of ``captions``.
-    """
+class Task(NamedTuple):
+    """What a request asks of one model for each of its photos."""
 
     captioner: Captioner
     encoder: str  # by which `Photo.pixels` and `Photo.features` are found
-    photo: Photo
     config: GenerationConfig
-    captions: tuple[str, ...] | None = None
-    future: "Future[Any]" = field(default_factory=Future)
-
-    @property
-    def kind(self) -> tuple[str, bool, GenerationConfig]:
-        return self.captioner.name, self.captions is None, self.config
+    captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
 
     @property
     def most_together(self) -> int:
-        """How many jobs of this kind are done together at most."""
+        """How many photos are done together at most."""
         return 1 if self.captions is not None else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A task for one photo. ``future`` will hold a `Caption`, or a log-probability for each of the captions."""
+
+    task: Task
+    photo: Photo
+    future: "Future[Any]" = field(default_factory=Future)
 
 
 class Queue:
     """A bounded queue of jobs and the thread that does them, until `stop`."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size  # jobs that are taken on and not answered yet
-        self._taken = 0
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._taken = 0  # jobs that are taken on and not answered yet
         self._requests: deque[deque[Job]] = deque()  # the jobs of each request that wait; the next in turn first
         self._changed = threading.Condition()
         self._stopped = False
@@ -77,10 +76,6 @@ class Queue:
         with self._changed:
             return sum(map(len, self._requests))
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive() and not self._stopped
-
     @contextmanager
     def room(self, jobs: int) -> Iterator[None]:
         """Room for a request's jobs from before its photos are decoded until it is answered.
@@ -88,9 +83,9 @@ class Queue:
         Raises `Problem` when there is none.
         """
         with self._changed:
-            if self._stopped or self._taken + jobs > self.size:
+            if self._stopped or self._taken + jobs > self.limits.waiting_photos:
                 detail = "Too many photos are waiting already: try again when Retry-After says."
-                raise Problem.busy("waiting_photos", self.size, detail)
+                raise self.limits.over("waiting_photos", 503, detail)
             self._taken += jobs
         try:
             yield
@@ -126,12 +121,12 @@ class Queue:
             self._do([job for job in jobs if job.future.set_running_or_notify_cancel()])
 
     def _next(self) -> list[Job]:
-        """The job whose turn it is, and others of its kind in their turns; none once stopped and done."""
+        """The job whose turn it is, and others of its task in their turns; none once stopped and done."""
         with self._changed:
             jobs: list[Job] = []
-            while not jobs or len(jobs) < jobs[0].most_together:
+            while not jobs or len(jobs) < jobs[0].task.most_together:
                 self._requests = deque(request for request in self._requests if request)
-                alike = (each for each in self._requests if not jobs or each[0].kind == jobs[0].kind)
+                alike = (each for each in self._requests if not jobs or each[0].task == jobs[0].task)
                 request = next(alike, None)
                 if request is not None:
                     self._requests.remove(request)
@@ -144,7 +139,7 @@ class Queue:
             return jobs
 
     def _do(self, jobs: Sequence[Job]) -> None:
-        """Do jobs of one kind together; when that fails, one by one, so that an error reaches only its own job."""
+        """Do jobs of one task together; when that fails, one by one, so that an error reaches only its own job."""
         if not jobs:
             return
         try:
@@ -160,17 +155,17 @@ class Queue:
                 job.future.set_result(result)
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
-        captioner, config, encoder = jobs[0].captioner, jobs[0].config, jobs[0].encoder
+        captioner, encoder, config, captions = jobs[0].task
         for photo in (job.photo for job in jobs):
             if encoder not in photo.features:
                 photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
         features = captioner.backend.together([job.photo.features[encoder] for job in jobs])
         seeds = [photo_seed(config.seed, job.photo.pixels[encoder].tobytes()) for job in jobs]
-        if jobs[0].captions is not None:
-            texts = jobs[0].captions
-            return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in texts]]
+        if captions is not None:
+            return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]
         found = captioner.generate(features, config, seeds=seeds)
-        return [
-            captioner.assemble(hypotheses, config, size=job.photo.size, source=job.photo.source)
-            for job, hypotheses in zip(jobs, found, strict=True)
-        ]
+        results = []
+        for photo, hypotheses in zip((job.photo for job in jobs), found, strict=True):
+            caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)
+            results.append(replace(caption, kept=photo.copy))
+        return results

@@ -2,11 +2,9 @@
 
 import asyncio
 import io
-import re
 from collections.abc import AsyncGenerator
 from pathlib import PureWindowsPath
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
@@ -15,55 +13,26 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from show_attend_tell.data.photos import formats_read, open_header, open_photo
-from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.errors import PhotoError
 from show_attend_tell.server.limits import Limits, Problem
 
 DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
-LISTS = ("photos", "model", "captions")  # fields that may come several times
-
-# A file name in the extended notation (RFC 5987), which some clients send alone: filename*=UTF-8''caf%C3%A9.jpg
-EXTENDED_NAME = re.compile(rb";\s*filename\*=([\w-]+)'[^']*'([^;\s]+)", re.IGNORECASE)
-PLAIN_NAME = re.compile(rb";\s*filename=", re.IGNORECASE)
 
 
 class InMemory(MultiPartParser):
-    """Starlette's reader of forms, which by itself writes files of more than a megabyte to the disk.
-
-    It also reads file names in the extended notation, and ``complete`` is whether the form's last boundary came.
-    """
+    """Starlette's reader of forms, which by itself writes files of more than a megabyte to the disk."""
 
     spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: never
-    complete = False
-
-    def on_headers_finished(self) -> None:
-        disposition = bytes(self._current_part.content_disposition or b"")
-        extended = EXTENDED_NAME.search(disposition)
-        if extended and not PLAIN_NAME.search(disposition):
-            name = unquote_to_bytes(extended[2]).decode(extended[1].decode(), "replace").replace('"', "'")
-            plain = f'; filename="{name}"'.encode(self._charset, "replace")
-            self._current_part.content_disposition = disposition + plain
-        super().on_headers_finished()
+    complete = False  # whether the form's last boundary came
 
     def on_end(self) -> None:
         self.complete = True
-
-    def close(self) -> None:
-        """Let go of all files, also of one that is not complete."""
-        for file in self._files_to_close_on_error:
-            file.close()
-
-
-def check_in_memory(parser: type = MultiPartParser) -> None:
-    """Raise `SatError` when this Starlette's ``parser`` is too old to keep the photos of a form off the disk."""
-    if not hasattr(parser, "spool_max_size"):
-        raise SatError("this Starlette would write photos to the disk: pip install 'starlette>=0.46'")
 
 
 class Arriving:
     """The bodies that are in memory or on their way, of all requests."""
 
     def __init__(self, limits: Limits) -> None:
-        check_in_memory()
         self.limits = limits
         self.held = 0  # bytes in memory
         self.clocks: set[asyncio.Timeout] = set()  # of the requests whose bodies are not here yet
@@ -114,35 +83,32 @@ class FormRequest(Request):
             raise Problem(400, f"The form cannot be read: {getattr(error, 'message', 'unknown charset')}") from None
         finally:
             self.arriving.clocks.discard(self.clock)
-        names = [name for name, _ in form.multi_items() if name not in LISTS]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if not parser.complete or twice is not None:
-            parser.close()
-            if twice is None:
-                raise Problem(400, "The form is cut short, its last boundary is missing: send the request again.")
-            raise Problem(422, f"{twice}: the field comes {names.count(twice)} times; give it once.")
+        if not parser.complete:
+            for file in parser._files_to_close_on_error:  # also the one that is not complete
+                file.close()
+            raise Problem(400, "The form is cut short, its last boundary is missing: send the request again.")
         self.watcher = asyncio.create_task(self._watch())
         return form
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes; raises `Problem` for too many bytes, once its sender can hear it."""
-        most, room = self.arriving.limits.request_bytes, self.arriving.limits.held_bytes
+        limits, most = self.arriving.limits, self.arriving.limits.request_bytes
         refusal: Problem | None = None
         dropped = 0
         async for chunk in self.stream():
-            if refusal is None and self.size + len(chunk) > most:
-                detail = f"The request has more than {most:,} bytes: send fewer photos at once, or smaller ones."
-                refusal = Problem.over("request_bytes", most, 413, detail)
-            elif refusal is None and self.arriving.held + len(chunk) > room:
-                refusal = Problem.busy("held_bytes", room, "Too many photos are coming in at once: try again.")
-            if refusal is None:
-                self.size += len(chunk)
-                self.arriving.held += len(chunk)
-                yield chunk
-            else:
+            if refusal is not None:
                 dropped += len(chunk)
                 if dropped > DROPPED * most:
                     break
+            elif self.size + len(chunk) > most:
+                detail = f"The request has more than {most:,} bytes: send fewer photos at once, or smaller ones."
+                refusal = limits.over("request_bytes", 413, detail)
+            elif self.arriving.held + len(chunk) > limits.held_bytes:
+                refusal = limits.over("held_bytes", 503, "Too many photos are coming in at once: try again.")
+            else:
+                self.size += len(chunk)
+                self.arriving.held += len(chunk)
+                yield chunk
         if refusal is not None:
             raise refusal
 
@@ -187,7 +153,7 @@ def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
         raise Problem(415, f"{label} is not a photo in a format that is read here ({known}, HEIC).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         detail = f"{label} has {size} pixels, and at most {most:,} are decoded here: make it smaller first."
-        raise Problem.over("photo_pixels", most, 413, detail) from None
+        raise limits.over("photo_pixels", 413, detail) from None
     except PhotoError as error:
         raise Problem(422, ": ".join(filter(None, (label, error.reason, error.remedy))) + ".") from None
     except Exception as error:  # of Pillow's readers of headers, which raise almost anything on a damaged file

@@ -66,7 +66,7 @@ class ScoreForm(form_of("attention_mode", "seed")):  # type: ignore[misc]
         list[Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]],
         Field(min_length=1, max_length=MOST_CAPTIONS),
     ]
-    model: str | None = None  # name of a model; by default the first served
+    model: str = ""  # name of a model; by default the first served
 
 
 class ProblemAnswer(Described):

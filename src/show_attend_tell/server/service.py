@@ -1,12 +1,11 @@
 """What the server does for a request: finds its models, reads its photos, and asks the models' thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -15,23 +14,15 @@ from starlette.datastructures import UploadFile
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import InvalidValue
-from show_attend_tell.generation import GenerationConfig
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.queue import Job, Photo, Queue
+from show_attend_tell.server.queue import Job, Photo, Queue, Task
 from show_attend_tell.server.reading import Arriving, FormRequest, decoded, file_name
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
 
 T = TypeVar("T")
-
-
-class Task(NamedTuple):
-    """What a request asks of one model for each of its photos."""
-
-    captioner: Captioner
-    config: GenerationConfig
-    captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True)
@@ -56,9 +47,7 @@ class Service:
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidValue(f"two models are called {twice}: rename the folder of one")
         self.limits = limits
-        self.encoders: dict[
-            str, str
-        ] = {}  # by model, the first model that has the same encoder: photos are encoded once
+        self.encoders: dict[str, str] = {}  # by model, the first one with the same encoder: photos are encoded once
         for name, captioner in self.captioners.items():
             alike = (first for first in self.encoders if self._encoder(first) == self._encoder(name))
             first = self.encoders[name] = next(alike, name)
@@ -66,7 +55,7 @@ class Service:
                 captioner.backend.share_encoder(self.captioners[first].backend)
             captioner(Image.effect_noise((64, 64), 100).convert("RGB"))  # a first time is slow
         self.arriving = Arriving(limits)
-        self.queue = Queue(limits.waiting_photos)
+        self.queue = Queue(limits)
         self._threads = ThreadPoolExecutor(DECODERS, "photos")
 
     def _encoder(self, name: str) -> Any:
@@ -85,35 +74,25 @@ class Service:
 
         Raises `Problem` for more work than is done for one request, and `SatError` for settings that do not fit.
         """
-        config, limits = captioner.generation(**settings), self.limits
-        if config.paths > limits.search_paths:
-            name = "num_captions" if config.do_sample else "beam_size"
-            detail = f"{name} is {config.paths}: give at most {limits.search_paths}."
-            raise Problem.over("search_paths", limits.search_paths, 422, detail)
-        if config.max_length > limits.caption_words:
-            detail = f"max_length is {config.max_length}: give at most {limits.caption_words}."
-            raise Problem.over("caption_words", limits.caption_words, 422, detail)
-        return Task(captioner, config, None if captions is None else tuple(captions))
+        config = captioner.generation(**settings)
+        paths = "num_captions" if config.do_sample else "beam_size"
+        self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
+        self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")
+        encoder = self.encoders[captioner.name]
+        return Task(captioner, encoder, config, None if captions is None else tuple(captions))
 
     def route_class(self) -> type[APIRoute]:
         """A class of routes whose requests have a `FormRequest`, and the time that is allowed for one."""
         service = self
 
         class FormRoute(APIRoute):
-            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-                handle = super().get_route_handler()
-
-                async def bounded(request: Request) -> Response:
-                    async with service.visit(request) as visit:
-                        return await handle(visit)
-
-                return bounded
+            def get_route_handler(self) -> Handler:
+                return partial(service.bounded, super().get_route_handler())
 
         return FormRoute
 
-    @asynccontextmanager
-    async def visit(self, request: Request) -> AsyncGenerator[FormRequest, None]:
-        """A request that is being answered. What is inside ends when its time is over or its client has gone.
+    async def bounded(self, handle: Handler, request: Request) -> Response:
+        """Answer a request, unless its time is over or its client has gone before.
 
         Raises `Problem` for these, and when the server stops before the full body is there.
         """
@@ -122,7 +101,7 @@ class Service:
             async with asyncio.timeout(seconds) as clock:
                 visit = FormRequest(request, self.arriving, clock)
                 try:
-                    yield visit
+                    return await handle(visit)
                 finally:
                     visit.leave()
         except TimeoutError:
@@ -131,7 +110,7 @@ class Service:
             if self.arriving.closed:
                 raise Problem.stopping() from None
             detail = f"This took longer than {seconds:g} s: try again, or send fewer photos at once."
-            raise Problem.over("request_seconds", seconds, 504, detail) from None
+            raise self.limits.over("request_seconds", 504, detail) from None
 
     async def answers(
         self, request: FormRequest, uploads: Sequence[UploadFile], tasks: Sequence[Task], *, show: bool = False
@@ -141,24 +120,16 @@ class Service:
         Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` for too
         many photos, when there is no room in the queue, and when no photo can be used.
         """
-        limits, number = self.limits, len(uploads) * len(tasks)
-        if len(uploads) > limits.request_photos:
-            detail = f"{len(uploads)} photos in one request: send at most {limits.request_photos}."
-            raise Problem.over("request_photos", limits.request_photos, 413, detail)
-        if number > limits.waiting_photos:
-            detail = f"{number} captions at once: ask for at most {limits.waiting_photos}."
-            raise Problem.over("waiting_photos", limits.waiting_photos, 413, detail)
+        number = len(uploads) * len(tasks)
+        self.limits.check("request_photos", len(uploads), 413, f"{len(uploads)} photos in one request")
+        self.limits.check("waiting_photos", number, 413, f"{number} captions at once")
         with self.queue.room(number):
             answers = [await self._prepared(*numbered, tasks, show) for numbered in enumerate(uploads, start=1)]
             request.release()
             photos = [answer.photo for answer in answers if answer.photo is not None]
             if not photos:
                 raise answers[0].problem or Problem(422, "There is no photo in the request.")
-            jobs = [  # model by model, so that the photos of one model can be searched together
-                Job(encoder=self.encoders[task.captioner.name], photo=photo, **task._asdict())
-                for task in tasks
-                for photo in photos
-            ]
+            jobs = [Job(task, photo) for task in tasks for photo in photos]  # so one model's are searched together
             with self.queue.submitted(jobs):
                 await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
         for answer in answers:
@@ -178,7 +149,7 @@ class Service:
     def _photo(self, source: str | None, data: bytes, label: str, tasks: Sequence[Task], show: bool) -> Answer:
         image = decoded(data, label, self.limits)
         size = image.size
-        names = {self.encoders[task.captioner.name] for task in tasks}
+        names = {task.encoder for task in tasks}
         pixels = {name: self.captioners[name].backend.preprocessing.pixels(image) for name in names}
         if show:
             image.thumbnail((KEPT, KEPT))

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.animation import save_animation
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.show.pictures.layout import lay_out
@@ -45,16 +44,14 @@ def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Im
 
 
 def save(file: Path, figures: Sequence[FigureData], style: Style | None = None, *, form: str) -> None:
-    """Write captions side by side in one of the `FORMATS`; raises `SatError` for another."""
+    """Write captions side by side in one of the `FORMATS`."""
     style = style or Style()
     if form == "png":
         strip(figures, style).save(file, "PNG", exif=exif())
     elif form == "svg":
         file.write_text(svg(lay_out(figures, style)), encoding="utf-8")
-    elif form in FORMATS:
-        save_animation(file, noted(figures), style, form=form)
     else:
-        raise SatError(f"pictures cannot be written as {form!r}: choose one of {', '.join(FORMATS)}")
+        save_animation(file, noted(figures), style, form=form)
 
 
 def noted(figures: Sequence[FigureData]) -> list[FigureData]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.style import Style
 
@@ -30,7 +29,7 @@ THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: els
 
 @dataclass(frozen=True, kw_only=True)
 class FigureData:
-    """A caption as pictures show it. Raises `SatError` when the shapes disagree and for a location off the grid."""
+    """A caption as pictures show it."""
 
     photo: Image.Image  # the original
     words: Sequence[str]  # T
@@ -41,20 +40,6 @@ class FigureData:
     title: str = ""  # over the panels
     between: str = " "  # what stands between two words
     note: str = ""  # small, under the title: the model, the score
-
-    def __post_init__(self) -> None:
-        steps = len(self.words)
-        if self.attention.ndim != 3 or len(self.attention) != steps:
-            raise SatError(f"attention of shape {self.attention.shape} for {steps} words: it is (words, rows, columns)")
-        if self.gate is not None and self.gate.shape != (steps,):
-            raise SatError(f"gate of shape {self.gate.shape} for {steps} words: one number a word")
-        if self.locations is None:
-            return
-        if self.locations.shape != (steps, 2):
-            raise SatError(f"locations of shape {self.locations.shape} for {steps} words: a row and a column a word")
-        grid = self.attention.shape[1:]
-        if steps and not ((self.locations >= 0) & (self.locations < grid)).all():
-            raise SatError(f"locations outside the grid of {grid[0]} rows and {grid[1]} columns")
 
     @property
     def text(self) -> str:

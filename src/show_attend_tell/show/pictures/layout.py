@@ -139,7 +139,7 @@ def _legend(panels: Panels) -> list[str]:
     if panels.style.per_word_scale:
         legend.append(f"{most}: most attention, on each word’s own scale")
     else:
-        legend.append(f"{most}: most attention, {times(panels.white / figure.uniform)} the average")
+        legend.append(f"{most}: most attention, {panels.white / figure.uniform:.0f} times the average")
         legend.append("tick: the average location")
     if figure.locations is not None:
         legend.append("frame: the chosen location")
@@ -150,11 +150,6 @@ def _legend(panels: Panels) -> list[str]:
         if figure.gate is not None:
             legend.append("β: how much a word relied on the photo, 0 to 1")
     return legend
-
-
-def times(ratio: float) -> str:
-    """A ratio in words: "4 times", "4.7 times", "23 times"."""
-    return f"{f'{ratio:.1f}'.removesuffix('.0') if ratio < 9.95 else f'{ratio:.0f}'} times"
 
 
 def room_for(text: str, size: int) -> float:

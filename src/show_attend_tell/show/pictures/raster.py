@@ -6,7 +6,6 @@ from PIL import Image, ImageDraw
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
 from show_attend_tell.show.pictures.letters import draw_text, length
-from show_attend_tell.show.pictures.maps import Rectangle
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style, composite
 
 
@@ -33,7 +32,11 @@ def panel_image(panels: Panels, step: int | None) -> Image.Image:
         photo.paste(_hatched(photo, panels.style), mask=_invisible(panels))
     frame = None if step is None else panels.frame(step)
     if frame is not None:
-        _draw_frame(photo, frame)
+        left, top, right, bottom = frame
+        draw = ImageDraw.Draw(photo)
+        for outset, color, thickness in ((2.5, EDGE, 5), (1.5, MARK, 3)):  # the line's outer half
+            box = (left - outset, top - outset, right + outset - 1, bottom + outset - 1)
+            draw.rounded_rectangle(box, radius=3 + outset, outline=color, width=thickness)
     return photo
 
 
@@ -50,14 +53,6 @@ def _hatched(photo: Image.Image, style: Style) -> Image.Image:
     faded = 0.15 * np.asarray(photo) + 0.85 * np.array(style.theme.page)
     stripes = ((rows + columns) % 10 < 2)[..., None]
     return Image.fromarray(np.where(stripes, style.theme.faint, faded).round().astype(np.uint8))
-
-
-def _draw_frame(photo: Image.Image, frame: Rectangle) -> None:
-    left, top, right, bottom = frame
-    draw = ImageDraw.Draw(photo)
-    for outset, color, thickness in ((2.5, EDGE, 5), (1.5, MARK, 3)):  # the line's outer half
-        box = (left - outset, top - outset, right + outset - 1, bottom + outset - 1)
-        draw.rounded_rectangle(box, radius=3 + outset, outline=color, width=thickness)
 
 
 def _draw_scale(page: Image.Image, scale: Scale, style: Style) -> None:

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageColor
 
 from show_attend_tell.settings import settings
 
@@ -16,19 +16,7 @@ EDGE = (24, 26, 30)  # the line around MARK, so that it shows on a light photo
 
 # Nine of viridis's colors (Smith and van der Walt, 2015; CC0), from dark blue over green to yellow: lightness rises
 # evenly along it, for color-blind eyes and in print without color too.
-VIRIDIS = np.array(
-    [
-        (68, 1, 84),
-        (71, 45, 123),
-        (59, 82, 139),
-        (44, 114, 142),
-        (33, 145, 140),
-        (40, 174, 128),
-        (94, 201, 98),
-        (173, 220, 48),
-        (253, 231, 37),
-    ]
-)
+VIRIDIS = "#440154 #472d7b #3b528b #2c728e #21918c #28ae80 #5ec962 #addc30 #fde725".split()
 
 
 class Theme(NamedTuple):
@@ -82,8 +70,8 @@ class Style:
         """The overlay's RGBA for each of 256 strengths (256, 4)."""
         strength = np.linspace(0, 1, 256)
         if self.colormap == "heat":
-            at = np.linspace(0, 1, len(VIRIDIS))
-            colors = np.stack([np.interp(strength, at, channel) for channel in VIRIDIS.T], 1)
+            at, channels = np.linspace(0, 1, len(VIRIDIS)), np.array(list(map(ImageColor.getrgb, VIRIDIS))).T
+            colors = np.stack([np.interp(strength, at, channel) for channel in channels], 1)
             opacity = 0.5 + 0.3 * strength
         else:  # this gray and opacity make (1 - s) 0.32 c + s (0.25 c + 0.75 white) of each color c
             opacity = 0.68 + 0.07 * strength
