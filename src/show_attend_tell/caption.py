@@ -17,6 +17,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write
+from show_attend_tell.messages import shorten
 from show_attend_tell.rerank.doubt import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Colormap, Style
@@ -95,7 +96,7 @@ class Caption:
         Captions ``compare``, of the same photo by another model, say, are on the page too; ``cards`` are models' cards
         (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
-        captions = [page.with_image(caption.to_dict(), caption.photo) for caption in [self, *compare]]
+        captions = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
         return page.captions_page(captions, title=Path(self.source).name if self.source else str(self), cards=cards)
 
     def _repr_html_(self) -> str | None:
@@ -121,7 +122,7 @@ class Caption:
         without its photo or of a model without attention.
         """
         style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
-        return pictures.strip([caption._figure_data() for caption in [self, *compare]], style)
+        return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
 
     def save(
         self,
@@ -146,9 +147,16 @@ class Caption:
             text = self.html(compare=compare)
             atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
-            figures = [caption._figure_data() for caption in [self, *compare]]
+            figures = [caption._figure_data() for caption in self._with(compare)]
             style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
+
+    def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
+        """This caption and those compared with it."""
+        others = list(compare) if isinstance(compare, Iterable) else [None]
+        if not all(isinstance(caption, Caption) for caption in others):
+            raise SatError(f"compare is {shorten(compare)}: give a list of captions")
+        return [self, *others]  # type: ignore[list-item]
 
     def _figure_data(self) -> FigureData:
         photo = self.photo
