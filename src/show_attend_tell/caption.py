@@ -156,7 +156,7 @@ class Caption:
         others = list(compare) if isinstance(compare, Iterable) else [None]
         if not all(isinstance(caption, Caption) for caption in others):
             raise SatError(f"compare is {shorten(compare)}: give a list of captions")
-        return [self, *others]  # type: ignore[list-item]
+        return [self, *others]
 
     def _figure_data(self) -> FigureData:
         photo = self.photo
