@@ -256,7 +256,7 @@ def test_val_gets_photos_where_only_train_is_named(folder: Path, named: list[str
 
 
 TABLES = {
-    "comma": ("captions.csv", 'photo,caption\na.jpg,"Ein Bär, groß"\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n', "utf-8"),
+    "comma": ("Captions.CSV", 'photo,caption\na.jpg,"Ein Bär, groß"\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n', "utf-8"),
     "semicolon": (
         "captions.csv",
         "Photo;Caption\r\na.jpg;Ein Bär, groß\r\nb.jpg;Öl\r\nb.jpg;é\r\nc.jpg;x\r\n",
@@ -402,23 +402,6 @@ def test_photos_are_found_in_folders_as_data_sets_come(folder: Path, name: str) 
     assert [example.photo.parent.name for example in read_dataset(folder).examples] == [name, name]
 
 
-def test_all_captions_of_custom_data_are_kept(folder: Path) -> None:
-    rows = [f"{photo}.jpg,a dog {number}" for photo, most in (("a", 37), ("b", 1), ("c", 6)) for number in range(most)]
-    (folder / "captions.csv").write_text("\n".join(["photo,caption", *rows]), encoding="utf-8")
-    dataset = read_dataset(folder)
-    assert [len(example.captions) for example in dataset.examples] == [37, 1, 6]
-    assert dataset.report.extra_references == 0
-
-
-def test_a_table_may_be_named_in_large_letters(folder: Path) -> None:
-    (folder / "Captions.CSV").write_text("photo,caption\na.jpg,a dog\nb.jpg,a cat\nc.jpg,a bird\n", encoding="utf-8")
-    assert len(read_dataset(folder).examples) == 3
-    (folder / "captions.csv").write_text("photo,caption\n", encoding="utf-8")
-    if len(list(folder.glob("*.*"))) == 2:  # where file names differ by case
-        with pytest.raises(SatError, match=r"holds Captions\.CSV, captions\.csv; keep the one"):
-            read_dataset(folder)
-
-
 def test_coco_captions_of_custom_data(folder: Path) -> None:
     """Any file of that form; without a split in its name its photos are split at random, and all captions count."""
     content = {
@@ -482,13 +465,6 @@ def test_imagefolder_with_one_file(folder: Path) -> None:
         (folder / "images" / f"{name}.jpg").rename(folder / split / f"{name}.jpg")
     write("train/a.jpg", "valid/b.jpg", "test/c.jpg")
     assert splits(read_dataset(folder)) == {"train/a.jpg": "train", "valid/b.jpg": "val", "test/c.jpg": "test"}
-
-
-@pytest.mark.parametrize("name", [".", "./"])
-def test_a_photo_that_is_the_folder_itself_is_not_found(folder: Path, name: str) -> None:
-    rows = "".join(f"{photo},a dog\n" for photo in ("images/a.jpg", "images/b.jpg", name))
-    (folder / "metadata.csv").write_text(f"file_name,text\n{rows}", encoding="utf-8")
-    assert "left out: 1 photo not found: ." in read_dataset(folder).report.lines()
 
 
 def test_links_that_the_user_made_are_followed(tmp_path: Path) -> None:

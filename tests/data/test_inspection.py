@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.inspection import inspect, language_of, script, without_captions
@@ -70,27 +69,16 @@ def test_english_words_of_another_script_do_not_count() -> None:
 
 
 def test_photos_without_captions_are_found(tmp_path: Path) -> None:
-    for name in ("0.jpg", "images/1.PNG", "images/more/2.webp", ".hidden/3.jpg", "images/.4.jpg"):
+    """A photo that is left out for another reason has captions; it hides no photo of its name in another folder."""
+    left_out = ("images/a/1.jpg", "b/2.jpg", "restval.jpg", "stray.jpg", ".hidden/3.jpg", "images/.4.jpg", "notes.txt")
+    for name in ("0.jpg", *left_out, "images/b/1.jpg", "images/5.PNG", "images/more/6.webp"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (2, 2)).save(tmp_path / name)
-    (tmp_path / "notes.txt").touch()
-    data = dataset(("train", "a dog"), folder=tmp_path)
-    assert [path.name for path in without_captions(data)] == ["1.PNG", "2.webp"]
-
-
-def test_a_photo_left_out_hides_no_photo_of_that_name_in_another_folder(tmp_path: Path) -> None:
-    for name in ("0.jpg", "images/a/1.jpg", "images/b/1.jpg", "b/2.jpg"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    report = DataReport(captionless_photos=["a/1.jpg", "2.jpg"])
-    data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
-    assert without_captions(data) == [tmp_path / "images" / "b" / "1.jpg"]
-
-
-def test_photos_that_are_left_out_for_another_reason_have_captions(tmp_path: Path) -> None:
-    for name in ("0.jpg", "restval.jpg", "stray.jpg", "alone.jpg"):
         (tmp_path / name).touch()
     (tmp_path / "broken.jpg").symlink_to(tmp_path / "gone.jpg")
-    report = DataReport(unused_photos=["restval.jpg"], stray_photos=["stray.jpg"])
+    report = DataReport(
+        captionless_photos=["a/1.jpg", "2.jpg"], unused_photos=["restval.jpg"], stray_photos=["stray.jpg"]
+    )
     data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
-    assert without_captions(data) == [tmp_path / "alone.jpg"]
+    assert {path.name: path.parent.name for path in without_captions(data)} == {
+        **{"1.jpg": "b", "5.PNG": "images", "6.webp": "more"}
+    }
