@@ -96,13 +96,6 @@ def test_a_training_in_chinese_goes_on(tmp_path: Path) -> None:
     assert first == second  # the pieces are learnt anew, and are the same
 
 
-def test_captions_of_other_systems_are_scored_by_characters(tmp_path: Path) -> None:
-    (tmp_path / "references.txt").write_text("一只狗在跑。\n红色的圆形\n", encoding="utf-8")
-    (tmp_path / "captions.txt").write_text("一只狗 在跑\n红色的方形\n", encoding="utf-8")
-    said = sat("score", tmp_path / "captions.txt", tmp_path / "references.txt", "--tokens", "characters").stdout
-    assert "scores count characters" in said and "B-1 90.0" in said  # 9 of 10 characters
-
-
 def test_an_evaluation_is_scored_again_by_its_own_tokens(tmp_path: Path) -> None:
     captions = {f"{number}.jpg": text for number, text in enumerate(CAPTIONS["german"][:3])}
     entries = [{"photo": photo, "caption": in_form(text, "unicode")} for photo, text in captions.items()]

@@ -237,12 +237,8 @@ def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> 
     found = Found()
     for argument in arguments:
         path = Path(os.path.expanduser(argument))  # Path's own raises an error where ~ names no user
-        try:
-            folder, there = path.is_dir(), path.exists()
-        except OSError as error:  # of a name that is too long, say
-            raise SatError(f"{argument}: cannot be read ({error.strerror})") from None
-        here = Found()
-        if folder or not there:
+        folder, here = os.path.isdir(path), Found()
+        if folder or not os.path.exists(path):
             here.add(_inside(path) if folder else map(Path, glob.glob(str(path))), bool(recursive))
         else:
             here.photos.append(path)

@@ -2,7 +2,6 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from show_attend_tell.data.tokenizers import Tokenizer
@@ -18,21 +17,16 @@ def read_text_corpus(file: Path, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     read, a line that is no caption, and a file without captions.
     """
     found = []
-    for number, line in enumerate(lines(file), start=1):
-        if len(line) > LONGEST:
-            raise SatError(f"{file}, line {number}: {len(line):,} characters are no caption: give one caption a line")
-        if words := tuple(tokenizer.words(line)):
-            found.append(words)
+    opened = gzip.open if file.suffix == ".gz" else open
+    try:
+        with opened(file, "rt", encoding="utf-8-sig") as lines:
+            for number, line in enumerate(lines, start=1):
+                if len(line) > LONGEST:
+                    raise SatError(f"{file}, line {number}: {len(line):,} characters: give one caption a line")
+                if words := tuple(tokenizer.words(line)):
+                    found.append(words)
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None
     if not found:
         raise SatError(f"{file} holds no captions: give one in each line")
     return found
-
-
-def lines(file: Path) -> Iterator[str]:
-    """The lines of a text file, which may be compressed."""
-    try:
-        opened = gzip.open if file.suffix == ".gz" else open
-        with opened(file, "rt", encoding="utf-8-sig") as stream:
-            yield from stream
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None

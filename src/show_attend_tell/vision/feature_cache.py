@@ -131,8 +131,6 @@ class FeatureCache:
         Raises `SatError` for a name that the cache was not built with, and for a damaged row, which the next run
         encodes again.
         """
-        if isinstance(names, str):
-            raise SatError(f"give a list of names, [{names!r}], not a single one")
         for name in names:
             if name not in self._rows:
                 raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
