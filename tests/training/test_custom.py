@@ -16,7 +16,7 @@ from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
 from show_attend_tell.training.selection import Grid, choose_generation, nats_a_word
-from show_attend_tell.training.start import start_vocabulary
+from show_attend_tell.training.start import learnt_vocabulary
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 
@@ -47,7 +47,7 @@ def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words
     data, why = retokenize(custom(3, text="a plug of 3.5 mm"), config, start)
     assert why == "tokenizer english: as in the model to start from, but numbers keep their points"
     assert data.split("train")[0].captions[0] == ("a", "plug", "of", "3.5", "mm")
-    vocabulary = start_vocabulary(start, data, config, ())
+    vocabulary = learnt_vocabulary(start, data, config)
     assert ("3.5" in vocabulary) == new_words and vocabulary.tokenizer.name == "english"
     assert vocabulary.words[: len(start.vocabulary)] == start.vocabulary.words
 

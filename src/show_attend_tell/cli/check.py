@@ -54,13 +54,12 @@ def check(
     from show_attend_tell.analysis.estimate import estimate
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
-    from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.devices import pick_device
     from show_attend_tell.training.data import without_unreadable
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
     from show_attend_tell.training.reports import duration
-    from show_attend_tell.training.start import EncoderChoice, choose_start
+    from show_attend_tell.training.start import EncoderChoice, choose_start, learnt_vocabulary
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
     from show_attend_tell.vision.reading import unreadable
 
@@ -87,13 +86,7 @@ def check(
     if dataset.custom:
         config, lines = fitted(dataset, config, started=start is not None)
         plan += lines
-    train = [words for example in dataset.split("train") for words in example.captions]
-    size: dict[str, Any] = {
-        "minimum_count": config.minimum_count,
-        "size": config.vocabulary_size,
-        "tokenizer": dataset.tokenizer,
-    }
-    vocabulary = start.vocabulary.extended(train, **size) if start is not None else Vocabulary.build(train, **size)
+    vocabulary = learnt_vocabulary(start, dataset, config)
     found = inspect(dataset, vocabulary, english=english_words(), longest=config.max_length)
     alone = without_captions(everything)
 

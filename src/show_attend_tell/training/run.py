@@ -35,7 +35,7 @@ from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import Reports, TensorBoard, duration, summary_writer
 from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_doubt
-from show_attend_tell.training.start import check_start, initial_weights, start_vocabulary
+from show_attend_tell.training.start import check_start, initial_weights, learnt_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
 
 
@@ -100,16 +100,8 @@ def prepare(plan: TrainingPlan, *, show: bool) -> Prepared:
         for line in lines:
             log(line)
     corpus = () if plan.text_corpus is None else read_text_corpus(plan.text_corpus, dataset.tokenizer)
-    if start is None:
-        vocabulary = Vocabulary.build(
-            (caption for example in dataset.split("train") for caption in example.captions),
-            minimum_count=config.minimum_count,
-            size=config.vocabulary_size,
-            tokenizer=dataset.tokenizer,
-            text_corpus=corpus,
-        )
-    else:
-        vocabulary = start_vocabulary(start, dataset, config, corpus)
+    vocabulary = learnt_vocabulary(start, dataset, config, corpus)
+    if start is not None:
         log_new_words(start.vocabulary, vocabulary, config)
     data = training_data(dataset, vocabulary, sources, corpus)
     if corpus:

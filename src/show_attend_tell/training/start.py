@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -133,20 +133,17 @@ def mismatch(start: Start, decoder: Config) -> Mismatch | None:
     return None
 
 
-def start_vocabulary(
-    start: Checkpoint, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]]
+def learnt_vocabulary(
+    start: Checkpoint | None, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]] = ()
 ) -> Vocabulary:
-    """The vocabulary of the model to start from, with the data's tokenizer, and the words of captions that it lacks."""
+    """The vocabulary of a training, with the data's tokenizer; of a model to start from, with the words it lacks."""
     captions = [words for example in data.split("train") for words in example.captions]
-    if not config.new_words or not isinstance(start.config, DecoderConfig):
-        captions = []
-    return start.vocabulary.extended(
-        captions,
-        minimum_count=config.minimum_count,
-        size=config.vocabulary_size,
-        tokenizer=data.tokenizer,
-        text_corpus=corpus,
-    )
+    limits: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
+    limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus}
+    if start is None:
+        return Vocabulary.build(captions, **limits)
+    learns = config.new_words and isinstance(start.config, DecoderConfig)
+    return start.vocabulary.extended(captions if learns else (), **limits)
 
 
 def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, seed: int, show: bool) -> dict[str, Tensor]:
