@@ -4,10 +4,12 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from builders import small_load_encoder
+from static import CHROMIUM
 
 import show_attend_tell.backends.torch as torch_backend
 import show_attend_tell.vision.encoder as encoder_module
@@ -27,6 +29,18 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     patch.setattr(os, "fsync", lambda handle: None)
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium, driven by Playwright; a test is skipped where one of them is missing."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium to drive here")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture

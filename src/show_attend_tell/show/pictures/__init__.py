@@ -16,6 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from show_attend_tell.messages import first_three
 from show_attend_tell.show.pictures.animation import save_animation
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.show.pictures.layout import lay_out
@@ -29,7 +30,6 @@ from show_attend_tell.show.pictures.vector import svg
 __all__ = ["FORMATS", "Colormap", "FigureData", "Rectangle", "Style", "attention_map", "is_signed", "save", "strip"]
 
 FORMATS = ("png", "svg", "gif", "webp")  # the last two are animations
-BOXES = 8  # letters that a note names at most
 
 
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
@@ -65,8 +65,7 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
         if unshaped(letters):
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
         if boxes := lacking(letters):
-            codes = ", ".join(" ".join(f"U+{ord(sign):04X}" for sign in letter) for letter in boxes[:BOXES])
-            more = f" and {len(boxes) - BOXES} more" if len(boxes) > BOXES else ""
-            notes.append(f"boxes: letters that no font on this machine has ({codes}{more})")
+            codes = first_three(" ".join(f"U+{ord(sign):04X}" for sign in letter) for letter in boxes)
+            notes.append(f"boxes: letters that no font on this machine has ({codes})")
         found.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
     return found

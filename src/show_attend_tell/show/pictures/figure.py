@@ -90,15 +90,10 @@ class Panels:
         left, top, right, bottom = self.visible_box
         return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
 
-    def strength(self, step: int) -> NDArray[np.float64]:
-        """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
-        smooth = attention_map(self.figure.attention[step], self.size, self.visible_box)
-        return np.minimum(smooth / self.scales[step], 1)
-
-    def visible_strength(self, step: int, size: tuple[int, int]) -> NDArray[np.float64]:
-        """`strength` within the visible box alone, at another ``size`` (W, H)."""
-        smooth = attention_map(self.figure.attention[step], size, (0.0, 0.0, float(size[0]), float(size[1])))
-        return np.minimum(smooth / self.scales[step], 1)
+    def strength(self, step: int, visible: tuple[int, int] | None = None) -> NDArray[np.float64]:
+        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box alone at a size."""
+        size, box = (visible, (0, 0, *visible)) if visible else (self.size, self.visible_box)
+        return np.minimum(attention_map(self.figure.attention[step], size, box) / self.scales[step], 1)
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the location chosen for a word, in pixels of the panel and within it."""

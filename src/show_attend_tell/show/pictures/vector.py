@@ -75,7 +75,7 @@ def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
     lines = [f'<g transform="translate({panel.x} {panel.y})">', use]
     if panel.step is not None:
         across, down = max(2, round((right - left) / COARSE)), max(2, round((bottom - top) / COARSE))
-        strength = np.pad(panels.visible_strength(panel.step, (across, down)), 1, mode="edge")  # some renderers fade an
+        strength = np.pad(panels.strength(panel.step, (across, down)), 1, mode="edge")  # some renderers fade an
         x, y = (right - left) / across, (bottom - top) / down  # image's border: it lies outside what is shown
         lines.append(
             f'<image x="{left - x:g}" y="{top - y:g}" width="{right - left + 2 * x:g}" '
