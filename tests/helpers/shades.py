@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from PIL import Image
 
-from show_attend_tell.batch.work import Kind, PhotoBatch, Row
+from show_attend_tell.batch.work import PhotoBatch, Row
 from show_attend_tell.errors import PhotoError, SatError
 
 RAY = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}  # on a busy machine too
@@ -26,7 +26,7 @@ class Shade(PhotoBatch):
     ``lives`` is a folder with a file for each time that it does; without such files it lives.
     """
 
-    columns: ClassVar[Mapping[str, Kind]] = {"shade": "number", "never": "text", "error": "text"}
+    columns: ClassVar[Mapping[str, str]] = {"shade": "double", "never": "string", "error": "string"}
 
     def __init__(self, *, deadly: int = -1, lives: Path | None = None, slow: float = 0.0, what: str = "shades") -> None:
         super().__init__("bytes", "cpu")
@@ -100,7 +100,7 @@ if __name__ == "__main__":
     import shades
 
     from show_attend_tell.batch.config import BatchConfig
-    from show_attend_tell.batch.run import Interrupted, run
+    from show_attend_tell.batch.run import run
 
     work = json.loads(sys.argv[1])
     named = {name: work.pop(name) for name in ("sources", "output", "engine")}
@@ -108,5 +108,5 @@ if __name__ == "__main__":
     made = shades.Shade(**{**work, "lives": Path(work["lives"])} if "lives" in work else work)
     try:
         print(json.dumps(run(named["sources"], named["output"], made, config, log=print)))
-    except Interrupted as interrupted:
-        print(interrupted)
+    except KeyboardInterrupt:
+        pass

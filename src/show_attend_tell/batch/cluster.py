@@ -3,59 +3,35 @@
 Ray's own readers would end the run at the first file that is damaged, and number no rows; hence `_read`.
 """
 
-import hashlib
 import logging
 import os
 import pickle
 import threading
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.config import BatchConfig
-from show_attend_tell.batch.local import DEATHS, given_up, rows_of
+from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output, Sources
-from show_attend_tell.batch.reading import Item, photos_left
+from show_attend_tell.batch.reading import Item, batches_left
 from show_attend_tell.batch.sources import Piece
-from show_attend_tell.batch.work import Kind, PhotoBatch, Row, arrow_schema
-from show_attend_tell.errors import MissingPackage, PhotoError, SatError
-from show_attend_tell.messages import install_command
-from show_attend_tell.threads import prepare_process
+from show_attend_tell.batch.work import PhotoBatch, Row, as_table
+from show_attend_tell.errors import SatError
 
 BLOCKS = 10_000  # of pieces, at most, that Ray Data hands out
 BLOCK_BYTES = 4 * 2**20  # of photos that a worker gets at once
 LIGHT = 0.25  # of a core, for reading and for writing
 SECONDS = 1.0  # between two looks at the progress
-READ: dict[str, Kind] = {"source": "text", "content": "bytes", "error": "text"}
-
-
-def import_ray() -> Any:
-    """Ray, with Ray Data. Raises `MissingPackage` where it is not installed."""
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale")) from None
-    return ray
 
 
 def write_by_ray(
-    work: PhotoBatch,
-    pieces: Sequence[Piece],
-    done: Sources,
-    output: Output,
-    config: BatchConfig,
-    batch: int,
-    bar: Any,
+    work: PhotoBatch, pieces: Sequence[Piece], done: Sources, output: Output, config: BatchConfig, bar: Any
 ) -> None:
-    """Make the rows of all photos that are not ``done``, and write them; a worker gets ``batch`` photos at once.
-
-    Raises the `SatError` of a worker.
-    """
-    ray = import_ray()
+    """Make the rows of all photos that are not ``done``, and write them. Raises the `SatError` of a worker."""
+    import ray
     from ray.data.datasource import FilenameProvider
 
     started, ended = not ray.is_initialized(), threading.Event()
@@ -66,21 +42,20 @@ def write_by_ray(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
     cores, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
-    ledger = ray.remote(num_cpus=0)(Ledger).remote()
+    counter = ray.remote(num_cpus=0)(Counter).remote()
 
     def show_progress() -> None:
         while not ended.wait(SECONDS):
-            bar.update(len(done) + ray.get(ledger.photos.remote()) - bar.n)
+            bar.update(ray.get(counter.take.remote()))
 
     rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
-    photos = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
-        _read, fn_args=(ray.put(done), batch), batch_size=1, batch_format="pyarrow", num_cpus=LIGHT
+    batches = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
+        _read, fn_args=(ray.put(done),), batch_size=1, num_cpus=LIGHT
     )
-    made = photos.map_batches(
+    made = batches.map_batches(
         _Worker,
-        fn_constructor_args=(work, ledger),
-        batch_size=batch,
-        batch_format="pyarrow",
+        fn_constructor_args=(work, counter),
+        batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=config.workers),
         num_cpus=min(1, cores / 2 / config.workers),  # did workers reserve all cores, nothing could be read, for ever
         num_gpus=1 if work.device.startswith("cuda") or (work.device == "auto" and gpus) else None,
@@ -108,71 +83,43 @@ def write_by_ray(
             ray.shutdown()
 
 
-def _read(pieces: Any, done: Any, batch: int) -> Iterator[Any]:
-    """Tables of the photos of pieces, a few photos at a time."""
-    import pyarrow
+def _read(pieces: Any, done: Any) -> Iterator[Any]:
+    """Batches of the photos of pieces, pickled, one at a time."""
     import ray
 
-    done = ray.get(done)
-    for piece in pieces["piece"].to_pylist():
-        items = photos_left(pickle.loads(piece), done)
-        while some := list(islice(items, batch)):
-            rows = [
-                {"source": source, "error": str(content)}
-                if isinstance(content, SatError)
-                else {"source": source, "content": content}
-                for source, content in some
-            ]
-            yield pyarrow.Table.from_pylist(rows, arrow_schema(READ))
+    for batch in batches_left(map(pickle.loads, pieces["piece"]), ray.get(done)):
+        yield {"batch": [pickle.dumps(batch)]}
 
 
-class Ledger:
-    """What workers have begun and ended; it outlives them."""
+class Counter:
+    """How many photos all workers have done."""
 
     def __init__(self) -> None:
-        self.begun, self.ended = Counter[str](), dict[str, int]()
+        self.photos = 0
 
-    def begin(self, key: str) -> int:
-        """Note that a worker begins a batch, and return how many workers were killed with it."""
-        self.begun[key] += 1
-        return self.begun[key] - 1
+    def add(self, photos: int) -> None:
+        """Count photos that are done."""
+        self.photos += photos
 
-    def end(self, key: str, photos: int) -> None:
-        """Note that a batch of that many photos is done."""
-        self.begun[key], self.ended[key] = 0, photos
-
-    def photos(self) -> int:
-        """How many photos are done."""
-        return sum(self.ended.values())
+    def take(self) -> int:
+        """How many photos were done since this was asked for."""
+        taken, self.photos = self.photos, 0
+        return taken
 
 
 class _Worker:
-    """What Ray Data starts for each worker."""
+    """What Ray Data starts for each worker: it has a process of its own, which a photo may kill."""
 
-    def __init__(self, work: PhotoBatch, ledger: Any) -> None:
-        prepare_process()
-        self.work, self.ledger = work, ledger
-        _ = work.model  # is loaded
+    def __init__(self, work: PhotoBatch, counter: Any) -> None:
+        self.columns, self.counter = {"source": "string", **work.columns}, counter
+        self.batches = deque[list[Item]]()
+        self.made = made_locally(work, iter(self.batches.popleft, None), 1)
 
-    def __call__(self, table: Any) -> Any:
-        import pyarrow
-
-        items = [
-            Item(row["source"], PhotoError(row["error"]) if row["content"] is None else row["content"])
-            for row in table.to_pylist()
-        ]
-        return pyarrow.Table.from_pylist(self._rows(items), arrow_schema({"source": "text", **self.work.columns}))
-
-    def _rows(self, batch: list[Item], deaths: int = 0) -> list[Row]:
-        """The rows of a batch; of one with which a worker was killed before, one photo at a time."""
-        import ray
-
-        key = hashlib.sha256("\0".join(item.source for item in batch).encode()).hexdigest()
-        deaths += ray.get(self.ledger.begin.remote(key))
-        if deaths and len(batch) > 1:
-            return [row for item in batch for row in self._rows([item], 1)]
-        if deaths >= DEATHS:
-            return [given_up(self.work, batch[0])]
-        rows = rows_of(self.work, batch)
-        ray.get(self.ledger.end.remote(key, len(batch)))
-        return rows
+    def __call__(self, pickled: Any) -> Any:
+        (batch,) = map(pickle.loads, pickled["batch"])
+        self.batches.append(batch)
+        rows: list[Row] = []
+        while len(rows) < len(batch):
+            rows += next(self.made)
+        self.counter.add.remote(len(rows))
+        return as_table(rows, self.columns)

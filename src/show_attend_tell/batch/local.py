@@ -17,18 +17,6 @@ from show_attend_tell.threads import prepare_process, use_threads
 DEATHS = 3  # of workers with one photo, before it is given up
 
 
-def rows_of(work: PhotoBatch, batch: list[Item]) -> list[Row]:
-    """The rows of a batch of photos, with their sources."""
-    rows = work.rows([item.content for item in batch])
-    return [{"source": item.source, **row} for item, row in zip(batch, rows, strict=True)]
-
-
-def given_up(work: PhotoBatch, item: Item) -> Row:
-    """The row of a photo that kills its workers."""
-    error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
-    return {"source": item.source, **work.row(error)}
-
-
 def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) -> Generator[list[Row]]:
     """The rows of each batch, as soon as they are made.
 
@@ -70,7 +58,8 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
                     start()
                     deaths.update(item.source for item in batch)
                     if len(batch) == 1 and deaths[batch[0].source] == DEATHS:
-                        yield [given_up(work, batch[0])]
+                        error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
+                        yield [{"source": batch[0].source, **work.row(error)}]
                     else:
                         again.extend([item] for item in batch)
                     continue
@@ -97,6 +86,8 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
             _ = work.model
             connection.send("loaded")
             while True:
-                connection.send(rows_of(work, connection.recv()))
+                batch: list[Item] = connection.recv()
+                rows = work.rows([item.content for item in batch])
+                connection.send([{"source": item.source, **row} for item, row in zip(batch, rows, strict=True)])
         except Exception as error:
             connection.send(error)

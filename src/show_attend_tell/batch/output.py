@@ -23,16 +23,12 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.sources import file_system, pyarrow_parquet
-from show_attend_tell.batch.work import Kind, Row, arrow_schema
+from show_attend_tell.batch.work import Row, as_table
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.files import atomic_write, file_lock
 
 FORMS = ("parquet", "jsonl")
 MANIFEST = "_manifest.json"
-NAMES = {
-    **{"version": "version of this program", "sources": "sources", "recursive": "subfolders (--recursive)"},
-    **{"column": "column", "work": "model or settings", "files": "content of source files"},
-}
 
 
 class Sources:
@@ -50,8 +46,8 @@ class Sources:
 
     def __contains__(self, source: object) -> bool:
         own = np.frombuffer(_hash(str(source)), "S16")
-        place = np.searchsorted(self.hashes, own)[0]
-        return bool(place < len(self.hashes) and self.hashes[place] == own[0])
+        first, end = (np.searchsorted(self.hashes, own, side)[0] for side in ("left", "right"))
+        return bool(first < end)
 
 
 def _hash(source: str) -> bytes:
@@ -65,8 +61,8 @@ class Output:
     opened.
     """
 
-    def __init__(self, address: str, columns: Mapping[str, Kind]) -> None:
-        self.address, self.columns = address.rstrip("/"), {"source": "text", **columns}
+    def __init__(self, address: str, columns: Mapping[str, str]) -> None:
+        self.address, self.columns = address.rstrip("/"), {"source": "string", **columns}
         self.form = self.address.rpartition(".")[2].lower()
         if self.form not in FORMS:
             raise InvalidValue("an output's name ends in .parquet or .jsonl", subject=address)
@@ -75,10 +71,11 @@ class Output:
         self.system, self.folder = file_system(self.address)
         self.run = uuid.uuid4().hex[:12]
         self.written = 0  # files, by `write`
+        self.earlier: set[str] = set()  # the files of earlier runs
 
     @contextmanager
-    def opened(self, manifest: Mapping[str, Any]) -> Iterator[None]:
-        """The output, begun or gone on with by a run of this manifest; other processes of this machine are kept out.
+    def opened(self, manifest: Mapping[str, Any]) -> Iterator[Sources]:
+        """The sources that it holds already; other processes of this machine are kept out meanwhile.
 
         Raises `SatError` for an output of another manifest, for a folder of other files, and where another process
         writes.
@@ -93,16 +90,17 @@ class Output:
                 for left in Path(self.folder).glob(".*.part"):  # by a process that was killed
                     left.unlink()
             self._check(json.loads(json.dumps(manifest)))
-            yield
+            self.earlier = self._files()
+            yield self._sources()
 
     def _check(self, manifest: dict[str, Any]) -> None:
         file = f"{self.folder}/{MANIFEST}"
         if self.system.exists(file):
             before = json.loads(self.system.cat_file(file))
-            files = {**before["files"], **manifest["files"]}
-            if files == {**manifest["files"], **before["files"]}:  # those that were there have their size still
-                before["files"] = manifest["files"] = files
-            if changed := [title for name, title in NAMES.items() if before.get(name) != manifest[name]]:
+            sizes = {**before["file_sizes"], **manifest["file_sizes"]}
+            if sizes == {**manifest["file_sizes"], **before["file_sizes"]}:  # files may come, and none has changed
+                before["file_sizes"] = manifest["file_sizes"] = sizes
+            if changed := [name.replace("_", " ") for name in manifest if before.get(name) != manifest[name]]:
                 raise SatError(
                     f"begun with other {' and '.join(changed)}: give the same, or name another output",
                     subject=self.address,
@@ -111,58 +109,46 @@ class Output:
             raise SatError("the folder has files, and no run made it: name another output", subject=self.address)
         self._put(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
 
-    def files(self) -> set[str]:
+    def finish(self) -> Sources:
+        """The sources of all rows at the end of a run.
+
+        What a worker of an earlier run has finished meanwhile, which was killed without it, is removed: its photos were
+        done again.
+        """
+        for name in self._files() - self.earlier:
+            if not name.startswith(self.run):
+                self.system.rm_file(f"{self.folder}/{name}")
+        return self._sources()
+
+    def _files(self) -> set[str]:
         """The names of the files that hold rows."""
         self.system.invalidate_cache()
         names = (str(path).rpartition("/")[2] for path in self.system.ls(self.folder, detail=False))
         return {name for name in names if name.endswith(f".{self.form}") and name[0] not in "._"}
 
-    def sources(self, files: Iterable[str]) -> Sources:
-        """The sources of the rows in files. Files that were not finished are removed."""
-        return Sources(row for name in files for row in self._checked(f"{self.folder}/{name}"))
+    def _sources(self) -> Sources:
+        return Sources(row for name in self._files() for row in self._rows(f"{self.folder}/{name}"))
 
-    def finish(self, before: set[str]) -> Sources:
-        """The sources of all rows at the end of a run that began with those files.
-
-        What a worker of an earlier run has finished meanwhile, which was killed without it, is removed: its photos were
-        done again.
-        """
-        late = {name for name in self.files() - before if not name.startswith(self.run)}
-        for name in late:
-            self.system.rm_file(f"{self.folder}/{name}")
-        return self.sources(self.files() - late)
-
-    def _checked(self, path: str) -> list[tuple[str, bool]]:
+    def _rows(self, path: str) -> list[tuple[str, bool]]:
+        """The sources of a file's rows, and whether they have errors. A file that was not finished is removed."""
         try:
             with self.system.open(path, "rb") as stream:
-                return list(self._rows(stream))
+                rows: Iterable[Row] = map(json.loads, stream)
+                if self.form == "parquet":
+                    rows = pyarrow_parquet().ParquetFile(stream).read(["source", "error"]).to_pylist()
+                return [(row["source"], row["error"] is not None) for row in rows]
         except ValueError:  # pyarrow's error for a file without its end is one
             self.system.rm_file(path)
             return []
-
-    def _rows(self, stream: Any) -> Iterator[tuple[str, bool]]:
-        if self.form == "jsonl":
-            rows = (json.loads(line) for line in stream)
-            yield from ((row["source"], row["error"] is not None) for row in rows)
-        else:
-            for batch in pyarrow_parquet().ParquetFile(stream).iter_batches(columns=["source", "error"]):
-                yield from zip(batch["source"].to_pylist(), batch["error"].is_valid().to_pylist(), strict=True)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write rows as a file of their own. Raises `SatError` when it cannot be written."""
         content = io.BytesIO()
         if self.form == "jsonl":
             for row in rows:
-                plain = {
-                    name: base64.b64encode(row[name]).decode() if isinstance(row[name], bytes) else row[name]
-                    for name in self.columns
-                }
-                content.write(json.dumps(plain, ensure_ascii=False).encode() + b"\n")
+                content.write(json.dumps(row, ensure_ascii=False, default=_base64).encode() + b"\n")
         else:
-            import pyarrow
-
-            table = pyarrow.Table.from_pylist(rows, arrow_schema(self.columns))
-            pyarrow_parquet().write_table(table, content)
+            pyarrow_parquet().write_table(as_table(rows, self.columns), content)
         self._put(f"{self.run}-{self.written:06}.{self.form}", content.getvalue())
         self.written += 1
 
@@ -172,3 +158,7 @@ class Output:
             atomic_write(Path(path), lambda scratch: scratch.write_bytes(content), sync=True)
         else:  # whose files appear when they are whole
             self.system.pipe_file(path, content)
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()

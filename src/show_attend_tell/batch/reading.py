@@ -7,8 +7,8 @@ headers that tell of it. A path in a Parquet column may not leave the folder of 
 import gzip
 import tarfile
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
-from itertools import islice
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,9 +20,9 @@ from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
 MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
-MOST_GROUP = 4096 * MEGABYTE  # bytes of the photos of one row group of a Parquet file, uncompressed
 ROWS = 16  # of a Parquet file that are read at once
 AHEAD = 8  # files of photos that are read at once
+BATCH = 32  # photos that a worker gets at once
 
 
 class Item(NamedTuple):
@@ -53,8 +53,14 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
         yield Item(f"{shown(file)}#{number}" if piece.rows else shown(file), error)
 
 
-def photos_left(piece: Piece, done: Container[str]) -> Iterator[Item]:
-    """The photos of a piece whose sources are not ``done``. A file of many photos is read again to find them."""
+def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list[Item]]:
+    """The photos of pieces whose sources are not ``done``, in batches. Tar and Parquet files are read to find them."""
+    items = chain.from_iterable(_left(piece, done) for piece in pieces)
+    while batch := list(islice(items, BATCH)):
+        yield batch
+
+
+def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
         piece = piece._replace(files=tuple(file for file in piece.files if shown(file) not in done))
     if not piece.rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
@@ -174,18 +180,10 @@ def _leaves(name: str) -> bool:
 def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
     folder, row = file.rpartition("/")[0], 0
     with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
-        for number in range(found.metadata.num_row_groups):
-            group = found.metadata.row_group(number)
-            parts = [group.column(part) for part in range(group.num_columns)]
-            size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == column)
-            if not 0 <= size <= MOST_GROUP:
-                raise PhotoError(
-                    f"row group {number} has {size:,} bytes of photos: write at most {MOST_GROUP:,} in one"
-                )
-            for batch in found.iter_batches(ROWS, row_groups=[number], columns=[column], use_threads=False):
-                for value in batch.column(0):
-                    yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
-                    row += 1
+        for batch in found.iter_batches(ROWS, columns=[column], use_threads=False):
+            for value in batch.column(0):
+                yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
+                row += 1
 
 
 def _of_value(value: object, folder: str, most: int) -> bytes | SatError:

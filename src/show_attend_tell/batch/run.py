@@ -4,27 +4,22 @@ The same command goes on where an earlier one was interrupted or killed: what th
 """
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any, NamedTuple
 
-from show_attend_tell.batch.cluster import import_ray, write_by_ray
+from show_attend_tell.batch.cluster import write_by_ray
 from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.batch.local import made_locally
-from show_attend_tell.batch.output import Output, Sources
-from show_attend_tell.batch.reading import Item, expected, photos_left
-from show_attend_tell.batch.sources import Piece, find_pieces
+from show_attend_tell.batch.output import Output
+from show_attend_tell.batch.reading import Item, batches_left, expected
+from show_attend_tell.batch.sources import find_pieces
 from show_attend_tell.batch.work import PhotoBatch, Row
 from show_attend_tell.data.photos import Found
-from show_attend_tell.errors import InvalidValue
-from show_attend_tell.messages import plural
+from show_attend_tell.errors import InvalidValue, MissingPackage
+from show_attend_tell.messages import install_command, plural
 from show_attend_tell.progress import Progress
-
-VERSION = 1  # of the output's files
-BATCH = 32  # photos that a worker gets at once
 
 
 class Result(NamedTuple):
@@ -33,11 +28,6 @@ class Result(NamedTuple):
     photos: int  # rows of the whole output
     errors: int  # of these, rows with an error
     new: int  # photos of this run
-    seconds: float
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; says how much is done."""
 
 
 def run(
@@ -54,50 +44,41 @@ def run(
     ``sources`` are as in `find_pieces`; ``show`` shows the progress. Raises `SatError` for an output of other sources,
     model or settings, for one that another process writes, and for sources that cannot be read.
     """
-    target = Output(output, work.columns)
-    ray = config.engine != "local" and target.form == "parquet" and find_spec("ray") is not None
+    target, ray = Output(output, work.columns), find_spec("ray") is not None
     if config.engine == "ray" and not ray:
-        import_ray()
+        raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale"))
+    if config.engine == "ray" and target.form != "parquet":
         raise InvalidValue("Ray writes Parquet: name an output that ends in .parquet", subject=output)
     skipped = Found()
     pieces = find_pieces(sources, recursive=config.recursive, column=config.column, skipped=skipped)
     if skipped.note:
         log(skipped.note)
     manifest = {
-        "version": VERSION,
         "sources": [source if "://" in source else os.path.abspath(os.path.expanduser(source)) for source in sources],
         "recursive": config.recursive,
         "column": config.column,
-        "work": work.settings(),
-        "files": {piece.files[0]: piece.size for piece in pieces if piece.kind != "photos"},
+        "model_or_settings": work.settings(),
+        "file_sizes": {piece.files[0]: piece.size for piece in pieces if piece.kind != "photos"},
     }
-    with target.opened(manifest):
-        before, began = target.files(), time.monotonic()
-        done = target.sources(before)
+    with target.opened(manifest) as done:
         total = max(expected(pieces), len(done))
         if len(done):
             log(f"{output} has {plural(len(done), 'photo')} already")
         try:
             with Progress(total=total, initial=len(done), desc="photos", unit="photo", disable=not show) as bar:
-                if ray:
-                    write_by_ray(work, pieces, done, target, config, BATCH, bar)
+                if ray and config.engine != "local" and target.form == "parquet":
+                    write_by_ray(work, pieces, done, target, config, bar)
                 else:
-                    _write_locally(work, _batches(pieces, done), target, config, bar)
+                    _write_locally(work, batches_left(pieces, done), target, config, bar)
         except KeyboardInterrupt:
-            raise Interrupted(f"{len(target.finish(before)):,} of {plural(total, 'photo')} done") from None
-        after = target.finish(before)
-    return Result(len(after), after.errors, len(after) - len(done), time.monotonic() - began)
-
-
-def _batches(pieces: Sequence[Piece], done: Sources) -> Iterator[list[Item]]:
-    """The photos that are left, in batches."""
-    items = (item for piece in pieces for item in photos_left(piece, done))
-    while batch := list(islice(items, BATCH)):
-        yield batch
+            log(f"{len(target.finish()):,} of {plural(total, 'photo')} done; the same command goes on")
+            raise
+        after = target.finish()
+    return Result(len(after), after.errors, len(after) - len(done))
 
 
 def _write_locally(
-    work: PhotoBatch, batches: Iterator[list[Item]], target: Output, config: BatchConfig, bar: Any
+    work: PhotoBatch, batches: Iterable[list[Item]], target: Output, config: BatchConfig, bar: Any
 ) -> None:
     """Write files of rows; what is made when the run is interrupted is written too."""
     waiting: list[Row] = []

@@ -7,11 +7,11 @@ Parquet and tar files too. Only the names of photos and the footers of Parquet f
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.data.photos import SUFFIXES, Found
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
@@ -75,22 +75,18 @@ def _files(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[
     if not system.isdir(path):
         yield from [path] if system.exists(path) else filter(system.isfile, sorted(system.glob(path)))
         return
-    for folder, folders, names in (
-        os.walk(path, onerror=_raise) if isinstance(system, LocalFileSystem) else system.walk(path, on_error="raise")
-    ):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(name for name in names if not name.startswith(".")):
-            if name.lower().endswith((*SUFFIXES, *TAR, *PARQUET)):
-                yield f"{folder.rstrip('/')}/{name}"
-            else:
-                skipped.files += 1
-        if not recursive:
-            skipped.folders += len(folders)
-            return
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    for entry in sorted(system.ls(path, detail=True), key=itemgetter("name")):
+        name = entry["name"].rpartition("/")[2]
+        if not name or name.startswith("."):
+            continue
+        if entry["type"] != "directory" and name.lower().endswith((*SUFFIXES, *TAR, *PARQUET)):
+            yield entry["name"]
+        elif entry["type"] != "directory":
+            skipped.files += 1
+        elif recursive:
+            yield from _files(system, entry["name"], recursive, skipped)
+        else:
+            skipped.folders += 1
 
 
 def _pieces(system: Any, files: Sequence[str], column: str | None) -> Iterator[Piece]:

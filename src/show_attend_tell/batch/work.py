@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.vision.encoder import Encode, Encoder
 
-Kind = Literal["text", "number", "flag", "bytes"]
 Row = dict[str, Any]
 TOGETHER = 8  # photos that the encoder sees at once
 
@@ -32,7 +31,7 @@ TOGETHER = 8  # photos that the encoder sees at once
 class PhotoBatch:
     """A function of batches of photos. ``column`` has the photos: the bytes of their files, or any `Photo`."""
 
-    columns: ClassVar[Mapping[str, Kind]]  # that it makes
+    columns: ClassVar[Mapping[str, str]]  # that it makes, with Arrow's names of their types
 
     def __init__(self, column: str, device: str) -> None:
         self.column, self.device = column, device
@@ -76,22 +75,20 @@ class PhotoBatch:
         photos = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
         photos = [each.get("bytes") or each.get("path") if isinstance(each, dict) else each for each in photos]
         rows = self.rows([PhotoError("nothing where a photo should be") if each is None else each for each in photos])
-        new: dict[str, Any] = {name: [row[name] for row in rows] for name in self.columns}
         if not hasattr(batch, "column_names"):
-            return {name: batch[name] for name in batch if name != self.column} | new
-        import pyarrow
-
-        schema = arrow_schema(self.columns)
+            kept = {name: batch[name] for name in batch if name != self.column}
+            return kept | {name: [row[name] for row in rows] for name in self.columns}
+        table = as_table(rows, self.columns)
         kept = {name: batch[name] for name in batch.column_names if name != self.column}
-        return pyarrow.table(kept | {field.name: pyarrow.array(new[field.name], field.type) for field in schema})
+        return type(table).from_pydict(kept | dict(zip(table.column_names, table.columns, strict=True)))
 
 
 class CaptionBatch(PhotoBatch):
     """Captions of batches of photos by a model; ``overrides`` are settings of `GenerationConfig`."""
 
-    columns: ClassVar[Mapping[str, Kind]] = {
-        **{"caption": "text", "log_probability": "number", "complete": "flag", "doubt": "number"},
-        **{"error": "text"},
+    columns: ClassVar[Mapping[str, str]] = {
+        **{"caption": "string", "log_probability": "double", "complete": "bool", "doubt": "double"},
+        **{"error": "string"},
     }
 
     def __init__(
@@ -143,7 +140,7 @@ class CaptionBatch(PhotoBatch):
 class EncodeBatch(PhotoBatch):
     """Annotations of batches of photos: L × D little-endian numbers of half precision, location after location."""
 
-    columns: ClassVar[Mapping[str, Kind]] = {"annotations": "bytes", "error": "text"}
+    columns: ClassVar[Mapping[str, str]] = {"annotations": "binary", "error": "string"}
 
     def __init__(
         self,
@@ -199,12 +196,11 @@ class EncodeBatch(PhotoBatch):
                 yield PhotoError("annotations beyond half precision (65,504)")
 
 
-def arrow_schema(columns: Mapping[str, Kind]) -> Any:
-    """The columns as a schema of pyarrow: null values do not tell a column's type."""
+def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:
+    """Rows as a table of pyarrow, in which a column has its type also where all of its values are null."""
     import pyarrow
 
-    kinds = {"text": pyarrow.string(), "number": pyarrow.float64(), "flag": pyarrow.bool_(), "bytes": pyarrow.binary()}
-    return pyarrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    return pyarrow.Table.from_pylist(rows, pyarrow.schema(list(columns.items())))
 
 
 def _digest(files: Iterable[Path]) -> str:

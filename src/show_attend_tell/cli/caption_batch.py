@@ -4,14 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import (
-    BaseCommand,
-    device_option,
-    fail,
-    model_option,
-    options,
-    weights_option,
-)
+from show_attend_tell.cli.command import BaseCommand, device_option, model_option, options, weights_option
 from show_attend_tell.cli.options import generation_config, options_from
 from show_attend_tell.messages import plural
 
@@ -80,13 +73,9 @@ def caption_batch(
 def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch: Any) -> None:
     """Make a row of each photo, and say how many there are."""
     from show_attend_tell.batch.config import BatchConfig
-    from show_attend_tell.batch.run import Interrupted, run
+    from show_attend_tell.batch.run import run
 
-    try:
-        result = run(sources, output, work, BatchConfig(**batch), log=click.echo)
-    except Interrupted as interrupted:
-        fail(f"interrupted: {interrupted}; the same command goes on", 130)
-    rate = result.new / max(result.seconds, 1e-9)
-    click.echo(f"{output} has {plural(result.photos, 'photo')}: {result.new:,} new, {rate:.2f} a second")
+    result = run(sources, output, work, BatchConfig(**batch), log=click.echo)
+    click.echo(f"{output} has {plural(result.photos, 'photo')}: {result.new:,} new")
     if result.errors:
         click.echo(f"{plural(result.errors, 'photo')} could not be read: see the column error", err=True)
