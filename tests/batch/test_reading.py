@@ -49,7 +49,7 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
     skipped = Found()
     pieces = find_pieces([str(folder)], skipped=skipped)
     assert [(piece.kind, len(piece.files)) for piece in pieces] == [("tar", 1), ("photos", 64), ("photos", 36)]
-    assert skipped.files == 1 and skipped.folders >= 1
+    assert (skipped.files, skipped.folders) == (2, 1)
     deeper = find_pieces([str(folder)], recursive=True)
     assert deeper[:2] == pieces[:2] and sum(len(piece.files) for piece in deeper) == 103  # the link is not followed
     assert list(read(folder / "more" / "*.png")) == ["200.png", "201.png"]
@@ -86,15 +86,14 @@ def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
     assert read("memory://bucket", recursive=True) == {"a.png": photo(7), "1.png": photo(1), "2.png": photo(2)}
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_photos_that_are_done_are_not_given_again(known: bool, tmp_path: Path) -> None:
+def test_photos_that_are_done_are_not_given_again(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "photos", 3)
     tar = tar_of(tmp_path / "x.tar", {f"{n}.png": photo(n) for n in range(3)})
-    done = {str(folder / "001.png"), f"{tar}#2.png"} if known else set[str]()
-    pieces = find_pieces([str(folder), str(tar)])
-    left = [item.source for batch in batches_left(pieces, done) for item in batch]
-    every = [*(str(folder / f"00{n}.png") for n in range(3)), *(f"{tar}#{n}.png" for n in range(3))]
-    assert left == [source for source in every if source not in done]
+    pieces, every = find_pieces([str(folder), str(tar)]), [f"{folder}/00{n}.png" for n in range(3)]
+    every += [f"{tar}#{n}.png" for n in range(3)]
+    for done in (set[str](), {str(folder / "001.png"), f"{tar}#2.png"}, set(every)):
+        left = [item.source for batch in batches_left(pieces, done) for item in batch]
+        assert left == [source for source in every if source not in done]
     assert expected(pieces) == pytest.approx(6, abs=7)  # an estimate, of a tar file that is mostly its end
 
 
@@ -118,7 +117,7 @@ def test_what_a_tar_file_says_is_not_trusted(tmp_path: Path) -> None:
     reasons = {name: str(content) for name, content in found.items() if isinstance(content, SatError)}
     assert found["good.png"] == found["good.png#2"] == photo(1)  # of the same name, and yet two
     assert all(reasons[name] == "its name leaves the file's own folder" for name in leaving)
-    assert reasons["link.png"].startswith("a link") and reasons["huge.png"].startswith(f"{2**60:,} bytes")
+    assert reasons["link.png"].startswith("a link") and reasons["huge.png"].startswith("larger than")
     assert reasons[""].startswith("damaged: photos from here on are missing")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tar"]
 
@@ -142,29 +141,25 @@ def test_a_photo_larger_than_any_is_not_held(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "x.tar", {"big.png": bytes(5000), "small.png": photo(2)})
     (tmp_path / "big.png").write_bytes(bytes(5000))
     big, small = photos_of(Piece("tar", (f"file://{tar}",)), most=1000)
-    assert "5,000 bytes, and no photo has more" in str(big.content) and small.content == photo(2)
-    (big,) = photos_of(Piece("photos", (f"file://{tmp_path}/big.png",)), most=1000)
-    assert "larger than 1,000 bytes" in str(big.content)
+    (file,) = photos_of(Piece("photos", (f"file://{tmp_path}/big.png",)), most=1000)
+    assert "larger than 1,000 bytes" in str(big.content) and "larger than 1,000 bytes" in str(file.content)
+    assert small.content == photo(2)
 
 
-@pytest.mark.parametrize("damage", ["cut header", "cut photo", "cut between", "changed header"])
+@pytest.mark.parametrize("damage", ["cut header", "cut photo", "cut between", "changed header", "changed packing"])
 def test_a_damaged_tar_file_keeps_what_came_before(damage: str, tmp_path: Path) -> None:
-    whole = tar_of(tmp_path / "x.tar", {f"{n}.png": photo(n) for n in range(3)}).read_bytes()
+    whole = tar_of(tmp_path / "x.tar", {"0.png": photo(0), "1.png": photo(1), "2.png": bytes(30_000)}).read_bytes()
     ends = {"cut header": 1300, "cut photo": 1600, "cut between": 2048}
-    changed = whole[:2060] + b"\xff" + whole[2061:]  # in the third header
-    (tmp_path / "cut.tar").write_bytes(whole[: ends[damage]] if damage in ends else changed)
-    *before, last = read(tmp_path / "cut.tar").values()
+    if damage == "changed packing":
+        pack, file = zlib.compressobj(wbits=31), tmp_path / "cut.tar.gz"
+        file.write_bytes(pack.compress(whole[:20_000]) + pack.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 50)
+    else:
+        changed = whole[:2060] + b"\xff" + whole[2061:]  # in the third header
+        file = tmp_path / "cut.tar"
+        file.write_bytes(whole[: ends[damage]] if damage in ends else changed)
+    *before, last = read(file).values()
     assert before == [photo(0), photo(1)][: len(before)] and len(before) >= 1
-    assert "photos from here on are missing" in str(last)
-
-
-def test_damage_inside_a_packed_tar_file_keeps_what_came_before(tmp_path: Path) -> None:
-    whole = tar_of(tmp_path / "x.tar", {"0.png": photo(0), "1.png": bytes(30_000)}).read_bytes()
-    pack = zlib.compressobj(wbits=31)
-    damaged = pack.compress(whole[:20_000]) + pack.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 50
-    (tmp_path / "x.tar.gz").write_bytes(damaged)
-    first, last = read(tmp_path / "x.tar.gz").values()
-    assert first == photo(0) and "damaged: photos from here on are missing (Error -3" in str(last)
+    assert "damaged: " in str(last) and "photos from here on are missing" in str(last)
 
 
 def test_memory_does_not_grow_with_the_number_of_photos(tmp_path: Path) -> None:

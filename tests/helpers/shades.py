@@ -21,16 +21,13 @@ RAY = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}  # on 
 
 
 class Shade(PhotoBatch):
-    """The red of a photo's corner. A worker that sees a photo of a ``deadly`` red dies.
-
-    ``lives`` is a folder with a file for each time that it does; without such files it lives.
-    """
+    """The red of a photo's corner. A photo of a ``deadly`` red kills the worker, which is noted in ``deaths``."""
 
     columns: ClassVar[Mapping[str, str]] = {"shade": "double", "never": "string", "error": "string"}
 
-    def __init__(self, *, deadly: int = -1, lives: Path | None = None, slow: float = 0.0, what: str = "shades") -> None:
-        super().__init__("bytes", "cpu")
-        self.deadly, self.lives, self.slow, self.what = deadly, lives, slow, what
+    def __init__(self, *, deadly: int = -1, deaths: str = os.devnull, slow: float = 0.0, what: str = "shades") -> None:
+        super().__init__("shades", device="cpu")
+        self.deadly, self.deaths, self.slow, self.what = deadly, deaths, slow, what
 
     @property
     def model(self) -> None:  # type: ignore[override]
@@ -48,9 +45,9 @@ class Shade(PhotoBatch):
                 yield PhotoError("broken")
                 continue
             assert isinstance(shade, tuple)
-            lives = [] if self.lives is None else sorted(self.lives.iterdir())
-            if shade[0] == self.deadly and lives:
-                lives[0].unlink()
+            if shade[0] == self.deadly:
+                with open(self.deaths, "a") as file:
+                    file.write("+")
                 os.kill(os.getpid(), signal.SIGKILL)
             yield {"shade": float(shade[0])}
 
@@ -86,12 +83,11 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
     return [row for file in sorted(output.glob("*.parquet")) for row in parquet.ParquetFile(file).read().to_pylist()]
 
 
-def start(sources: Iterable[Path], output: Path, *, engine: str = "local", **work: Any) -> "subprocess.Popen[str]":
+def start(sources: Iterable[Path], output: Path, engine: str, **work: Any) -> "subprocess.Popen[str]":
     """A run in a process of its own, with two workers, files of 20 rows, and a `Shade` of these arguments."""
-    given = json.dumps({"sources": list(map(str, sources)), "output": str(output), "engine": engine, **work})
     path = os.pathsep.join([str(Path(__file__).parent), *(part for part in sys.path if part)])
+    command = [sys.executable, __file__, json.dumps([list(map(str, sources)), str(output), engine, work])]
     environment = {**os.environ, "PYTHONPATH": path, **RAY}
-    command = [sys.executable, __file__, given]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
@@ -102,11 +98,6 @@ if __name__ == "__main__":
     from show_attend_tell.batch.config import BatchConfig
     from show_attend_tell.batch.run import run
 
-    work = json.loads(sys.argv[1])
-    named = {name: work.pop(name) for name in ("sources", "output", "engine")}
-    config = BatchConfig(engine=named["engine"], workers=2, rows=20)
-    made = shades.Shade(**{**work, "lives": Path(work["lives"])} if "lives" in work else work)
-    try:
-        print(json.dumps(run(named["sources"], named["output"], made, config, log=print)))
-    except KeyboardInterrupt:
-        pass
+    sources, output, engine, work = json.loads(sys.argv[1])
+    config = BatchConfig(engine=engine, workers=2, rows=20)
+    print(json.dumps(run(sources, output, shades.Shade(**work), config, log=print)))

@@ -7,7 +7,7 @@ import logging
 import os
 import pickle
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,7 +30,7 @@ SECONDS = 1.0  # between two looks at the progress
 def write_by_ray(
     work: PhotoBatch, pieces: Sequence[Piece], done: Sources, output: Output, config: BatchConfig, bar: Any
 ) -> None:
-    """Make the rows of all photos that are not ``done``, and write them. Raises the `SatError` of a worker."""
+    """Make the rows of all photos that are not ``done``, and write them. Raises `SatError` for what a worker raises."""
     import ray
     from ray.data.datasource import FilenameProvider
 
@@ -42,11 +42,11 @@ def write_by_ray(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
     cores, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
-    counter = ray.remote(num_cpus=0)(Counter).remote()
+    counter = ray.remote(num_cpus=0)(Counter).remote()  # of the photos that all workers have done
 
     def show_progress() -> None:
         while not ended.wait(SECONDS):
-            bar.update(ray.get(counter.take.remote()))
+            bar.update(len(done) + ray.get(counter.total.remote()) - bar.n)
 
     rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
     batches = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
@@ -71,11 +71,8 @@ def write_by_ray(
             ray_remote_args={"num_cpus": LIGHT},
         )
     except ray.exceptions.RayError as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, SatError):
-            cause = getattr(cause, "cause", None) or cause.__cause__
-        reason = str(error).strip().splitlines()[-1]
-        raise cause or SatError(f"Ray ended the run ({reason})", remedy="give the command again") from error
+        reason = str(error).strip().splitlines()[-1]  # the error of a worker, if one raised any
+        raise SatError(f"Ray ended the run ({reason})", remedy="mend that, and give the command again") from error
     finally:
         ended.set()
         watcher.join()  # which would start Ray again
@@ -89,22 +86,6 @@ def _read(pieces: Any, done: Any) -> Iterator[Any]:
 
     for batch in batches_left(map(pickle.loads, pieces["piece"]), ray.get(done)):
         yield {"batch": [pickle.dumps(batch)]}
-
-
-class Counter:
-    """How many photos all workers have done."""
-
-    def __init__(self) -> None:
-        self.photos = 0
-
-    def add(self, photos: int) -> None:
-        """Count photos that are done."""
-        self.photos += photos
-
-    def take(self) -> int:
-        """How many photos were done since this was asked for."""
-        taken, self.photos = self.photos, 0
-        return taken
 
 
 class _Worker:
@@ -121,5 +102,5 @@ class _Worker:
         rows: list[Row] = []
         while len(rows) < len(batch):
             rows += next(self.made)
-        self.counter.add.remote(len(rows))
+        self.counter.update.remote(photos=len(rows))
         return as_table(rows, self.columns)

@@ -162,10 +162,10 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> byte
     if not member.isfile() or member.issparse():
         return PhotoError("a link, a device or a file with holes, not a photo")
     if not 0 <= member.size <= most:
-        return PhotoError(f"{member.size:,} bytes, and no photo has more than {most:,}")
+        return PhotoError(f"larger than {most:,} bytes, which no photo is")
     content = tar.extractfile(member)
     assert content is not None
-    return _bounded(content.read(most + 1), most)
+    return _bounded(content.read(), most)
 
 
 def _leaves(name: str) -> bool:

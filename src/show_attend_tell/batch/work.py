@@ -5,9 +5,9 @@ datasets and Spark's ``mapInPandas`` take them. They are sent to workers without
 when it is first needed.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,13 +28,16 @@ Row = dict[str, Any]
 TOGETHER = 8  # photos that the encoder sees at once
 
 
+@dataclass
 class PhotoBatch:
-    """A function of batches of photos. ``column`` has the photos: the bytes of their files, or any `Photo`."""
+    """A function of batches of photos."""
 
     columns: ClassVar[Mapping[str, str]]  # that it makes, with Arrow's names of their types
-
-    def __init__(self, column: str, device: str) -> None:
-        self.column, self.device = column, device
+    name: str  # of the model
+    _: KW_ONLY
+    column: str = "bytes"  # of a batch, with the photos: the bytes of their files, or any `Photo`
+    device: str = "auto"
+    encoder_weights: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         loaded = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
@@ -100,8 +103,8 @@ class CaptionBatch(PhotoBatch):
         encoder_weights: str | None = None,
         **overrides: Any,
     ) -> None:
-        super().__init__(column, device)
-        self.name, self.encoder_weights, self.overrides = name, encoder_weights, overrides
+        super().__init__(name, column=column, device=device, encoder_weights=encoder_weights)
+        self.overrides = overrides
         self.plugins = tuple(registry.plugins)  # the decoders that each worker has to know
 
     @cached_property
@@ -124,7 +127,7 @@ class CaptionBatch(PhotoBatch):
             "preprocessing_version": PREPROCESSING_VERSION,
             "model": _digest(files),
             "encoder_weights": _digest([Path(weights)]) if weights and Path(weights).is_file() else weights,
-            "generation": dataclasses.asdict(self.model.generation(**self.overrides)),
+            "generation": asdict(self.model.generation(**self.overrides)),
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
@@ -137,22 +140,14 @@ class CaptionBatch(PhotoBatch):
                 yield {"caption": str(caption), **known}
 
 
+@dataclass
 class EncodeBatch(PhotoBatch):
     """Annotations of batches of photos: L × D little-endian numbers of half precision, location after location."""
 
     columns: ClassVar[Mapping[str, str]] = {"annotations": "binary", "error": "string"}
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        column: str = "bytes",
-        device: str = "auto",
-        encoder_weights: str | None = None,
-        resize: Resize = "crop",
-    ) -> None:
-        super().__init__(column, device)
-        self.name, self.encoder_weights, self.resize = name, encoder_weights, resize
+    _: KW_ONLY
+    resize: Resize = "crop"
 
     @cached_property
     def model(self) -> "Encoder":

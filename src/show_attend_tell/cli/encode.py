@@ -1,18 +1,13 @@
 """`sat encode`: the features of photos, made once: of a data folder before training, or of any number of photos."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from show_attend_tell.cli.caption_batch import batch_options, run_batch
-from show_attend_tell.cli.command import (
-    PAPERS_ENCODER,
-    BaseCommand,
-    cache_option,
-    device_option,
-    encoder_options,
-)
+from show_attend_tell.cli.command import PAPERS_ENCODER, BaseCommand, cache_option, device_option, encoder_options
 from show_attend_tell.errors import InvalidValue
 
 EXAMPLES = """
@@ -91,23 +86,21 @@ def encode(
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
-    for line in dataset.report.lines():
-        click.echo(line)
     choice = EncoderChoice(encoder, encoder_weights, resize)
     fits = bool(dataset.report.photos["train"])
     start = choose_start(dataset, preset("flickr8k", "soft"), choice, init_from=None, fit_to_data=fits)
     network = start.encoder
-    for line in start.lines:
+    for line in (*dataset.report.lines(), *start.lines):
         click.echo(line)
     click.echo(f"encoder {network.name}, resize {network.preprocessing.resize}")
     fastest = fastest_encode(network.to(pick_device(device)))
-    cache = cache or default_cache()
+    build = partial(cached, encoder=network, cache=cache or default_cache(), encode=fastest)
     try:
-        store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
+        store = build(dataset, splits=SPLITS)
     except UnreadablePhotos as error:
         dataset = without_unreadable(dataset, error)
         click.echo(f"left out: {error.reason}")
-        store = cached(dataset, network, cache, splits=SPLITS, encode=fastest)
+        store = build(dataset, splits=SPLITS)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
-        cached(dataset, network, cache, splits=("train",), encode=fastest, view=view)
+        build(dataset, splits=("train",), view=view)
     click.echo(f"{len(store):,} photos are encoded in {store.folder}")
