@@ -1,4 +1,4 @@
-"""Other ways to train the models of Flickr8k, and what they reach beside the usual ones; writes docs/recipes.md.
+"""Other ways to train the models of Flickr8k, and what they reach: the tables of docs/recipes.md.
 
     python experiments/recipes.py flickr8k/ runs/                   # all, hours; stop and start it as you like
     python experiments/recipes.py flickr8k/ runs/ paper-soft        # one recipe of `RECIPES`
@@ -15,7 +15,7 @@ Models start from those of `shipped.py`, in the same folder of runs. Scores are 
 Evaluations are kept in results/, and what is compared comes from there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ import tables
 from shipped import Training
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.files import atomic_write, read_object
+from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference, compare
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
@@ -80,37 +80,6 @@ RECIPES = {
     "efficientnet-soft": Recipe("EfficientNet-Lite2, soft attention", shipped.SEEDS, reranked=True),
     "efficientnet-hard": Recipe("EfficientNet-Lite2, hard attention"),
 }
-
-HEAD = """\
-# Other recipes
-
-Other ways to train the models of Flickr8k, in addition to the usual one. `.venv/bin/python
-experiments/recipes.py flickr8k/ runs/` trains them, scores them on test and writes this page from
-the evaluations in `experiments/results/`. How each is made: [hard and
-soft](training.md#hard-and-soft-with-the-same-settings), [the paper's own
-recipe](training.md#the-papers-own-recipe), [EfficientNet-Lite2](training.md#a-small-encoder). All
-decode without the reranker, with the beam size and length penalty that val chose. Scores are ×100,
-words as in Karpathy's split file. A row without ± is one training.
-
-The paper's recipes are trained for ten epochs. λ is the weight of eq. 9's penalty. The best epoch
-on val is the seventh for soft attention, and the eighth for soft attention with λ = 0 and for hard
-attention, which still improves slowly then.
-"""
-FAIR = """\
-## Hard against soft with the same settings
-
-The soft model here has the hard one's windows of 5×5 locations, its cropped photos, its missing
-gate, its number of epochs and its learning rate, and starts from the same model. The hard model's
-objective stays its own, with its entropy term, weighed by λ_e. The two are *as good* if the 95 %
-intervals of the differences, over photos and seeds, lie within ±{margins}.
-"""
-SMALL = """\
-## EfficientNet-Lite2 instead of VGG-19
-
-The usual recipe with another frozen encoder, whose 1,280 values a location the decoder reads
-([more](training.md#a-small-encoder)). The control is the same decoder in the same two stages, with
-the same α at all locations.
-"""
 
 
 def evaluated(name: str, seed: int) -> str:
@@ -191,34 +160,42 @@ def equivalence(comparison: Comparison) -> list[str]:
     return [*(f"- {verdict(one)}." for one in chosen), "", conclusion]
 
 
-def document(dataset: Dataset, folder: Path = results.RESULTS) -> str:
-    """The page, of what is kept."""
-    parts = [HEAD]
-    if kept("soft-as-hard", folder) and kept("hard", folder):
-        margins = " and ±".join(f"{margin:g} in {METRICS[metric]}" for metric, margin in MARGINS.items())
-        comparison = compared("soft-as-hard", "hard", dataset, folder)
-        parts += [FAIR.format(margins=margins), comparison.to_markdown(), "\n".join(equivalence(comparison)) + "\n"]
-    if kept("efficientnet-uniform", folder) and kept("efficientnet-soft", folder):
-        parts += [SMALL, compared("efficientnet-uniform", "efficientnet-soft", dataset, folder).to_markdown()]
-    rows = [
-        tables.row(f"{title}{seeds_of(kept(name, folder))}", kept(name, folder), folder)
-        for name, title in (
-            ("soft", "the usual recipe, soft attention"),
-            *((name, recipe.title) for name, recipe in RECIPES.items()),
-        )
-        if kept(name, folder)
-    ]
-    heads = [f"| Flickr8k test | {' | '.join(tables.SHOWN.values())} |", "| --- |" + " ---: |" * len(tables.SHOWN)]
+def fair(dataset: Dataset, folder: Path = results.RESULTS) -> str:
+    """Hard against soft attention with the same settings, if both are kept."""
+    if not (kept("soft-as-hard", folder) and kept("hard", folder)):
+        return ""
+    comparison = compared("soft-as-hard", "hard", dataset, folder)
+    return "\n".join([comparison.to_markdown(), *equivalence(comparison)]) + "\n"
+
+
+def encoders(dataset: Dataset, folder: Path = results.RESULTS) -> str:
+    """Soft attention against its control on another encoder, if both are kept."""
+    if not (kept("efficientnet-uniform", folder) and kept("efficientnet-soft", folder)):
+        return ""
+    return compared("efficientnet-uniform", "efficientnet-soft", dataset, folder).to_markdown()
+
+
+def scores(folder: Path = results.RESULTS) -> str:
+    """The scores of all recipes that are kept, and the paper's."""
+    titles = {"soft": "the usual recipe, soft attention", **{name: recipe.title for name, recipe in RECIPES.items()}}
+    rows = tables.heads("Flickr8k test", *tables.SHOWN.values())
+    for name, title in titles.items():
+        if names := kept(name, folder):
+            rows.append(tables.row(f"{title}{seeds_of(names)}", names, folder))
     rows += [f"| the paper's {kind} attention | {figures} |" for kind, figures in tables.PAPER.items()]
-    parts.append("\n".join(["## Scores", "", *heads, *rows]) + "\n")
-    return "\n".join(parts)
+    return "\n".join(rows) + "\n"
 
 
 def finish(data: Path, output: Path) -> None:
-    """Keep the evaluations and write the page."""
+    """Keep the evaluations and write the page's tables."""
     keep(output)
-    text = document(read_dataset(data))
-    atomic_write(DOCUMENT, lambda file: file.write_text(text, encoding="utf-8"))
+    dataset = read_dataset(data)
+    made: dict[str, Callable[[], str]] = {
+        "fair": partial(fair, dataset),
+        "encoders": partial(encoders, dataset),
+        "scores": scores,
+    }
+    write_text(DOCUMENT, tables.with_tables(read_text(DOCUMENT), made, "recipes"))
     print(f"wrote {DOCUMENT}")
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, list_of_objects, read_object
+from show_attend_tell.files import atomic_write, list_of_objects, read_object, read_text, write_text
 from show_attend_tell.metrics.caption_files import EvaluationFile
 
 RESULTS = Path(__file__).parent / "results"
@@ -37,23 +37,7 @@ OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "cider": 2,
     "spice": 2,
 }
-LIST_HEAD = """\
-# Evaluations
-
-The captions and scores behind the figures of README and docs, written by `experiments/results.py`.
-
-- Each file holds one evaluation: its command, its scores ×100, and each photo's name, caption and
-  scores.
-- References and photos are not here; so `sat compare` and `sat report` need [scores with
-  references](../../docs/training.md#which-tokens). `flickr8k/` and `coco/` in a command stand for
-  the folders of these data sets.
-- `ablation/` holds what `sat analyze ablation` measured, with the command.
-- `experiments/tables.py` makes the tables of README and docs from these files. `make test` compares
-  them.
-
-| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |
-| --- | ---: | ---: | ---: | ---: | --- |
-"""
+LIST_HEAD = "| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |"
 
 
 def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> None:
@@ -160,17 +144,16 @@ def ablation_command(found: Mapping[str, Any]) -> str:
 
 
 def write_list(folder: Path = RESULTS) -> None:
-    """Write the folder's README.md."""
-    rows = []
+    """Write the list of the evaluations in the folder's README.md; what is above the list stays."""
+    rows = [LIST_HEAD, "| --- | ---: | ---: | ---: | ---: | --- |"]
     for name in names(folder):
         found = read(name, folder)
-        cells = " | ".join(
-            "–" if found[metric] is None else f"{found[metric]:.1f}"
-            for metric in ("bleu_4_no_brevity", "meteor", "bleu_4", "cider")
-        )
-        rows.append(f"| {name} | {cells} | `{found['command']}` |\n")
-    text = LIST_HEAD + "".join(rows)
-    atomic_write(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
+        figures = [found[metric] for metric in ("bleu_4_no_brevity", "meteor", "bleu_4", "cider")]
+        cells = " | ".join("–" if figure is None else f"{figure:.1f}" for figure in figures)
+        rows.append(f"| {name} | {cells} | `{found['command']}` |")
+    file = folder / "README.md"
+    head = read_text(file).partition(LIST_HEAD)[0] if file.exists() else ""
+    write_text(file, head + "\n".join(rows) + "\n")
 
 
 def main() -> None:

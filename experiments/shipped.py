@@ -42,7 +42,7 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, read_object
+from show_attend_tell.files import atomic_write, read_object, write_text
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
@@ -313,7 +313,7 @@ def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
         directions=len(ngrams["offset"]),
         digest=arrays_digest(ngrams),
     )
-    atomic_write(folder / "README.md", lambda file: file.write_text(text, encoding="utf-8"))
+    write_text(folder / "README.md", text)
 
 
 def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping[str, Any]]) -> Checkpoint:
@@ -367,7 +367,7 @@ def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> Non
 def install(output: Path) -> None:
     """Put the models and evaluations into this checkout, and write the tables of README and docs anew."""
     shutil.copytree(output / "models", SHIPPED, dirs_exist_ok=True)
-    shutil.copytree(output / "results", results.RESULTS, dirs_exist_ok=True)
+    shutil.copytree(output / "results", results.RESULTS, dirs_exist_ok=True, ignore=shutil.ignore_patterns("README.md"))
     results.write_list()
     tables.write()
 

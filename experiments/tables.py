@@ -12,7 +12,7 @@ import argparse
 import re
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
 from show_attend_tell.analysis.ablation.run import SEARCHED
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, read_object
+from show_attend_tell.files import read_object, write_text
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (1, 2, 3)
@@ -40,12 +40,22 @@ SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
     "cider": "CIDEr",
 }
 PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
-BLOCK = re.compile(r"(<!-- table (\w+), by experiments/tables\.py -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BLOCK = r"(<!-- table (\w+), by experiments/{}\.py -->\n).*?(<!-- end of table -->)"
+
+
+def heads(*titles: str) -> list[str]:
+    """The first two lines of a table, whose columns but the first are of numbers."""
+    return [f"| {' | '.join(titles)} |", "| --- |" + " ---: |" * (len(titles) - 1)]
+
+
+def with_interval(figure: Mapping[str, float]) -> str:
+    """A mean with its 95 % interval, for a cell."""
+    return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**figure).replace("-", "−")
 
 
 def scores(folder: Path = results.RESULTS) -> str:
     """The README's table: the shipped models on test beside the paper's."""
-    lines = [f"| Flickr8k test | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
+    lines = heads("Flickr8k test", *SHOWN.values())
     for kind, paper in PAPER.items():
         lines.append(row(f"`flickr8k-{kind}`", [f"flickr8k-{kind}-test"], folder))
         seeds = [f"{kind}-{seed}-test" for seed in SEEDS]
@@ -57,7 +67,7 @@ def scores(folder: Path = results.RESULTS) -> str:
 
 def everyday(folder: Path = results.RESULTS) -> str:
     """The everyday models on the test splits of both data sets, and the soft model of Flickr8k alone beside them."""
-    lines = [f"| test of | {' | '.join(SHOWN.values())} |", "| --- |" + " ---: |" * len(SHOWN)]
+    lines = heads("test of", *SHOWN.values())
     for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
         for kind in ("soft", "hard"):
             for how, suffix in (("without the reranker", "-alone"), ("with the reranker", "")):
@@ -80,9 +90,9 @@ def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
 
 def evaluations(folder: Path = results.RESULTS) -> str:
     """Every evaluation of the shipped models, with the file that it is in."""
-    heads = ["model and split", "attention mode", "beam size", "γ", "ω"]
-    heads += ["B-1 to B-4 with penalty", "without", "METEOR", "ROUGE-L", "CIDEr", "file"]
-    lines = [f"| {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * 8 + " --- |"]
+    titles = ("model and split", "attention mode", "beam size", "γ", "ω", "B-1 to B-4 with penalty", "without")
+    lines = [f"| {' | '.join((*titles, 'METEOR', 'ROUGE-L', 'CIDEr', 'file'))} |"]
+    lines.append("| --- | --- |" + " ---: |" * 8 + " --- |")
     for name in results.names(folder):
         found = results.read(name, folder)
         if not name.startswith(("flickr8k-", "everyday-soft", "everyday-hard")):
@@ -101,16 +111,13 @@ def ablation(name: str, folder: Path = results.ABLATION) -> str:
     """What replacing α and hiding locations costs each class of words, in nats, with 95 % intervals."""
     found = results.read(name, folder)
     words, hidden = found["at_word"], found["occlusion"]["annotations"]
-    heads = [f"{found['model']}, {found['photos']} photos", *(f"{kind} ({words[kind]['words']})" for kind in CLASSES)]
-    lines = [f"| {' | '.join(heads)} |"]
-    lines.append("| --- |" + " ---: |" * len(CLASSES))
+    titles = (f"{kind} ({words[kind]['words']})" for kind in CLASSES)
+    lines = heads(f"{found['model']}, {found['photos']} photos", *titles)
     rows = [("−log p by its own α", words, "log_loss")]
     rows += [(f"α replaced by {title.replace('alpha', 'α')}", words, control) for control, title in CONTROLS.items()]
     rows += [(f"hidden: {title.replace('alpha', 'α')}", hidden, variant) for variant, title in VARIANTS.items()]
     for title, classes, key in rows:
-        figures = [classes[kind][key] for kind in CLASSES]
-        cells = " | ".join(f"{each['mean']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in figures)
-        lines.append(f"| {title} | {cells.replace('-', '−')} |")
+        lines.append(f"| {title} | {' | '.join(with_interval(classes[kind][key]) for kind in CLASSES)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -121,8 +128,8 @@ def free_captions(folder: Path = results.ABLATION) -> str:
     """CIDEr of captions that models make with another map at every word, and its difference to their own captions'."""
     found = {name: results.read(name, folder)["captions_made"] for name in ABLATIONS}
     found = {name: made for name, made in found.items() if made is not None}
-    heads = [f"{name}, {made['photos']} photos" for name, made in found.items()]
-    lines = [f"| CIDEr of captions made with | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(found)]
+    titles = (f"{name}, {made['photos']} photos" for name, made in found.items())
+    lines = heads("CIDEr of captions made with", *titles)
     lines.append(
         f"| the own α | {' | '.join('{:.1f}'.format(made['own']['cider']['score']) for made in found.values())} |"
     )
@@ -137,16 +144,13 @@ def free_captions(folder: Path = results.ABLATION) -> str:
 
 def grayed(folder: Path = results.ABLATION) -> str:
     """What graying locations in the photo costs words, in nats, for the models of which it was measured."""
-    lines = [f"| grayed in the photo | {' | '.join(VARIANTS.values())} |".replace("alpha", "α")]
-    lines.append("| --- |" + " ---: |" * len(VARIANTS))
+    lines = heads("grayed in the photo", *(title.replace("alpha", "α") for title in VARIANTS.values()))
     for name in ABLATIONS:
         found = results.read(name, folder)
         for kind, title in (("noun", "nouns"), ("all", "all words")):
             if kind in (classes := found["occlusion"]["gray"]):
-                falls = [classes[kind][variant] for variant in VARIANTS]
-                cells = " | ".join(f"{each['mean']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in falls)
-                photos = found["captions_by_way"]["gray"]
-                lines.append(f"| {name}, {title} of {photos} photos | {cells.replace('-', '−')} |")
+                cells = " | ".join(with_interval(classes[kind][variant]) for variant in VARIANTS)
+                lines.append(f"| {name}, {title} of {found['captions_by_way']['gray']} photos | {cells} |")
     return "\n".join(lines) + "\n"
 
 
@@ -177,15 +181,15 @@ def mean(values: Sequence[Any]) -> str:
     return shown if len(given) == 1 else f"{shown} ± {statistics.stdev(given):.1f}"
 
 
-def with_tables(text: str) -> str:
-    """A document with its tables made anew; raises `SatError` for a table that there is not."""
+def with_tables(text: str, tables: Mapping[str, Callable[[], str]] = TABLES, script: str = "tables") -> str:
+    """A document with the tables of a script made anew; raises `SatError` for a table that there is not."""
 
     def made(block: re.Match[str]) -> str:
-        if block[2] not in TABLES:
-            raise SatError(f"there is no table {block[2]!r}: choose one of {', '.join(TABLES)}")
-        return f"{block[1]}{TABLES[block[2]]()}{block[3]}"
+        if block[2] not in tables:
+            raise SatError(f"there is no table {block[2]!r}: choose one of {', '.join(tables)}")
+        return f"{block[1]}{tables[block[2]]()}{block[3]}"
 
-    return BLOCK.sub(made, text)
+    return re.sub(BLOCK.format(script), made, text, flags=re.DOTALL)
 
 
 def documents() -> list[Path]:
@@ -202,7 +206,7 @@ def stale() -> dict[Path, str]:
 def write() -> None:
     """Write the tables of all documents anew."""
     for document, text in stale().items():
-        atomic_write(document, lambda file, text=text: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        write_text(document, text)
         print(f"wrote {document}")
 
 

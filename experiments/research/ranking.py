@@ -88,15 +88,10 @@ def log_probabilities(
 
     annotations (B, L, D); captions are N lists of ids, each ending with the end token.
     """
-    return climb(decoder, annotations, grow(captions, size), len(captions))
-
-
-def climb(decoder: Decoder, annotations: Tensor, trees: list[list[Level]], captions: int) -> Tensor:
-    """`log_probabilities` of that many captions whose trees are grown already."""
     batch, device = annotations.shape[0], annotations.device
-    scores = torch.empty(batch, captions, device=device)
+    scores = torch.empty(batch, len(captions), device=device)
     start = initial_state(decoder, annotations)
-    for levels in trees:
+    for levels in grow(captions, size):
         state: State = start
         words = torch.full((batch, 1), decoder.vocabulary_size, device=device)
         total = torch.zeros(batch, 1, device=device)  # log p of each beginning
@@ -169,9 +164,7 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
     """
     known = {example.name: len(example.captions) for example in examples}
     found = []
-    for at, line in enumerate(read_lines(file), start=1):
-        if not line.strip():
-            continue
+    for at, line in enumerate(filter(str.strip, read_lines(file)), start=1):
         fields = line.split("\t")
         source, _, number = fields[1].rpartition("#") if len(fields) == 5 else ("", "", "")
         if not number.isdecimal() or any(rating not in ("1", "2", "3", "4") for rating in fields[2:]):
@@ -179,12 +172,10 @@ def read_experts(file: Path, examples: Sequence[Example]) -> list[Judgement]:
                 f"{file}, line {at}: {line!r} is not a photo, a caption PHOTO#NUMBER and three ratings from 1 to 4, "
                 "with tabs between"
             )
-        for name in (fields[0], source):
-            if name not in known:
-                raise SatError(f"{file}, line {at}: the photo {name!r} is not among the {len(known)} photos ranked")
-        if int(number) >= known[source]:
+        if fields[0] not in known or int(number) >= known.get(source, 0):
             raise SatError(
-                f"{file}, line {at}: there is no caption {fields[1]!r}, the photo has {known[source]} (from #0)"
+                f"{file}, line {at}: the photo {fields[0]!r} or the caption {fields[1]!r} is not among those of the "
+                f"{len(known)} photos ranked"
             )
         first, second, third = map(int, fields[2:])
         found.append(Judgement(fields[0], source, int(number), (first, second, third)))
@@ -325,24 +316,16 @@ def rank(
     # photos that are not ranked have a value for the experts' pairs alone
     log_p = np.full((len(examples), len(chosen)), np.nan)
     cells = [(row[judged.photo], column[judged.source, judged.number]) for judged in judgements]
-    trees = grow(words)
-
-    def log_p_of(example: Example, trees: list[list[Level]], captions: int) -> Array:
-        photo = annotations[[example.name]].to(captioner.torch_backend().torch_device)
-        found: Array = climb(captioner.torch_backend().decoder, photo, trees, captions)[0].cpu().numpy()
-        return found
-
-    with (
-        torch.inference_mode(),
-        torch.autocast(captioner.torch_backend().torch_device.type, torch.bfloat16, enabled=fast),
-    ):
+    backend = captioner.torch_backend()
+    with torch.inference_mode(), torch.autocast(backend.torch_device.type, torch.bfloat16, enabled=fast):
         for number, example in enumerate(
-            Progress(among, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)
+            Progress(examples, desc=f"{len(chosen):,} captions", unit="photo", disable=not show)
         ):
-            log_p[number] = log_p_of(example, trees, len(chosen))
-        for number, example in enumerate(examples[len(among) :], start=len(among)):
-            if columns := [cell[1] for cell in cells if cell[0] == number]:
-                log_p[number, columns] = log_p_of(example, grow([words[one] for one in columns]), len(columns))
+            columns = list(range(len(chosen))) if number < len(among) else [of for at, of in cells if at == number]
+            if columns:
+                photo = annotations[[example.name]].to(backend.torch_device)
+                found = log_probabilities(backend.decoder, photo, [words[column] for column in columns])
+                log_p[number, columns] = found[0].cpu().numpy()
 
     scores = {"log_p": log_p, "per_word": log_p / lengths, "less_mean": less_mean(log_p, len(among))}
     owners = np.array([row[name] for name, _ in chosen[:ranked]])

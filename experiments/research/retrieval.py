@@ -31,6 +31,7 @@ from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score_split
+from show_attend_tell.metrics.cider import ngrams
 from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder, load_encoder
@@ -69,7 +70,7 @@ class Consensus:
     def __init__(self, captions: Sequence[Sequence[Words]]) -> None:
         """``captions`` are those of each of N photos; they also give the n-grams' weights."""
         self.captions = captions
-        counts = [[ngrams(caption) for caption in each] for each in captions]
+        counts = [[Counter(ngrams(caption)) for caption in each] for each in captions]
         photos_with: Counter[Words] = Counter(ngram for each in counts for ngram in set().union(*each))
         uses: Counter[Words] = Counter(ngram for each in counts for caption in each for ngram in caption)
         number = {ngram: index for index, ngram in enumerate(n for n, times in uses.items() if times > 1)}
@@ -102,11 +103,6 @@ class Consensus:
         with_itself = np.bincount(owner, weights * weights, minlength=len(parts))
         photo, index = candidates[int((with_all - with_itself).argmax())]
         return photo, self.captions[photo][index]
-
-
-def ngrams(caption: Sequence[str]) -> Counter[Words]:
-    """How often each run of 1 to 4 words occurs."""
-    return Counter(tuple(caption[i : i + n]) for n in range(1, 5) for i in range(len(caption) - n + 1))
 
 
 def neighbors(photos: Tensor, training: Tensor, k: int) -> list[list[int]]:

@@ -147,10 +147,10 @@ def test_attention_is_compared_with_its_control_on_another_encoder(dataset: Data
     pytest.importorskip("pycocoevalcap")
     folder = tmp_path / "results"
     keep(dataset, folder, "efficientnet-uniform-1-test", 9)
-    assert "difference" not in recipes.document(dataset, folder)  # there is nothing to compare with
+    assert recipes.encoders(dataset, folder) == ""  # there is nothing to compare with
     keep(dataset, folder, "efficientnet-soft-1-test", 2)
     keep(dataset, folder, "efficientnet-soft-2-test", 2)
-    said = recipes.document(dataset, folder)
+    said = recipes.encoders(dataset, folder)
     assert "EfficientNet-Lite2, uniform α | EfficientNet-Lite2, soft attention (mean of 2) | difference" in said
 
 
@@ -159,19 +159,20 @@ def test_hard_is_as_good_only_where_the_intervals_exclude_the_margins(dataset: D
     pytest.importorskip("pycocoevalcap")
     folder = tmp_path / "results"
     keep(dataset, folder, "soft-as-hard-1-test", 2)
-    assert "as good" not in recipes.document(dataset, folder)  # there is no hard one
+    assert recipes.fair(dataset, folder) == ""  # there is no hard one
     for seed in (1, 2):
         keep(dataset, folder, f"hard-{seed}-test", 2)
-    same = recipes.document(dataset, folder)
+    same = recipes.fair(dataset, folder)
     assert "- BLEU-4 +0.00 [+0.00, +0.00]: the interval lies within ±1." in same
     assert "So hard attention is as good as soft attention here." in same
     keep(dataset, folder, "hard-2-test", 9)
-    other = recipes.document(dataset, folder)
+    other = recipes.fair(dataset, folder)
     assert "the interval goes beyond ±3." in other and "So it is not shown" in other
-    assert "| hard attention, by the argmax of α, 2 seeds | 50.0 ± 0.0 |" in other and "mean of 2" in other
+    assert "| hard attention, by the argmax of α, 2 seeds | 50.0 ± 0.0 |" in recipes.scores(folder)
+    assert "mean of 2" in other
     keep(dataset, folder, "hard-1-test", 17)
     keep(dataset, folder, "hard-2-test", 17)
-    assert "So hard attention is worse than soft attention here." in recipes.document(dataset, folder)
+    assert "So hard attention is worse than soft attention here." in recipes.fair(dataset, folder)
     keep(dataset, folder, "flickr8k-hard-test", 2)
     assert recipes.kept("hard", folder) == ["hard-1-test", "hard-2-test"]
     assert recipes.kept("soft", folder) == []

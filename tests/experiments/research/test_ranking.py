@@ -167,9 +167,9 @@ def test_experts_are_read(dataset: Dataset, tmp_path: Path) -> None:
         ("<0>\t<1>#0\t1\t1", "line 2: .*is not a photo, a caption PHOTO#NUMBER and three ratings"),
         ("<0>\t<1>\t1\t1\t1", "line 2: .*three ratings"),
         ("<0>\t<1>#0\t1\t1\t5", "line 2: .*ratings from 1 to 4"),
-        ("<0>\tzebra.png#0\t1\t1\t1", "line 2: the photo 'zebra.png' is not among the 4 photos"),
+        ("<0>\tzebra.png#0\t1\t1\t1", "line 2: .* the caption 'zebra.png#0' is not among those of the 4 photos"),
         ("zebra.png\t<1>#0\t1\t1\t1", "line 2: the photo 'zebra.png'"),
-        ("<0>\t<1>#2\t1\t1\t1", "line 2: there is no caption .*#2', the photo has 2"),
+        ("<0>\t<1>#2\t1\t1\t1", "line 2: .*#2' is not among"),
     ],
 )
 def test_experts_that_make_no_sense_are_refused(dataset: Dataset, tmp_path: Path, line: str, message: str) -> None:
