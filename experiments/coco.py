@@ -18,10 +18,11 @@ import argparse
 import csv
 import gzip
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+
+from stages import reporting
 
 from show_attend_tell.data.datasets.coco import coco_photos
 from show_attend_tell.data.datasets.listing import Listed
@@ -88,16 +89,14 @@ def write_table(rows: Sequence[tuple[str, str, str]], file: Path) -> None:
         csv.writer(lines).writerows([("photo", "caption", "split"), *rows])
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make the folder, and say what it holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("downloaded", type=Path, help="folder of COCO's files")
     parser.add_argument("output", type=Path, help="folder to make")
     options = parser.parse_args(given)
-    try:
-        photos, captions, texts = make(options.downloaded, options.output, splits())
-    except SatError as error:
-        sys.exit(f"coco: {error}")
+    photos, captions, texts = make(options.downloaded, options.output, splits())
     print(f"{options.output}: {photos:,} photos, {captions:,} captions of them, {texts:,} captions without photos")
 
 

@@ -10,7 +10,6 @@ kept in results/. The tables that it prints compare all seeds on the test splits
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,9 +18,9 @@ import shipped
 import stages
 import tables
 from shipped import BOTH, WEIGHTS, Training
+from stages import reporting
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
 from show_attend_tell.metrics.comparison import compare
 
@@ -77,6 +76,7 @@ def compared(dataset: Dataset, way: str, folder: Path = results.RESULTS) -> str:
     return f"## {dataset.name}, {WAYS[way]}\n\n{compare(found, show=False).to_markdown()}"
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Train what is missing, keep the evaluations, and print the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,22 +87,17 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
     parser.add_argument("--write", action="store_true", help="compare what is kept, and make nothing else")
     options = parser.parse_args(given)
-    try:
-        wanted = all_stages(options.flickr8k, options.coco, options.output, options.seeds)
-        if options.list:
-            stages.list_stages(wanted)
-            return
-        if not options.write:
-            options.output.mkdir(parents=True, exist_ok=True)
-            stages.run(wanted)
-        keep(options.output)
-        for data in (options.flickr8k, options.coco):
-            for way in WAYS:
-                print(compared(read_dataset(data), way))
-    except SatError as error:
-        sys.exit(f"{parser.prog}: {error}")
-    except KeyboardInterrupt:
-        sys.exit(f"{parser.prog}: interrupted; the same command goes on")
+    wanted = all_stages(options.flickr8k, options.coco, options.output, options.seeds)
+    if options.list:
+        stages.list_stages(wanted)
+        return
+    if not options.write:
+        options.output.mkdir(parents=True, exist_ok=True)
+        stages.run(wanted)
+    keep(options.output)
+    for data in (options.flickr8k, options.coco):
+        for way in WAYS:
+            print(compared(read_dataset(data), way))
 
 
 if __name__ == "__main__":

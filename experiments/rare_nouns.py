@@ -9,13 +9,13 @@ photos of these folders. Singular and plural are one noun.
 """
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stages import reporting
 
 from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.datasets import Example, read_dataset
@@ -52,23 +52,21 @@ def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str
     return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).interval()
 
 
+@reporting
 def main() -> None:
     """Print the recall of each evaluation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="+", help="folders that the models were trained on")
     parser.add_argument("--evaluations", type=Path, nargs="+", required=True, help="files of sat evaluate --json")
     given = parser.parse_args()
-    try:
-        examples = [example for folder in given.data for example in read_dataset(folder).examples]
-        counts = Counter(noun for example in examples if example.split == "train" for noun in named(example, 1))
-        rare = {noun for noun, count in counts.items() if count < RARE}
-        photos = {example.name: example for example in examples}
-        print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
-        for file in given.evaluations:
-            pairs, share = recall(read_object(file, "results"), photos, rare)
-            print(f"{file.stem}: {pairs} pairs, recall {share.mean:.3f} [{share.low:.3f}, {share.high:.3f}]")
-    except SatError as error:
-        sys.exit(f"rare_nouns: {error}")
+    examples = [example for folder in given.data for example in read_dataset(folder).examples]
+    counts = Counter(noun for example in examples if example.split == "train" for noun in named(example, 1))
+    rare = {noun for noun, count in counts.items() if count < RARE}
+    photos = {example.name: example for example in examples}
+    print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
+    for file in given.evaluations:
+        pairs, share = recall(read_object(file, "results"), photos, rare)
+        print(f"{file.stem}: {pairs} pairs, recall {share.mean:.3f} [{share.low:.3f}, {share.high:.3f}]")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ results/ablation/NAME.json.gz holds the figures of an ablation and its command.
 import argparse
 import gzip
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from stages import reporting
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
@@ -156,25 +157,23 @@ def write_list(folder: Path = RESULTS) -> None:
     write_text(file, head + "\n".join(rows) + "\n")
 
 
+@reporting
 def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
     parser.add_argument("name", nargs="?", help="name to keep an evaluation or an ablation under")
     parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze ablation wrote")
     given = parser.parse_args()
-    try:
-        if given.file is not None:
-            found = read_object(given.file, "results")
-            if "at_word" in found:
-                keep_ablation(found, given.name)
-            else:
-                keep(found, given.name)
-                write_list()
-        for name in names():
-            found = read(name)
-            print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {found['command']}")
-    except SatError as error:
-        sys.exit(f"results: {error}")
+    if given.file is not None:
+        found = read_object(given.file, "results")
+        if "at_word" in found:
+            keep_ablation(found, given.name)
+        else:
+            keep(found, given.name)
+            write_list()
+    for name in names():
+        found = read(name)
+        print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {found['command']}")
 
 
 if __name__ == "__main__":

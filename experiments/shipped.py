@@ -24,7 +24,6 @@ The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in
 
 import argparse
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,14 +33,13 @@ from typing import Any
 import results
 import tables
 from safetensors.numpy import save_file
-from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, run, trained, training
+from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
 
 from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, read_arrays
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
-from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, read_object, write_text
 
 SEEDS = (1, 2, 3)
@@ -381,6 +379,7 @@ def describe() -> None:
         describe_ngrams(read_arrays(folder / NGRAMS), folder)
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make what is missing, then keep the evaluations and print the table of scores."""
     parser = argparse.ArgumentParser(description="Make the shipped models, their scores and their cards.")
@@ -393,29 +392,24 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--install", action="store_true", help="put models and evaluations into this checkout too")
     parser.add_argument("--describe", action="store_true", help="write the shipped models' cards anew, and no more")
     options = parser.parse_args(given)
-    try:
-        if options.describe:
-            describe()
-            return
-        if options.data is None or options.output is None:
-            parser.error("give the folder of Flickr8k and a folder for models and evaluations")
-        extra = [part for change in options.set for part in ("--set", change)]
-        folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
-        stages = model_stages(folders, options.output, options.seeds, extra)
-        stages += shipping_stages(folders, options.output, options.seeds)
-        if options.list:
-            list_stages(stages)
-            return
-        options.output.mkdir(parents=True, exist_ok=True)
-        run(stages)
-        keep(made(folders), options.output, options.seeds)
-        print(f"\n{tables.scores(options.output / 'results')}")
-        if options.install:
-            install(options.output)
-    except SatError as error:
-        sys.exit(f"shipped: {error}")
-    except KeyboardInterrupt:
-        sys.exit("shipped: interrupted; the same command goes on")
+    if options.describe:
+        describe()
+        return
+    if options.data is None or options.output is None:
+        parser.error("give the folder of Flickr8k and a folder for models and evaluations")
+    extra = [part for change in options.set for part in ("--set", change)]
+    folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
+    stages = model_stages(folders, options.output, options.seeds, extra)
+    stages += shipping_stages(folders, options.output, options.seeds)
+    if options.list:
+        list_stages(stages)
+        return
+    options.output.mkdir(parents=True, exist_ok=True)
+    run(stages)
+    keep(made(folders), options.output, options.seeds)
+    print(f"\n{tables.scores(options.output / 'results')}")
+    if options.install:
+        install(options.output)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import importlib.resources
 import io
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
+from stages import reporting
 from torch import Tensor
 
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
@@ -134,24 +134,22 @@ def head_maps(weights: Mapping[str, Tensor], photos: Sequence[Path]) -> Iterator
         yield encoder.annotate(np.stack(pixels))
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make the file."""
     parser = argparse.ArgumentParser(description="Make the shipped weights of EfficientNet-Lite2.")
     parser.add_argument("data", nargs="+", type=Path, help="folders of data, as for sat train")
     parser.add_argument("output", type=Path, help="file for the weights")
     options = parser.parse_args(given)
-    try:
-        stored = packed(folded(installed()))
-        photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
-        stored |= packed(
-            projection(
-                head_maps(as_tensors(unpack({name: as_array(each) for name, each in stored.items()})), photos),
-                efficientnet.SIZES[efficientnet.PROJECTED],
-            )
+    stored = packed(folded(installed()))
+    photos = [example.photo for folder in options.data for example in read_dataset(folder).split("train")]
+    stored |= packed(
+        projection(
+            head_maps(as_tensors(unpack({name: as_array(each) for name, each in stored.items()})), photos),
+            efficientnet.SIZES[efficientnet.PROJECTED],
         )
-        atomic_write(options.output, lambda file: save_file(stored, file))
-    except SatError as error:
-        sys.exit(f"small_encoder: {error}")
+    )
+    atomic_write(options.output, lambda file: save_file(stored, file))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,15 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
+
+P = ParamSpec("P")  # of a script's function
 
 DATA = "flickr8k/"  # how commands that are shown or kept name the data folder
 SQUASHED = ("--resize", "squash")  # the copy of Flickr8k at hand holds squashed photos
@@ -38,6 +41,22 @@ def sat(*arguments: object) -> None:
         if ended.code == 130:
             print("Interrupted. The same call of this script goes on from here.")
         raise
+
+
+def reporting(main: Callable[P, None]) -> Callable[P, None]:
+    """A script's function that ends with a sentence for mistakes, and for Ctrl-C."""
+
+    @wraps(main)
+    def report(*given: P.args, **options: P.kwargs) -> None:
+        script = Path(sys.argv[0]).stem
+        try:
+            main(*given, **options)
+        except SatError as error:
+            sys.exit(f"{script}: {error}")
+        except KeyboardInterrupt:
+            sys.exit(f"{script}: interrupted; the same command goes on")
+
+    return report
 
 
 def run(stages: Sequence[Stage], sat: Callable[..., None] = sat) -> None:
@@ -107,6 +126,7 @@ def alone(model: Path) -> list[object]:
 StagesOf = Callable[[str, Path, Path, Sequence[int]], Sequence[Stage]]
 
 
+@reporting
 def script(
     what: str,
     known: Mapping[str, Sequence[int]],
@@ -129,22 +149,17 @@ def script(
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
     parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
     options = parser.parse_args(given)
-    try:
-        if unknown := [name for name in options.names if name not in known]:
-            raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
-        by_title: dict[str, Stage] = {}  # some share their first trainings
-        for name in options.names or known:
-            seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
-            by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
-        wanted = list(by_title.values())
-        if options.list:
-            list_stages(wanted)
-            return
-        if not options.write:
-            options.output.mkdir(parents=True, exist_ok=True)
-            run(wanted)
-        finish(options.data, options.output)
-    except SatError as error:
-        sys.exit(f"{parser.prog}: {error}")
-    except KeyboardInterrupt:
-        sys.exit(f"{parser.prog}: interrupted; the same command goes on")
+    if unknown := [name for name in options.names if name not in known]:
+        raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
+    by_title: dict[str, Stage] = {}  # some share their first trainings
+    for name in options.names or known:
+        seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
+        by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
+    wanted = list(by_title.values())
+    if options.list:
+        list_stages(wanted)
+        return
+    if not options.write:
+        options.output.mkdir(parents=True, exist_ok=True)
+        run(wanted)
+    finish(options.data, options.output)

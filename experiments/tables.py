@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import results
+from stages import reporting
 
 from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.occlusion import VARIANTS
@@ -210,6 +211,7 @@ def write() -> None:
         print(f"wrote {document}")
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Print a table, write all, or check them."""
     parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, check them, or print one.")
@@ -218,15 +220,12 @@ def main(given: Sequence[str] | None = None) -> None:
         "--check", action="store_true", help="write nothing, and fail where a document has other tables"
     )
     options = parser.parse_args(given)
-    try:
-        if options.table is not None:
-            print(TABLES[options.table](), end="")
-        elif not options.check:
-            write()
-        elif old := ", ".join(document.name for document in stale()):
-            sys.exit(f"tables: {old} have other tables than the evaluations give: python experiments/tables.py")
-    except SatError as error:
-        sys.exit(f"tables: {error}")
+    if options.table is not None:
+        print(TABLES[options.table](), end="")
+    elif not options.check:
+        write()
+    elif old := ", ".join(document.name for document in stale()):
+        sys.exit(f"tables: {old} have other tables than the evaluations give: python experiments/tables.py")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -149,17 +149,18 @@ def test_incomplete_captions_are_truncated() -> None:
     assert variety(captions, None).truncated is None
 
 
-def test_score_refuses_what_it_cannot_score() -> None:
-    with pytest.raises(SatError, match="no captions"):
-        score({}, {})
-    with pytest.raises(SatError, match=r"'b\.jpg' has a caption but no references"):
-        score({"a.jpg": "a", "b.jpg": "a"}, {"a.jpg": ["a"]})
-    with pytest.raises(SatError, match=r"'b\.jpg' has references but no caption"):
-        score({"a.jpg": "a"}, {"a.jpg": ["a"], "b.jpg": ["a"]})
-    with pytest.raises(SatError, match=r"'a\.jpg' are one text"):
-        score({"a.jpg": "a"}, {"a.jpg": "a dog"})
-    with pytest.raises(SatError, match="tokens 'both'"):
-        score({"a.jpg": "a"}, {"a.jpg": ["a"]}, tokens="both")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("captions", "references", "message"),
+    [
+        ({}, {}, "no captions"),
+        ({"a.jpg": "a", "b.jpg": "a"}, {"a.jpg": ["a"]}, r"'b\.jpg' has a caption but no references"),
+        ({"a.jpg": "a"}, {"a.jpg": ["a"], "b.jpg": ["a"]}, r"'b\.jpg' has references but no caption"),
+        ({"a.jpg": "a"}, {"a.jpg": "a dog"}, r"'a\.jpg' are one text"),
+    ],
+)
+def test_score_refuses_what_it_cannot_score(captions: Any, references: Any, message: str) -> None:
+    with pytest.raises(SatError, match=message):
+        score(captions, references)
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"]])

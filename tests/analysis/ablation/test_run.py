@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from builders import D, shape_folder, small_checkpoint, small_encoder
@@ -17,14 +16,13 @@ from torch import Tensor
 from show_attend_tell.analysis.ablation import run
 from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.forcing import SeededMode
-from show_attend_tell.analysis.ablation.occlusion import VARIANTS
 from show_attend_tell.analysis.ablation.result import Ablation
 from show_attend_tell.analysis.ablation.run import SEARCHED, Subject, caption_photos, scores_of_controls
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics.bootstrap import Bootstrap, Interval, Mean, WordClass
+from show_attend_tell.metrics.bootstrap import Interval, WordClass
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.model.registry import build, config_class
 from show_attend_tell.search.config import GenerationConfig
@@ -126,19 +124,6 @@ def test_maps_that_do_not_move_and_a_model_without_a_gate(data: Dataset) -> None
     assert "beta" not in result.to_text()
 
 
-def test_a_class_of_one_photo_has_no_interval_in_the_table_and_columns_stay_apart(data: Dataset) -> None:
-    result = ablation(pointing_captioner(Pointer(coupled=True)), data, photos=3)
-    assert result.at_word["all"].photos == 3
-    wide = Mean(-1234567.25, np.full(3, -1234567.25))
-    changed = {
-        "noun": replace(result.at_word["noun"], photos=1),
-        "all": replace(result.at_word["all"], means={**result.at_word["all"].means, "log_loss": wide}),
-    }
-    table = replace(result, at_word={**result.at_word, **changed}).to_text()
-    line = next(line for line in table.splitlines() if "-log p by its own alpha" in line)
-    assert "  –" in line and "]  -1234567.25 [" in line
-
-
 def test_the_photos_are_drawn_by_the_seed_and_not_by_their_order(data: Dataset) -> None:
     captioner = pointing_captioner(Pointer(coupled=True))
     backwards = replace(data, examples=data.examples[::-1])
@@ -165,14 +150,6 @@ def test_too_few_photos_and_captions_are_refused(data: Dataset) -> None:
     captioner.checkpoint = replace(captioner.checkpoint, generation=GenerationConfig(beam_size=1, max_length=1))
     with pytest.raises(SatError, match="0 of 3 captions have two words"):
         ablation(captioner, data, photos=3)
-
-
-def test_a_ratio_over_nothing_is_none() -> None:
-    bootstrap = Bootstrap(2, 0)
-    photos = np.array([0, 1])
-    means = {name: bootstrap(np.array(values), photos) for name, values in {"most": [2.0, 4], "none": [0.0, 0]}.items()}
-    assert WordClass(2, 2, means).with_ratios("most").to_dict()["ratio_none"] is None
-    assert set(VARIANTS) - {"most"} == {name for name in VARIANTS if name != "most"}
 
 
 # Captions made with other maps

@@ -219,18 +219,6 @@ def test_a_baseline_calms_the_gradient(tiny: Tiny) -> None:
     assert table["no baseline"]["relative"] == 1 and table["moving baseline"]["relative"] < 0.7
 
 
-def test_estimators_are_what_their_names_say() -> None:
-    for name, objective in estimators().items():
-        baselines = {"no b": "none", "moving": "moving", "per length": "length", "leave": "leave_one_out"}
-        wanted = next((known for part, known in baselines.items() if part in name), "expected")
-        assert objective.baseline == wanted, name
-        assert ("two samples" in name) == (objective.samples == 2) and objective.reward_weight == 1, name
-        assert ("reward to go" in name) == (objective.reward == "to_go"), name
-        assert ("entropy" in name) == (objective.entropy_weight > 0), name
-        coins = {"coin per photo": "image", "coin per batch": "batch", "both": "both", "the same": "both"}
-        assert objective.coin == next((coin for begin, coin in coins.items() if name.startswith(begin)), "none"), name
-
-
 # ---------------------------------------------------------------- a model
 
 
