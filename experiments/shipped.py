@@ -51,10 +51,9 @@ TITLES = {  # of the data sets, and of the photos that models are trained on
 NGRAMS_CARD = """\
 # Visual n-grams of {data}, the reranker of {models}
 
-For a photo, visual n-grams predict the share of its captions that have each of {count:,} words,
-pairs and triples of words. They read the {channels} channels of EfficientNet-Lite2's map that vary
-most.
-`show_attend_tell/rerank/visual_ngrams.py` explains how.
+For a photo, visual n-grams predict the share of its captions that have each of {count:,} words, pairs
+and triples of words. They read the {channels} channels of EfficientNet-Lite2's map that vary most.
+`show_attend_tell/rerank/ngrams.py` explains how.
 
 - **Fitted** on photos and captions of {fitted},
   squashed to 448×448, by ridge regression in closed form, and cut to {directions} directions.
