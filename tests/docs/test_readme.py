@@ -40,7 +40,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     assert quick != README
     told = run_commands(quick, desk)
     assert len(told) >= 8 and all(text.strip() for text in told.values())
-    assert (desk / "looked" / "photographer.png").exists() and (desk / "looked" / "new.png").exists()
+    assert (desk / "maps" / "photographer.png").exists() and (desk / "maps" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
     assert (desk / "dogs.html").exists() and (desk / "report.html").exists()
 
@@ -49,5 +49,5 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
 def test_the_python_runs(desk: Path) -> None:
     (code,) = blocks(README, "python")
     run([sys.executable, "-W", "error", "-c", code], desk)
-    with Image.open(desk / "looked.png") as picture:
+    with Image.open(desk / "dogs.png") as picture:
         assert picture.width > 224

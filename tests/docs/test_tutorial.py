@@ -79,7 +79,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     told = run_commands(TUTORIAL, tmp_path)
     assert told and all(text.strip() for text in told.values())
-    assert (tmp_path / "looked" / "fails-otter.png").exists() and (tmp_path / "otter.html").exists()
+    assert (tmp_path / "maps" / "fails-otter.png").exists() and (tmp_path / "otter.html").exists()
 
 
 def test_what_it_points_to_is_there() -> None:

@@ -220,7 +220,7 @@ backend_option = options(
         type=click.Choice(["auto", "torch", "onnx"]),
         default="auto",
         show_default=True,
-        help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is torch where it is installed.",
+        help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
     ),
     click.option(
         "--precision",
