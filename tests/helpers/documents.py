@@ -43,7 +43,10 @@ from show_attend_tell.cli import main
 for line in sys.argv[1:]:
     name, *words = shlex.split(line, comments=True)
     assert name == "sat", line
-    main(words, prog_name="sat")
+    try:
+        main(words, prog_name="sat")
+    except SystemExit as ended:
+        assert not ended.code, line
     print("--- end of command ---")
 """
 
