@@ -2,11 +2,11 @@
 
 import errno
 import glob
-import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,6 @@ def read_object(file: Path, key: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {shown(content)}")
     return content
-
-
-def json_array(entries: Iterable[Any]) -> str:
-    """A JSON array with one entry a line."""
-    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
 
 
 def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
@@ -131,8 +126,8 @@ def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bo
             file = Path(os.path.realpath(file))
             scratch = _scratch(file)
             scratches[scratch] = file
-            for left in _left_behind(file) if sync else ():  # large files; to look for others would take too long
-                left.unlink(missing_ok=True)
+            if sync:  # these files are large; to look for others would take too long
+                _remove_left_behind(file)
             write(scratch)
             mask = os.umask(0)
             os.umask(mask)
@@ -233,34 +228,15 @@ def check_writable(file: Path, *, make: bool = False) -> None:
 
 def _scratch(file: Path) -> Path:
     """Where this process writes a file before it is renamed into place; other processes write theirs elsewhere."""
-    return file.with_name(f".{_short(file.name)}.{os.getpid()}.part")
+    return file.with_name(f".{file.name[:40]}.{os.getpid()}.part")  # a name may have 255 bytes
 
 
-def _short(name: str) -> str:
-    """A name to which a few signs may be added: itself, or a hash of one that is nearly as long as a name may be."""
-    encoded = os.fsencode(name)
-    return name if len(encoded) <= 200 else hashlib.sha256(encoded).hexdigest()
-
-
-def _left_behind(file: Path) -> list[Path]:
-    """What processes that were killed have left of this file."""
-    found = []
-    for part in file.parent.glob(f".{glob.escape(_short(file.name))}.*.part") if os.name == "posix" else ():
-        number = part.name.removesuffix(".part").rpartition(".")[2]
-        if number.isdigit() and not _runs(int(number)):
-            found.append(part)
-    return found
-
-
-def _runs(process: int) -> bool:
-    """Whether a process of that number runs on this machine."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
+def _remove_left_behind(file: Path) -> None:
+    """Remove what processes that were killed have left of this file: what nobody has written to for an hour."""
+    for part in file.parent.glob(f".{glob.escape(file.name[:40])}.*.part"):
+        with suppress(FileNotFoundError):  # another process removes it, or renames it into place
+            if time.time() - part.stat().st_mtime > 3600:
+                part.unlink()
 
 
 def as_path(path: object) -> Path:

@@ -95,8 +95,9 @@ def _sentence(cls: type, error: Any) -> str:
 
 
 def comments(cls: type) -> dict[str, str]:
-    """What the comment behind each field of a class says, by the field's name: its documentation, written once."""
-    return dict(re.findall(r"^    (\w+): .*  # (.+)$", inspect.getsource(cls), re.MULTILINE))
+    """What the comment behind each field of a class says, on one line or several, by the field's name."""
+    found = re.findall(r"^    (\w+): .*?  # (.+(?:\n    # .+)*)$", inspect.getsource(cls), re.MULTILINE)
+    return {name: comment.replace("\n    # ", " ") for name, comment in found}
 
 
 def read_setting(cls: type, name: str, text: str) -> Any:

@@ -1,12 +1,10 @@
 """`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
-import contextlib
-import io
 import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,19 +13,17 @@ import click
 
 from show_attend_tell.cli.command import (
     BaseCommand,
-    backend_option,
     check_targets,
-    device_option,
     fail,
+    loading_options,
     model_option,
     note_shadowed,
     printable,
-    weights_option,
     write_output,
 )
 from show_attend_tell.cli.options import generation_config, options_from
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.files import check_writable, json_array, make_folder, write_text
+from show_attend_tell.files import check_writable, make_folder, write_text
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -45,7 +41,6 @@ Examples:
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --attention-mode argmax
   sat caption dog.jpg --html dog.html                a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json    everything, for a program
-  sat caption photos/ --json captions.jsonl          the same, a line per caption, written as it is made
   sat caption dog.jpg --num-captions 3               three captions that differ in content
   sat caption dog.jpg --generation do_sample=true --generation temperature=0.5    random words
 """
@@ -78,8 +73,7 @@ def picture_settings() -> tuple[type, ...]:
     "--json",
     "json_file",
     metavar="FILE",
-    help="File for words, attention, gate and settings as JSON; - is standard output. A name that ends in .jsonl gets "
-    "JSON Lines, each written as soon as its photo is captioned.",
+    help="File for words, attention, gate and settings as JSON; - is standard output.",
 )
 @click.option(
     "--html",
@@ -102,9 +96,7 @@ def picture_settings() -> tuple[type, ...]:
     callback=note_shadowed,
     help="Another model, whose captions are shown with those of the first. It may be given several times.",
 )
-@weights_option
-@backend_option
-@device_option
+@loading_options
 @options_from(
     *(generation_config, "beam_size", "attention_mode", "num_captions"),
     into="generation",
@@ -120,10 +112,7 @@ def caption(
     style: dict[str, Any],
     model: str,
     compare: tuple[str, ...],
-    encoder_weights: str | None,
-    backend: str,
-    precision: str,
-    device: str,
+    loading: dict[str, Any],
     generation: dict[str, Any],
 ) -> None:
     """Caption photos: files, folders or globs.
@@ -141,7 +130,7 @@ def caption(
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
-    check_targets(json_file, html_file, read=[*found.photos, encoder_weights], models=(model, *compare))
+    check_targets(json_file, html_file, read=[*found.photos, loading["encoder_weights"]], models=(model, *compare))
     names: dict[Path, str] = {}
     if save_maps is not None:
         names = dict(zip(files, picture_names(files, style.pop("format", "png")), strict=True))
@@ -149,9 +138,7 @@ def caption(
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     streams, cards = [], {}
     for name in (model, *compare):
-        captioner = Captioner.from_pretrained(
-            name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
-        )
+        captioner = Captioner.from_pretrained(name, **loading)
         attention = captioner.checkpoint.config.attention
         if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
@@ -195,10 +182,7 @@ def caption(
     if html_file and results.captioned:
         results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:
-        kept = ""
-        if json_file and json_file != "-" and (results.captioned or results.failed):
-            kept = f"; {json_file} has what was made"
-        fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned{kept}", 130)
+        fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned", 130)
     if results.failed and len(files) > 1:
         fail(f"{len(results.failed)} of {len(files)} photos could not be captioned, as said above", 1)
     if results.failed:
@@ -242,15 +226,13 @@ class Results:
     json_file: str | None
     html_file: str | None
     photos: int  # of the command
-    cards: Mapping[str, str] = field(default_factory=dict)  # of the models, for the page
-    named: bool = False  # print each caption's model
-    listed: bool = False  # print each caption's alternatives too
-    open_lines: Callable[[str, str], io.FileIO] = io.FileIO  # opens the file of JSON Lines
+    cards: Mapping[str, str]  # of the models, for the page
+    named: bool  # print each caption's model
+    listed: bool  # print each caption's alternatives too
     captioned: int = 0  # photos
     failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their paths
     _entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
     _shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
-    _lines: io.FileIO | None = None  # the file of JSON Lines, which is opened when the first one is written
 
     def log(self, text: str) -> None:
         """Print a line, on standard error when standard output has the JSON."""
@@ -262,11 +244,13 @@ class Results:
         for error in made:
             if isinstance(error, PhotoError):
                 self.failed[source] = error.reason
-                self._keep([{"source": source, "error": error.reason}])
+                self._entries.append({"source": source, "error": error.reason})
                 click.echo(f"sat: {printable(f'{source}: {error.reason}')}", err=True)
                 return []
         captions = [caption for caption in made if not isinstance(caption, PhotoError)]
         entries = [{**caption.to_dict(), "source": source} for caption in captions]
+        if self.json_file:  # before it is printed, so that Ctrl-C loses nothing that was seen
+            self._entries += entries
         if self.html_file:
             from show_attend_tell.show import page
 
@@ -274,7 +258,6 @@ class Results:
                 page.with_image(entry, caption.photo, side=page.longest(self.photos))
                 for entry, caption in zip(entries, captions, strict=True)
             ]
-        self._keep(entries)  # before it is printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         name = printable(click.format_filename(file))
         for caption in captions if self.json_file != "-" else ():
@@ -287,53 +270,20 @@ class Results:
                 click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
         return captions
 
-    def _keep(self, entries: list[dict[str, Any]]) -> None:
-        if not str(self.json_file).lower().endswith(".jsonl"):
-            self._entries += entries if self.json_file else []
-            return
-        text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-        try:
-            self._append(text.encode("utf-8", "backslashreplace"))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise SatError(
-                f"{self.json_file} cannot be written ({error.strerror}): it holds the captions of "
-                f"{plural(self.captioned, 'photo')}"
-            ) from error
-
-    def _append(self, lines: bytes) -> None:
-        """Add whole lines to the file of JSON Lines. What is written of them is cut off again if the disk is full."""
-        if self._lines is None:
-            self._lines = self.open_lines(str(self.json_file), "w")
-        whole = self._lines.tell() if self._lines.seekable() else None
-        try:
-            while lines:
-                lines = lines[self._lines.write(lines) or 0 :]
-        except OSError:
-            if whole is not None:
-                with contextlib.suppress(OSError):
-                    self._lines.truncate(whole)
-            raise
-
     def write(self) -> None:
         """Write the files, each even if another cannot be written. A file for which nothing was made stays as it is."""
         try:
-            if self._lines is not None:
-                self._lines.close()
-            elif self._entries:
-                write_output(self.json_file, json_array(self._entries))
+            if self._entries:
+                lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._entries)
+                write_output(self.json_file, f"[\n{lines}\n]\n")
         finally:
-            self._write_page()
+            if self.html_file and self._shown:
+                from show_attend_tell.show import page
 
-    def _write_page(self) -> None:
-        if self.html_file and self._shown:
-            from show_attend_tell.show import page
-
-            names = list(dict.fromkeys(entry["source"] for entry in self._shown))
-            title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
-            text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed.items())
-            write_text(Path(self.html_file), text)
+                names = list(dict.fromkeys(entry["source"] for entry in self._shown))
+                title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
+                text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed.items())
+                write_text(Path(self.html_file), text)
 
 
 def picture_names(files: Sequence[Path], form: str) -> list[str]:

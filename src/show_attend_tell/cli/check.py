@@ -38,9 +38,7 @@ SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has 
 @device_option
 def check(
     data: Path,
-    encoder: str | None,
-    encoder_weights: str | None,
-    resize: Any,
+    encoder: dict[str, Any],
     restval: bool,
     json_file: str | None,
     device: str,
@@ -78,7 +76,7 @@ def check(
     if left_out:
         dataset = without_unreadable(dataset, UnreadablePhotos(problems, opened))
     config = preset("flickr8k", "soft")
-    choice = EncoderChoice(encoder, encoder_weights, resize)
+    choice = EncoderChoice(**encoder)
     begin = choose_start(dataset, config, choice, init_from=None, fit_to_data=True)
     network, start = begin.encoder, begin.checkpoint
     dataset, tokens_why = retokenize(dataset, config, start)
@@ -98,7 +96,7 @@ def check(
         log(f"{plural(len(alone), 'photo')} of the folder without a caption: {names_alone}")
     takes = estimate(dataset, config, network.to(chosen), vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
-    for name, value in (("encoder", encoder), ("encoder_weights", encoder_weights), ("resize", resize)):
+    for name, value in encoder.items():
         words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
     command = shlex.join([*words, *(["--restval"] if restval else [])])
     log("a training would go like this:")

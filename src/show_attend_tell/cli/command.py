@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -140,6 +141,19 @@ def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def gather(into: str, *names: str) -> Callable[[F], F]:
+    """Give a command's function these of its arguments as one dictionary, its argument ``into``."""
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**values: Any) -> Any:
+            return command(**{into: {name: values.pop(name) for name in names}}, **values)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
 def split_option(default: str) -> Callable[[F], F]:
     """``--split``, with another default for each command."""
     return click.option("--split", default=default, show_default=True, help="Part of the data: train, val or test.")
@@ -249,6 +263,12 @@ weights_option = click.option(
     help="Weights of the encoder, for vgg19 and efficientnet-lite2 (also -1280): a safetensors file with the names of "
     "the shipped one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
 )
+loading_options = options(
+    weights_option,
+    backend_option,
+    device_option,
+    gather("loading", "encoder_weights", "backend", "precision", "device"),
+)
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
@@ -269,6 +289,7 @@ encoder_options = options(
         help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
         "[default: that of the model to start from, otherwise crop]",
     ),
+    gather("encoder", "encoder", "encoder_weights", "resize"),
 )
 
 

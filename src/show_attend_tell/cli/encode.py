@@ -41,9 +41,7 @@ SECTIONS = {
 @device_option
 def encode(
     data: tuple[str, ...],
-    encoder: str | None,
-    encoder_weights: str | None,
-    resize: Any,
+    encoder: dict[str, Any],
     flipped: bool,
     crops: int,
     restval: bool,
@@ -68,9 +66,8 @@ def encode(
             raise InvalidValue("--flipped, --crops, --restval and --cache are for a data folder: leave out --output")
         from show_attend_tell.batch.work import EncodeBatch
 
-        work = EncodeBatch(
-            encoder or PAPERS_ENCODER, device=device, encoder_weights=encoder_weights, resize=resize or "crop"
-        )
+        name, weights, resize = encoder.values()
+        work = EncodeBatch(name or PAPERS_ENCODER, device=device, encoder_weights=weights, resize=resize or "crop")
         run_batch(work, data, output, recursive=recursive, **batch)
         return
     if recursive or batch or len(data) > 1:
@@ -86,7 +83,7 @@ def encode(
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
-    choice = EncoderChoice(encoder, encoder_weights, resize)
+    choice = EncoderChoice(**encoder)
     fits = bool(dataset.report.photos["train"])
     start = choose_start(dataset, preset("flickr8k", "soft"), choice, init_from=None, fit_to_data=fits)
     network = start.encoder

@@ -9,6 +9,7 @@ The options are made when a command runs or shows its help, because data classes
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -32,19 +33,23 @@ def options_from(
 
     ``classes`` returns the data classes of the settings. Each field in ``names`` becomes an option of that name. The
     option called ``rest``, if there is one, takes any field as KEY=VALUE. The command's function gets the values that
-    were given as a dictionary, its argument ``into``. ``default`` says in the help where other values come from.
+    were given as a dictionary, its argument ``into``. ``default`` says in the help where other values come from, if it
+    is not from the class.
     """
 
     def make() -> Iterator[click.Option]:
         fields = _fields(classes())
         for name in names:
             cls, hint, comment = fields[name]
-            stated = default and getattr(cls, name, None) is not None
+            value = getattr(cls, name, None)
+            stated = f" [default: {default or value}]" if value is not None and hint is not bool else ""
             yield click.Option(
                 [f"--{name.replace('_', '-')}"],
                 metavar=f"[{_metavar(hint)}]" if "|" in _metavar(hint) else _metavar(hint),
-                help=f"{comment[:1].upper()}{comment[1:]}." + (f" [default: {default}]" if stated else ""),
+                help=f"{comment[:1].upper()}{comment[1:]}.{stated}",
                 expose_value=False,
+                is_flag=hint is bool,
+                flag_value="true" if hint is bool else None,
                 callback=lambda ctx, _, text, name=name: keep(ctx, fields, [] if text is None else [(name, text)]),
             )
         if rest:
@@ -104,7 +109,7 @@ def _metavar(hint: Any) -> str:
     kind = get_args(kinds[0])[0] if get_origin(kinds[0]) is Annotated else kinds[0]
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
-    return {bool: "true|false", int: "INTEGER", float: "NUMBER"}.get(kind, "TEXT")
+    return {bool: "true|false", int: "INTEGER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
 def generation_config() -> tuple[type, ...]:

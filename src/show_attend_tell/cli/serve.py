@@ -2,14 +2,14 @@
 
 import contextlib
 import logging
-import os
+import socket
 import sys
 from typing import Any
 
 import click
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, shipped_models
-from show_attend_tell.cli.command import BaseCommand, backend_option, device_option, model_option, weights_option
+from show_attend_tell.cli.command import BaseCommand, loading_options, model_option
 from show_attend_tell.errors import SatError
 
 EXAMPLES = """
@@ -42,18 +42,13 @@ Examples:
     help="Secret that requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see "
     "options; the variable is safer.",
 )
-@weights_option
-@backend_option
-@device_option
+@loading_options
 def serve(
     host: str,
     port: int,
     models: tuple[str, ...],
     token: str | None,
-    encoder_weights: str | None,
-    backend: str,
-    precision: str,
-    device: str,
+    loading: dict[str, Any],
 ) -> None:
     """Serve captions over HTTP, with a web app.
 
@@ -75,12 +70,7 @@ def serve(
     host = host.removeprefix("[").removesuffix("]")  # as an address stands in a URL
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL)
-        captioners = [
-            Captioner.from_pretrained(
-                name, device=device, encoder_weights=encoder_weights, backend=backend, precision=precision
-            )
-            for name in chosen
-        ]
+        captioners = [Captioner.from_pretrained(name, **loading) for name in chosen]
         server = Server(make_app(captioners, token=token))
         name = f"[{host}]" if ":" in host else host
         click.echo(f"serving {', '.join(captioner.name for captioner in captioners)} at ", nl=False)
@@ -91,14 +81,11 @@ def serve(
         click.echo("stopped")
 
 
-def listening(host: str, port: int) -> Any:
+def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there; raises `SatError` when it cannot."""
-    import socket
-
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family, backlog=1024)
     except (OSError, UnicodeError) as error:  # the latter for a name that no machine can have
-        number = getattr(error, "errno", None)
-        reason = os.strerror(number) if number is not None and number > 0 else getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise SatError(f"cannot listen at {host} port {port} ({reason}): choose another --port or --host") from None

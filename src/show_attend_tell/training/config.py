@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
+from show_attend_tell.training import RunOptions
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.vision.encoder import Encoder
@@ -149,7 +150,7 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
+class TrainingPlan(RunOptions):
     """What to train, on what, from what, and where the model goes.
 
     Raises `SatError` for a rate of the encoder that is no number, and for a first block without a rate.
@@ -161,12 +162,6 @@ class TrainingPlan:
     output: Path  # folder of the checkpoint; the training's own state is in its subfolder "training"
     given: Collection[str] | None = None  # names of settings that the user has chosen; None: all of them
     fit_to_data: bool = False  # the other settings are fitted to custom data, see `presets.custom`
-    text_corpus: Path | None = None  # captions without photos, see `data.text_corpus`
-    encoder_lr: float | None = None  # learning rate of the encoder; None: it is frozen
-    unfreeze_from: str | None = None  # first block of the encoder that is trained; None: all of it
-    resume: bool = False  # go on with an interrupted training in the output; start where there is none yet
-    bits: Bits = 16  # of a stored weight
-    tensorboard: bool = False
     cache: Path | None = None  # folder of the encoded photos; None: the user's own cache
     device: str = "auto"
     notes: dict[str, Any] = field(default_factory=dict)  # go on the model card

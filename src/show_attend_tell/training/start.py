@@ -33,8 +33,8 @@ FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "init
 class EncoderChoice:
     """The encoder that the user asks for; what is None is that of the model to start from, or the default."""
 
-    name: str | None = None
-    weights: str | None = None
+    encoder: str | None = None
+    encoder_weights: str | None = None
     resize: Resize | None = None
     trained: bool = False  # it is trained too, so it may have random weights
 
@@ -81,10 +81,10 @@ def load_start(init_from: str | None, choice: EncoderChoice) -> Start:
     model = None if init_from is None else Checkpoint.load(find_model(init_from))
     tuned = None if model is None else model.tuned_encoder
     if not choice.trained and tuned is None:
-        check_trained(choice.name)
+        check_trained(choice.encoder)
     resize = choice.resize or ("crop" if model is None else model.encoder.preprocessing.resize)
-    name = choice.name or (PAPERS_ENCODER if model is None else model.encoder.name)
-    encoder = encoders.load_encoder(name, weights=choice.weights, resize=resize)
+    name = choice.encoder or (PAPERS_ENCODER if model is None else model.encoder.name)
+    encoder = encoders.load_encoder(name, weights=choice.encoder_weights, resize=resize)
     if model is not None and tuned is not None and model.encoder.name == encoder.name:
         encoder.adopt(as_tensors(tuned))
     return Start(encoder, model, init_from)

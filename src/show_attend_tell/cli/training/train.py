@@ -8,15 +8,12 @@ import click
 
 from show_attend_tell.cli.command import (
     BaseCommand,
-    cache_option,
-    device_option,
-    encoder_options,
     fail,
-    note_shadowed,
     plugin_option,
     was_given,
 )
-from show_attend_tell.cli.training import log_printed
+from show_attend_tell.cli.options import options_from
+from show_attend_tell.cli.training import log_printed, training_options
 
 EXAMPLES = """
 DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl with custom data
@@ -38,6 +35,13 @@ Examples:
 """
 
 
+def run_options() -> tuple[type, ...]:
+    """What is chosen of a training besides its data and its settings."""
+    from show_attend_tell.training import RunOptions
+
+    return (RunOptions,)
+
+
 @click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
 @click.option(
@@ -46,18 +50,6 @@ Examples:
     type=click.FloatRange(0, min_open=True),
     multiple=True,
     help="With several data folders, how often an epoch shows the captions of each; once for each folder, in order.",
-)
-@click.option(
-    "--text-corpus",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Captions without photos, one in each line of a text file, also packed by gzip: the decoder learns words and "
-    "phrases from them.",
-)
-@click.option(
-    "--attention",
-    type=click.Choice(["soft", "hard", "uniform"]),
-    help="Kind of attention to train; uniform weighs all locations alike, as a control. [default: soft]",
 )
 @click.option(
     "--decoder",
@@ -71,71 +63,19 @@ Examples:
     help="Folder for the checkpoint.",
 )
 @click.option(
-    "--preset",
-    "preset_name",
-    default="flickr8k",
-    show_default=True,
-    help="Settings to start from: paper, flickr8k, mosaics, flickr8k-cider, flickr30k, coco, scenes or a file of "
-    "sat tune.",
-)
-@click.option(
     "--epochs",
     type=click.IntRange(1),
     help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
     "preset's, and more for small custom data]",
 )
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another value for any setting of the preset; an unknown NAME lists the settings. It may be given several "
-    "times.",
-)
-@click.option(
-    "--init-from",
-    metavar="MODEL",
-    callback=note_shadowed,
-    help="Model whose decoder the training starts from, with its --resize and its words; none starts afresh. [default: "
-    "without --preset, everyday-soft for soft attention on fewer than 2,000 custom photos with English captions; "
-    "otherwise none]",
-)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Continuation of the interrupted training in --output, or its start where there is none yet.",
-)
-@encoder_options
-@click.option(
-    "--encoder-lr",
-    type=click.FloatRange(0, min_open=True),
-    metavar="RATE",
-    help="Learning rate of the encoder, which is then trained too.",
-)
-@click.option(
-    "--unfreeze-from",
-    metavar="BLOCK",
-    help="First block of the encoder that is trained, such as conv5_1 of vgg19. [default: the whole encoder]",
-)
-@click.option(
-    "--bits",
-    type=click.Choice(["32", "16", "8", "4"]),
-    default="16",
-    show_default=True,
-    help="Bits per stored weight.",
-)
+@training_options
+@options_from(*(run_options, "encoder_lr", "unfreeze_from", "text_corpus", "resume", "bits", "tensorboard"), into="run")
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
-@click.option(
-    "--tensorboard", is_flag=True, help="TensorBoard scalars and attention pictures, in OUTPUT/training/tensorboard."
-)
 @plugin_option
-@cache_option
-@device_option
 def train(
     data: tuple[Path, ...],
     weights: tuple[float, ...],
-    text_corpus: Path | None,
     attention: str | None,
     decoder: str | None,
     output: Path,
@@ -144,15 +84,9 @@ def train(
     seed: int | None,
     changes: tuple[str, ...],
     init_from: str | None,
-    resume: bool,
-    encoder: str | None,
-    encoder_weights: str | None,
-    resize: Any,
-    encoder_lr: float | None,
-    unfreeze_from: str | None,
-    bits: str,
+    encoder: dict[str, Any],
+    run: dict[str, Any],
     restval: bool,
-    tensorboard: bool,
     cache: Path | None,
     device: str,
 ) -> None:
@@ -177,14 +111,14 @@ def train(
         try:
             folders = [read_dataset(folder, restval=restval) for folder in data]
             dataset = join(folders, weights) if len(folders) > 1 or weights else folders[0]
-            choice = EncoderChoice(encoder, encoder_weights, resize, trained=encoder_lr is not None)
+            choice = EncoderChoice(**encoder, trained="encoder_lr" in run)
             start = choose_start(dataset, config, choice, init_from=init_from, fit_to_data=fit_to_data)
             noted = {
                 "preset": preset_name,
                 "weights": list(weights),
-                "text_corpus": text_corpus and text_corpus.name,
+                "text_corpus": run["text_corpus"].name if "text_corpus" in run else None,
                 "init_from": start.name,
-                "unfreeze_from": unfreeze_from,
+                "unfreeze_from": run.get("unfreeze_from"),
             }
             plan = TrainingPlan(
                 dataset=dataset,
@@ -193,19 +127,14 @@ def train(
                 output=output,
                 given={change.partition("=")[0].strip() for change in changes},
                 fit_to_data=fit_to_data,
-                text_corpus=text_corpus,
-                encoder_lr=encoder_lr,
-                unfreeze_from=unfreeze_from,
-                resume=resume,
-                bits=int(bits),  # type: ignore[arg-type]
-                tensorboard=tensorboard,
                 cache=cache,
                 device=device,
                 notes={name: value for name, value in noted.items() if value},
+                **run,
             )
             run_training(plan)
         except KeyboardInterrupt:
-            again = "the same command" if resume else "the same command with --resume"
+            again = "the same command" if "resume" in run else "the same command with --resume"
             fail(f"interrupted. To go on from here: {again}", 130)
     if not ranks.first():
         return
@@ -213,5 +142,6 @@ def train(
     split = "test" if scored.report.photos["test"] else "val"
     model = f"./{output}" if str(output) in shipped_models() else str(output)
     words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
-    words += ["--encoder-weights", encoder_weights] if encoder_weights is not None else []
+    if encoder["encoder_weights"] is not None:
+        words += ["--encoder-weights", encoder["encoder_weights"]]
     click.echo(f"Done. Score it with: {shlex.join(words)}")

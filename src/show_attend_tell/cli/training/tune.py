@@ -6,16 +6,8 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import (
-    BaseCommand,
-    cache_option,
-    device_option,
-    encoder_options,
-    fail,
-    note_shadowed,
-    was_given,
-)
-from show_attend_tell.cli.training import log_printed
+from show_attend_tell.cli.command import BaseCommand, fail, was_given
+from show_attend_tell.cli.training import log_printed, training_options
 from show_attend_tell.messages import plural
 
 EXAMPLES = """
@@ -58,28 +50,7 @@ DEFAULT = (
     type=click.FloatRange(0, min_open=True),
     help="Minutes after which this process starts no further trial. [default: no limit]",
 )
-@click.option(
-    "--preset", "preset_name", default="flickr8k", show_default=True,
-    help="Settings to start from: a preset of sat train, or a file of sat tune.",
-)  # fmt: skip
-@click.option(
-    "--attention", type=click.Choice(["soft", "hard", "uniform"]),
-    help="Kind of attention to train. [default: soft]",
-)  # fmt: skip
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Value of a setting in all trials; of one that is searched, in the first. It may be given several times.",
-)
-@click.option(
-    "--init-from", metavar="MODEL", callback=note_shadowed,
-    help="Model that each trial starts from; none starts afresh. [default: as for sat train]",
-)  # fmt: skip
-@encoder_options
-@cache_option
-@device_option
+@training_options
 def tune(
     data: Path,
     output: Path,
@@ -90,16 +61,15 @@ def tune(
     attention: str | None,
     changes: tuple[str, ...],
     init_from: str | None,
-    encoder: str | None,
-    encoder_weights: str | None,
-    resize: Any,
+    encoder: dict[str, Any],
     cache: Path | None,
     device: str,
 ) -> None:
     """Search for better settings of a training.
 
     Each trial trains with other settings, which Optuna chooses by what the trials before reached on val. The best ones
-    are written to settings.json in the output, which sat train takes as its --preset; study.db keeps all trials.
+    are written to settings.json in the output, which sat train takes as its --preset; study.db keeps all trials. What
+    --set gives holds in all trials; of a setting that is searched, in the first.
     """
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.training.config import TrainingPlan, changed
@@ -114,7 +84,7 @@ def tune(
     objective = "hard" if attention == "hard" else "soft"
     texts = ranges or tuple(text.format(objective=objective) for text in DEFAULT)
     fit_to_data = not was_given("preset_name")
-    choice = EncoderChoice(encoder, encoder_weights, resize)
+    choice = EncoderChoice(**encoder)
     with log_printed():
         dataset, config = read_dataset(data), changed(base, changes)
         start = choose_start(dataset, config, choice, init_from=init_from, fit_to_data=fit_to_data)
@@ -136,12 +106,9 @@ def tune(
     click.echo(
         f"best of {plural(found.trials, 'trial')}: {found.value:.3f}, trial {found.number}: {' '.join(found.changes)}"
     )
-    repeated = {
-        "--init-from": start.name,
-        "--encoder": encoder,
-        "--encoder-weights": encoder_weights,
-        "--resize": resize,
-    }
-    options = [part for name, value in repeated.items() if value is not None for part in (name, value)]
+    repeated = {"init_from": start.name, **encoder}
+    options = [
+        part for name, value in repeated.items() if value is not None for part in (f"--{name.replace('_', '-')}", value)
+    ]
     train = ["sat", "train", str(data), "--preset", str(output / "settings.json"), *options]
     click.echo(f"Train with it: {shlex.join(train)} --output MODEL")
