@@ -4,8 +4,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from click.testing import CliRunner, Result
 from commands import ctrl_c_at, in_a_process, refused, sat
 from PIL import Image
 
-import show_attend_tell
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
 from show_attend_tell.cli.caption import picture_names
@@ -180,6 +177,7 @@ def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
         ("PHOTOS --json absent/captions.json", "absent is not a folder"),
         ("PHOTOS --json EMPTY", "EMPTY is a folder"),
         ("PHOTOS --html -", "--html"),
+        ("PHOTOS --json all.jsonl", "JSON Lines are made by sat caption-batch --output all.jsonl"),
         ("PHOTOS --json PHOTOS/photo0.png", r"photo0\.png is read by this command, and would be overwritten"),
         ("PHOTOS --html ./PHOTOS/photo1.png", r"photo1\.png is read by this command"),
         ("PHOTOS --json both --html ./both", "both is named for two outputs"),
@@ -370,38 +368,6 @@ def test_a_folder_does_not_hide_a_shipped_model(tmp_path: Path, monkeypatch: pyt
 
 
 # Processes of their own
-
-INTERRUPTED = """
-import os, signal, sys
-
-class Press:  # Ctrl-C at the first import of a module
-    def find_spec(self, name, *rest):
-        if name == sys.argv[1]:
-            sys.meta_path.remove(self)
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-            except KeyboardInterrupt:
-                {then}
-
-sys.meta_path.insert(0, Press())
-from show_attend_tell.cli import main
-main(["caption", sys.argv[2], "--backend", "torch"], prog_name="sat")
-"""
-PHOTO = Path(__file__).parents[2] / "examples" / "dogs.jpg"
-
-
-@pytest.mark.parametrize("then", ["raise", "pass"], ids=["heard", "lost"])
-@pytest.mark.parametrize("module", ["click", "show_attend_tell.cli.training.train", "torch", "torch._C"])
-def test_ctrl_c_at_start_up_is_one_line(module: str, then: str) -> None:
-    """Also when the import that it interrupts loses the exception, as PyTorch's own may."""
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED.format(then=then), module, PHOTO],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(Path(show_attend_tell.__file__).parents[1])},
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sat: interrupted\n")
 
 
 def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:

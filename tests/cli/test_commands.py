@@ -96,12 +96,6 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
     assert first.read_bytes() == resumed.read_bytes()
 
 
-def test_a_training_without_test_photos_suggests_val(tmp_path: Path) -> None:
-    data, output = shape_folder(tmp_path / "shapes", test=0), tmp_path / "model"
-    printed = sat("train", data, "--attention", "soft", "--output", output, "--epochs", 1, *SMALL).stdout
-    assert printed.splitlines()[-1].endswith("--split val")
-
-
 def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
     train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--resize", "squash", *SMALL)

@@ -4,10 +4,6 @@ Every message to the user is written here or in a `SatError`. What is slow to im
 that ``--help`` is quick.
 """
 
-import show_attend_tell.cli.starting  # noqa: F401  (before all others)
-
-# isort: split
-
 import click
 
 from show_attend_tell import __version__

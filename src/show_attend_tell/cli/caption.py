@@ -126,6 +126,8 @@ def caption(
 
     if html_file == "-":
         raise SatError("--html - : name a file for the page")
+    if json_file is not None and json_file.lower().endswith(".jsonl"):
+        raise SatError(f"--json {json_file}: JSON Lines are made by sat caption-batch --output {json_file}")
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
     found = find_photos([name for name in photos if name != "-"], recursive=recursive)

@@ -74,15 +74,10 @@ class Commands(click.Group):
             self.add_command(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        longest = max(map(len, self.commands))
         for title, commands in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [
-                        (f"{command.name:{longest}}", command.get_short_help_str(formatter.width - longest - 6))
-                        for command in commands
-                    ]
-                )
+                rows = [(str(command.name), command.get_short_help_str(formatter.width - 20)) for command in commands]
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
