@@ -12,7 +12,7 @@ from PIL import Image
 
 from show_attend_tell.data.datasets import Dataset, join, read_dataset, shown
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.sources import cached, each_cached
+from show_attend_tell.vision.sources import cached
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
 def test_each_part_is_encoded_in_its_own_folder_of_the_cache(parts: list[Dataset], tmp_path: Path) -> None:
     other = replace(parts[1], name="others")
     joined, encoder = join([parts[0], other]), small_encoder()
-    found = each_cached(joined, encoder, tmp_path, splits=("train", "val"), show=False)
+    found = cached(joined, encoder, tmp_path, splits=("train", "val"), show=False)
     assert {folder.name for folder in tmp_path.iterdir() if folder.is_dir()} == {"shapes", "others"}
     names = [example.name for example in joined.split("train")]
     random.Random(3).shuffle(names)

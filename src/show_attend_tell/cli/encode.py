@@ -79,7 +79,7 @@ def encode(
     from show_attend_tell.training.data import without_unreadable
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.start import EncoderChoice, choose_start
-    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache
+    from show_attend_tell.vision.feature_cache import UnreadablePhotos, default_cache, folder_name
     from show_attend_tell.vision.sources import cached
 
     dataset = read_dataset(Path(data[0]), restval=restval)
@@ -91,13 +91,14 @@ def encode(
         click.echo(line)
     click.echo(f"encoder {network.name}, resize {network.preprocessing.resize}")
     fastest = fastest_encode(network.to(pick_device(device)))
-    build = partial(cached, encoder=network, cache=cache or default_cache(), encode=fastest)
+    cache = cache or default_cache()
+    build = partial(cached, encoder=network, cache=cache, encode=fastest)
     try:
-        store = build(dataset, splits=SPLITS)
+        build(dataset, splits=SPLITS)
     except UnreadablePhotos as error:
         dataset = without_unreadable(dataset, error)
         click.echo(f"left out: {error.reason}")
-        store = build(dataset, splits=SPLITS)
+        build(dataset, splits=SPLITS)
     for view in TrainingConfig(flipped=flipped, crops=crops).views:
         build(dataset, splits=("train",), view=view)
-    click.echo(f"{len(store):,} photos are encoded in {store.folder}")
+    click.echo(f"{len(dataset.examples):,} photos are encoded in {cache / folder_name(dataset.name)}")

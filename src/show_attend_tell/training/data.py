@@ -30,7 +30,7 @@ from show_attend_tell.vision.sources import (
     MeanAnnotations,
     SeveralSources,
     TunedAnnotations,
-    each_cached,
+    cached,
 )
 
 
@@ -85,11 +85,11 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
     """The sources of annotations of photos that can all be read. Raises `UnreadablePhotos` for others."""
     config, encoder, cache = plan.config, plan.start.encoder, plan.cache or default_cache()
     train, validation = dataset.split("train"), dataset.split("val")
-    cached = encoder
+    below = encoder  # what is cached
     tuned: Encoder | LastBlocks | None = None
     names: list[str] = []
     if plan.unfreeze_from is not None:
-        cached, tuned, names = cut(encoder, plan.unfreeze_from)
+        below, tuned, names = cut(encoder, plan.unfreeze_from)
     elif plan.encoder_lr is not None:
         # now, and not only when the training needs them
         if problems := {name: problem for name, problem in unreadable([*train, *validation]) if problem}:
@@ -97,12 +97,12 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
         tuned, names = encoder, list(encoder.body.state_dict())
         encoder.unfreeze()
 
-    fastest = fastest_encode(cached)
+    fastest = fastest_encode(below)
 
     def source(view: str, splits: Sequence[str]) -> Annotations:
         if isinstance(tuned, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
-        found = each_cached(dataset, cached, cache, splits=splits, encode=fastest, view=view, show=show)
+        found = cached(dataset, below, cache, splits=splits, encode=fastest, view=view, show=show)
         if tuned is not None:
             return TunedAnnotations(found, tuned, encoder.precision)
         # without attention, most decoders do not tell the locations apart

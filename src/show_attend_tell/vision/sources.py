@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.datasets.dataset import Part
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.vision.backbones import Precision
 from show_attend_tell.vision.blocks import LastBlocks
@@ -34,37 +35,28 @@ def cached(
     encode: Encode | None = None,
     view: str = "original",
     show: bool = True,
-) -> FeatureCache:
+) -> Annotations:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
-    They are kept in a folder with the data set's name, wherever the data set lies. ``encode`` is as in
-    `FeatureCache.build`.
+    They are kept in a folder with the data set's name, wherever the data set lies; each of several that were joined
+    (`datasets.join`) has its own. ``encode`` is as in `FeatureCache.build`. Raises `UnreadablePhotos` of all of them
+    after all are encoded.
     """
-    photos = {example.name: example.photo for example in dataset.examples if example.split in splits}
-    folder = cache / folder_name(dataset.name)
-    return FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
-
-
-def each_cached(
-    dataset: Dataset, encoder: Encoder, cache: Path, *, splits: Sequence[str], **options: Any
-) -> Annotations:
-    """`cached`, also for data sets that were joined (`datasets.join`): each is kept in its own folder.
-
-    ``options`` are those of `cached`. Raises `UnreadablePhotos` of all of them after all are encoded.
-    """
-    if not dataset.parts:
-        return cached(dataset, encoder, cache, splits=splits, **options)
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
-    for part in dataset.parts:
-        if any(example.split in splits for example in part.dataset.examples):
-            try:
-                found[part.name] = cached(part.dataset, encoder, cache, splits=splits, **options)
-            except UnreadablePhotos as error:
-                problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
+    for part in dataset.parts or [Part("", dataset)]:
+        photos = {example.name: example.photo for example in part.dataset.examples if example.split in splits}
+        folder = cache / folder_name(part.dataset.name)
+        try:
+            if photos or not dataset.parts:
+                found[part.name] = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
+        except UnreadablePhotos as error:
+            if not dataset.parts:
+                raise
+            problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return joined(found)
+    return joined(found) if dataset.parts else found[""]
 
 
 def joined(parts: Mapping[str, Annotations]) -> Annotations:
