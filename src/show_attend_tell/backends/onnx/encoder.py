@@ -183,7 +183,7 @@ class OnnxEfficientNet(OnnxEncoder):
         preprocessing: Preprocessing,
         blocks: Sequence[efficientnet.Block] | None = None,
     ) -> None:
-        """``blocks`` are by default those of the encoder of that name; its first ones give the map that they end with."""
+        """``blocks`` are by default those of the encoder of that name; the map is what the last of them gives."""
         self.name, self.blocks = name, blocks or efficientnet.blocks(name)
         convolutions = [each for block in self.blocks for each in block.convolutions]
         self.step, self.annotation_size = math.prod(each.stride for each in convolutions), convolutions[-1].outputs
