@@ -110,14 +110,14 @@ Karpathy's `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Jav
     make table1 FLICKR8K=flickr8k/
     PYTHONPATH=experiments .venv/bin/python -m table1.make flickr8k/ runs/ lrcn --seeds 1
 
-Each system without attention is a decoder of its own, in one file of `experiments/table1/` that says
-what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
+Each system without attention is a decoder of its own, in one file of `experiments/table1/` that
+says what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
 
 ## What differs from the paper
 
 - The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
   convolutions only. So most systems without attention read the mean of the conv5_4 map that the
-  attention models look at. The column "ours gets" has the exceptions.
+  attention models attend to. The column "ours gets" has the exceptions.
 - The table does not say how good the originals were. It says what attention gives over the mean of
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
@@ -141,11 +141,11 @@ what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` train
   has 512 units a layer instead of 100, and no n-gram features.
 - MS Research keeps its word detectors (noisy-OR over the locations) and its log-linear language
   model, which knows which detected words are still to be mentioned. Detectors and language model
-  learn together here, the latter by the likelihood. Its captions are ranked by log p, length and the
-  share of detected words in them; a grid on val tunes the weights. Its similarity of photo and text
+  learn together here, the latter by the likelihood. Its captions are ranked by log p, length and
+  the share of detected words in them; a grid on val tunes the weights. Its similarity of photo and text
   (DMSM) is left out.
-- Soft attention and the systems without attention have a second stage of three epochs with scheduled
-  sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
+- Soft attention and the systems without attention have a second stage of three epochs with
+  scheduled sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
 - Hard attention starts from the soft model, without its gate, and also sees photos cropped at
   random. Its annotations are means over windows of 5×5 locations. 30 % of the previous words are
   its own.
@@ -192,7 +192,7 @@ def evaluated(name: str) -> list[str]:
 
 
 def arguments(name: str, seed: int, output: Path) -> list[object]:
-    """What `sat train` is given for a run, besides data, geometry and output."""
+    """What `sat train` is given for a run, besides data, resize and output."""
     return shipped.arguments(name, seed, output, TRAININGS)
 
 
