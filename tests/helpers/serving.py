@@ -2,8 +2,10 @@
 
 import io
 import socket
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -76,6 +78,18 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, format=kind, **options)
     return file.getvalue()
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    """A part of a PNG."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width: int, height: int, *, data: bytes = b"\0", more: bytes = b"") -> bytes:
+    """A PNG whose header claims that size, whatever follows."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    body = chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + more + body
 
 
 def photo_bytes(color: str = "red", shape: str = "circle", left: bool = True) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from PIL import Image, ImageOps
-from serving import encoded
+from serving import chunk, encoded, png
 
 from show_attend_tell import Captioner
 
@@ -172,17 +172,6 @@ class Case(NamedTuple):
     data: bytes
     shows: Image.Image | None = None  # what it must be captioned as
     refused: bool = False  # or that it must be refused; with neither, either will do
-
-
-def chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def png(width: int, height: int, *, depth: int = 8, data: bytes = b"\0", more: bytes = b"") -> bytes:
-    """A PNG whose header says that, whatever follows."""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, 0, 0, 0, 0))
-    body = chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + header + more + body
 
 
 def cases() -> list[Case]:

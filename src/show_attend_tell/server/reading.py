@@ -3,7 +3,6 @@
 import asyncio
 import io
 from collections.abc import AsyncGenerator
-from pathlib import PureWindowsPath
 from typing import Any
 
 from fastapi import Request
@@ -127,11 +126,6 @@ class FormRequest(Request):
         self.release()
         if self.watcher is not None:
             self.watcher.cancel()
-
-
-def file_name(filename: str | None) -> str | None:
-    """The last part of a photo's file name."""
-    return (PureWindowsPath(filename).name or None) if filename else None  # which parts at both kinds of slashes
 
 
 def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PureWindowsPath
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -16,7 +17,7 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Job, Photo, Queue, Task
-from show_attend_tell.server.reading import Arriving, FormRequest, decoded, file_name
+from show_attend_tell.server.reading import Arriving, FormRequest, decoded
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
 DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
@@ -138,7 +139,8 @@ class Service:
 
     async def _prepared(self, number: int, upload: UploadFile, tasks: Sequence[Task], show: bool) -> Answer:
         """Decode a photo, take from it what is needed, and let it go: it may be large."""
-        source, data = file_name(upload.filename), await upload.read()
+        source = PureWindowsPath(upload.filename or "").name or None  # which parts at both kinds of slashes
+        data = await upload.read()
         await upload.close()
         label = f"Photo {number}" + (f" ({source})" if source else "")
         try:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.figure import FigureData, Panels
@@ -51,19 +52,14 @@ def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:
     The photos' colors are chosen on every eighth pixel each way. One of 256 indices stays free, to be transparent
     where a frame repeats the one before.
     """
-    exact = dict.fromkeys((*style.theme, MARK, EDGE))
-    width, height = pictures[0].width // 8, pictures[0].height // 8
-    sample = Image.new("RGB", (width, height * len(pictures)))
-    for number, picture in enumerate(pictures):
-        sample.paste(picture.resize((width, height), Image.Resampling.NEAREST), (0, number * height))
-    chosen = sample.quantize(255 - len(exact), Image.Quantize.MEDIANCUT, kmeans=1).getpalette() or []
-    colors = list(exact)
-    for color in zip(*[iter(chosen)] * 3, strict=True):
-        # Pillow looks colors up in steps of four, and would take one that is nearly an exact one in its place
-        if all(max(abs(ours - theirs) for ours, theirs in zip(color, other, strict=True)) > 8 for other in exact):
-            colors.append(color)
+    exact = np.array(list(dict.fromkeys((*style.theme, MARK, EDGE))))
+    sample = Image.fromarray(np.concatenate([np.asarray(picture)[::8, ::8] for picture in pictures]))
+    reduced = sample.quantize(255 - len(exact), Image.Quantize.MEDIANCUT, kmeans=1)
+    chosen = np.array(reduced.getpalette()).reshape(-1, 3)
+    # Pillow looks colors up in steps of four, and would take one that is nearly an exact one in its place
+    nearly = (np.abs(chosen[:, None] - exact).max(-1) <= 8).any(1)
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for color in dict.fromkeys(colors) for part in color])
+    palette.putpalette(np.concatenate([exact, chosen[~nearly]]).astype(np.uint8).tobytes())
     return palette
 
 
@@ -73,10 +69,8 @@ def frames(figures: Sequence[FigureData], style: Style) -> list[Frame]:
     sizes = {"area": side * side, "widest": 1.4 * side, "room": 3 * side}
     scenes = [_Scene(Panels(figure, style, **sizes)) for figure in figures]
     stands = [FIRST, *[WORD] * max(len(figure.words) for figure in figures), LAST]
-    return [
-        (_side_by_side([scene.at(step) for scene in scenes], style), stand)
-        for step, stand in enumerate(stands, start=-1)
-    ]
+    steps = enumerate(stands, start=-1)
+    return [(_side_by_side([scene.at(step) for scene in scenes], style), stand) for step, stand in steps]
 
 
 def faded(shown: Sequence[Frame]) -> list[Frame]:
