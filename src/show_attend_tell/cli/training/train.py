@@ -6,12 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import (
-    BaseCommand,
-    fail,
-    plugin_option,
-    was_given,
-)
+from show_attend_tell.cli.command import BaseCommand, fail, plugin_option, was_given
 from show_attend_tell.cli.options import options_from
 from show_attend_tell.cli.training import log_printed, training_options
 
