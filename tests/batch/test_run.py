@@ -116,7 +116,7 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
     folder_of(tmp_path / "mine.jsonl", 1)
     refusals: list[tuple[list[Path], Path, dict[str, Any], str]] = [
         ([folder], output, {}, "begun with other sources"),
-        ([folder, tar], output, {"recursive": True}, "begun with other recursive"),
+        ([folder, tar], output, {"recursive": True}, "begun with other subfolders"),
         ([folder, tar], output, {"work": Shade(what="other shades")}, "begun with other model or settings"),
         ([folder], tmp_path / "photos" / "000.png", {}, r"ends in \.parquet or \.jsonl"),
         ([folder], tmp_path / "file.jsonl", {}, "a file"),

@@ -55,7 +55,7 @@ def run(
         log(skipped.note)
     manifest = {
         "sources": [source if "://" in source else os.path.abspath(os.path.expanduser(source)) for source in sources],
-        "recursive": config.recursive,
+        "subfolders": config.recursive,
         "column": config.column,
         "model_or_settings": work.settings(),
         "file_sizes": {piece.files[0]: piece.size for piece in pieces if piece.kind != "photos"},
