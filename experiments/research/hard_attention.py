@@ -32,7 +32,7 @@ from torch import Tensor
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write
+from show_attend_tell.files import write_text
 from show_attend_tell.generation import photo_seed
 from show_attend_tell.model.attention import Attended, SampleAttention, attend_at
 from show_attend_tell.model.decoder import AttentionDecoder
@@ -333,13 +333,13 @@ def gradient_batches(
 
     Batches of training are larger, so their gradients have less noise; the ratios of the estimators are the same.
     """
-    encode = captioner.checkpoint.vocabulary.encode
+    encode, device = captioner.checkpoint.vocabulary.encode, captioner.torch_backend().torch_device
     captions = [(example.name, encode(words)) for example in examples for words in example.captions]
     chosen = sorted(batches(captions, BATCH_SIZE, seed), key=len, reverse=True)[:BATCHES]
     return [
         (
-            annotations[[captions[index][0] for index in batch]].to(captioner.torch_backend().torch_device),
-            torch.tensor([captions[index][1] for index in batch], device=captioner.torch_backend().torch_device),
+            annotations[[captions[index][0] for index in batch]].to(device),
+            torch.tensor([captions[index][1] for index in batch], device=device),
         )
         for batch in chosen
     ]
@@ -405,17 +405,14 @@ def examine(
         raise SatError(f"the split {split!r} has one photo: give a split with 2 photos or more")
     if len(examples) > photos:
         examples = [examples[index] for index in sorted(random.Random(seed).sample(range(len(examples)), photos))]
-    annotations = cached(
-        dataset, captioner.backend.encoder, cache, splits=(split,), encode=captioner.backend.encode, show=show
-    )
+    backend, encode_words = captioner.torch_backend(), captioner.checkpoint.vocabulary.encode
+    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
 
     captions: list[dict[str, Any]] = []
     variances: dict[str, float] = defaultdict(float)
     for example in Progress(examples, desc=captioner.name, unit="caption", disable=not show):
-        photo = annotations[[example.name]].to(captioner.torch_backend().torch_device)
-        ids = torch.tensor(
-            [captioner.checkpoint.vocabulary.encode(example.captions[0])], device=captioner.torch_backend().torch_device
-        )
+        photo = annotations[[example.name]].to(backend.torch_device)
+        ids = torch.tensor([encode_words(example.captions[0])], device=backend.torch_device)
         generator = torch.Generator().manual_seed(photo_seed(seed, example.name.encode()))
         found, uncertainty = likelihoods(decoder, photo, ids, samples=samples, generator=generator)
         gap = {name: float(values.sum()) for name, values in nwgm_gap(decoder, photo, ids).items()}
@@ -527,7 +524,7 @@ def main(given: Sequence[str] | None = None) -> None:
             print(f"{model} minus {found[0]['model']}: {less['mean']:+.3f} ± {less['standard_error']:.3f} nats a word")
         if options.json:
             text = json.dumps({"models": found, "differences": differences}, ensure_ascii=False, indent=1) + "\n"
-            atomic_write(options.json, lambda file: file.write_text(text, encoding="utf-8"))
+            write_text(options.json, text)
     except SatError as error:
         sys.exit(f"hard_attention: {error}")
 

@@ -30,7 +30,7 @@ from show_attend_tell.data.datasets import REFERENCES, Dataset, Example, read_da
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, read_lines
+from show_attend_tell.files import read_lines, write_text
 from show_attend_tell.metrics.scores import check_scorers, score
 from show_attend_tell.model.interface import Decoder, State, initial_state
 from show_attend_tell.model.precision import promote
@@ -387,7 +387,7 @@ def main(given: Sequence[str] | None = None) -> None:
         print("\n".join(lines(found)))
         if options.json:
             text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
-            atomic_write(options.json, lambda file: file.write_text(text, encoding="utf-8"))
+            write_text(options.json, text)
     except SatError as error:
         sys.exit(f"ranking: {error}")
 

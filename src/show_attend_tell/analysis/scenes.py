@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
+from pydantic import TypeAdapter, ValidationError
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, make_folder, read_json
@@ -77,27 +78,21 @@ class Scene:
         """The scene as it stands in ``boxes.json``."""
         return dataclasses.asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Scene":
-        """The scene that `to_dict` described; raises `SatError` for one that contradicts itself."""
-        width, height = values["size"]
-        things = tuple(Thing(one["color"], one["shape"], tuple(map(float, one["box"]))) for one in values["objects"])  # type: ignore[arg-type]
-        for thing in things:
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a scene that contradicts itself."""
+        width, height = self.size
+        for thing in self.objects:
             left, top, right, bottom = thing.box
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-                raise SatError(
+                raise ValueError(
                     f"the box {list(thing.box)} of the {thing.color} {thing.shape} is not left, top, right, bottom "
                     f"inside {width} × {height} pixels"
                 )
-        sentences = tuple(Sentence(tuple(one["words"]), tuple(one["objects"])) for one in values["sentences"])
-        for sentence in sentences:
-            said = " ".join(sentence.words)
-            if len(sentence.words) != len(sentence.objects):
-                raise SatError(f"{said!r} has {len(sentence.words)} words and {len(sentence.objects)} objects named")
-            for number in sentence.objects:
-                if number is not None and not (isinstance(number, int) and 0 <= number < len(things)):
-                    raise SatError(f"{said!r} names object {number}, and there are {len(things)}, counted from 0")
-        return cls((width, height), things, sentences)
+        for words, named in ((sentence.words, sentence.objects) for sentence in self.sentences):
+            if len(words) != len(named):
+                raise ValueError(f"{' '.join(words)!r} has {len(words)} words and {len(named)} objects named")
+            if strange := [number for number in named if number is not None and not 0 <= number < len(self.objects)]:
+                raise ValueError(f"{' '.join(words)!r} names object {strange[0]} of {len(self.objects)}, from 0")
 
 
 def make_scene(seed: int, number: int) -> tuple[Scene, Image.Image]:
@@ -143,17 +138,12 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
     file = Path(folder) / "boxes.json"
     if not file.exists():
         raise SatError(f"{file} is not there: make a folder with boxes by sat analyze scenes")
-    content = read_json(file)
-    scenes = {}
     try:
-        for photo, values in content.items():
-            scenes[photo] = Scene.from_dict(values)
-    except SatError as error:
-        raise SatError(f"{file}: {photo}: {error}") from None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        where = f"{photo}: " if isinstance(content, dict) else ""
-        raise SatError(f"{file}: {where}not as sat analyze scenes writes it ({error!r})") from None
-    return scenes
+        return TypeAdapter(dict[str, Scene]).validate_python(read_json(file))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ", ".join(map(str, first["loc"]))
+        raise SatError(f"{file}: {where}: {first['msg']}: make the folder again by sat analyze scenes") from None
 
 
 def _place(random: np.random.Generator, count: int) -> list[Box]:
