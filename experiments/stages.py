@@ -40,7 +40,8 @@ def sat(*arguments: object) -> None:
     except SystemExit as ended:
         if ended.code == 130:
             print("Interrupted. The same call of this script goes on from here.")
-        raise
+        if ended.code:
+            raise
 
 
 def reporting(main: Callable[P, None]) -> Callable[P, None]:
