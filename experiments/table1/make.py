@@ -142,10 +142,11 @@ says what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` 
 - MS Research keeps its word detectors (noisy-OR over the locations) and its log-linear language
   model, which knows which detected words are still to be mentioned. Detectors and language model
   learn together here, the latter by the likelihood. Its captions are ranked by log p, length and
-  the share of detected words in them; a grid on val tunes the weights. Its similarity of photo and text
-  (DMSM) is left out.
+  the share of detected words in them; a grid on val tunes the weights. Its similarity of photo and
+  text (DMSM) is left out.
 - Soft attention and the systems without attention have a second stage of three epochs with
-  scheduled sampling. The systems of other papers have it in their first stage too, up to 50 % of the words.
+  scheduled sampling. The systems of other papers have it in their first stage too, up to 50 % of
+  the words.
 - Hard attention starts from the soft model, without its gate, and also sees photos cropped at
   random. Its annotations are means over windows of 5×5 locations. 30 % of the previous words are
   its own.
