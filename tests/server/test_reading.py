@@ -79,12 +79,18 @@ FORM = {"content-type": "multipart/form-data; boundary=a"}
 
 
 @pytest.mark.parametrize(
-    ("filename", "source"),
-    [("C:\\photos\\a.jpg", "a.jpg"), ("../../etc/b.jpg", "b.jpg"), ("caf\u00e9.jpg", "caf\u00e9.jpg")],
+    ("disposition", "name"),
+    [
+        ("filename*=UTF-8''%D1%81.jpg", "\u0441.jpg"),  # as older clients send it, alone
+        ("filename*=iso-8859-1'en'caf%E9%22.jpg", "caf\u00e9'.jpg"),
+        ('filename="plain.jpg"; filename*=UTF-8%D1%81.jpg', "plain.jpg"),
+        ('filename="C:\\photos\\a.jpg"', "a.jpg"),
+        ('filename="../../etc/b.jpg"', "b.jpg"),
+    ],
 )
-def test_of_a_file_name_only_the_last_part_is_kept(web: httpx.Client, filename: str, source: str) -> None:
-    body = part(f'name="photos"; filename="{filename}"', RED) + b"--a--\r\n"
-    assert web.post("/v1/captions", content=body, headers=FORM).raise_for_status().json()[0]["source"] == source
+def test_names_of_files_are_read_in_every_notation(web: httpx.Client, disposition: str, name: str) -> None:
+    body = part(f'name="photos"; {disposition}', RED) + b"--a--\r\n"
+    assert web.post("/v1/captions", content=body, headers=FORM).raise_for_status().json()[0]["source"] == name
 
 
 def test_a_form_that_is_cut_short_is_refused_as_such(web: httpx.Client) -> None:

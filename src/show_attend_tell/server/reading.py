@@ -2,8 +2,10 @@
 
 import asyncio
 import io
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
@@ -15,6 +17,9 @@ from show_attend_tell.data.photos import formats_read, open_header, open_photo
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.server.limits import Limits, Problem
 
+# A file name in the extended notation (RFC 5987), which some clients send alone: filename*=UTF-8''caf%C3%A9.jpg
+EXTENDED_NAME = re.compile(rb";\s*filename\*=([\w-]+)'[^']*'([^;\s]+)", re.IGNORECASE)
+PLAIN_NAME = re.compile(rb";\s*filename=", re.IGNORECASE)
 DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
 
 
@@ -23,6 +28,16 @@ class InMemory(MultiPartParser):
 
     spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: never
     complete = False  # whether the form's last boundary came
+
+    def on_headers_finished(self) -> None:
+        """Read a file name in the extended notation as a plain one."""
+        disposition = bytes(self._current_part.content_disposition or b"")
+        extended = EXTENDED_NAME.search(disposition)
+        if extended and not PLAIN_NAME.search(disposition):
+            name = unquote_to_bytes(extended[2]).decode(extended[1].decode(), "replace").replace('"', "'")
+            plain = f'; filename="{name}"'.encode(self._charset, "replace")
+            self._current_part.content_disposition = disposition + plain
+        super().on_headers_finished()
 
     def on_end(self) -> None:
         self.complete = True
