@@ -24,6 +24,7 @@ from builders import (
     small_encoder,
 )
 from safetensors.torch import load_file, save_file
+from searching import beam_search
 from torch import Tensor, nn
 from trainers import Float32Trainer, interrupting, scoring
 
@@ -34,12 +35,11 @@ from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
-from show_attend_tell.search import beam_search
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective, word_losses
-from show_attend_tell.training.selection import scores_of, validation_scores
+from show_attend_tell.training.selection import scores_of, validation_captions
 from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.training.state import TrainingState
 from show_attend_tell.vision.sources import Annotations
@@ -388,7 +388,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
         for (name, _), words in zip(data.validation, argmax, strict=True)
     ]
     data = dataclasses.replace(data, validation=validation)
-    (scores,) = validation_scores(trainer.average, data, beam_size=3, max_length=2)
+    scores = scores_of(validation_captions(trainer.average, data, beam_size=3, max_length=2)[0], data)
     counted = bleu(argmax, [references for _, references in validation])
     assert scores["bleu_1"] == counted[0] < 50  # by the penalty: half of the captions is missing
     assert scores["bleu_1"] > bleu(mean, [references for _, references in validation])[0]
@@ -428,30 +428,20 @@ def test_the_attention_has_its_own_learning_rate() -> None:
     assert len(rates) == len(list(trainer.decoder.parameters()))
 
 
-def test_attention_with_a_rate_of_zero_stays_as_it_was() -> None:
-    trainer = trainer_of(small_config(attention_rate=0.0, epochs=1), random_data())
-    before = {name: weight.clone() for name, weight in trainer.decoder.state_dict().items()}
-    trainer.one_epoch(show=False)
-    same = {name for name, weight in trainer.decoder.state_dict().items() if torch.equal(weight, before[name])}
-    assert same == {name for name in before if name.startswith("attention.")} | (same & {"annotation_scale"})
-
-
 # Mosaics
 
 
-@pytest.mark.parametrize(("side", "down"), [(4, 2), (7, 2), (4, 1), (7, 1)])
-def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_rest(side: int, down: int) -> None:
+@pytest.mark.parametrize("side", [4, 7])
+def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_rest(side: int) -> None:
     batch, half = 6, side // 2
     annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
     chosen = torch.tensor([True, False, True, True, False, True])
     names = [f"photo{row}" for row in range(batch)]
     tiled = {name: torch.rand(side * side, 3, dtype=torch.float64) for name in names}
-    found, own = mosaics(
-        annotations, names, chosen, {down: Held(tiled)}, torch.Generator().manual_seed(4), pairs=float(down == 1)
-    )
+    found, own = mosaics(annotations, names, chosen, Held(tiled), torch.Generator().manual_seed(4))
     assert torch.equal(found[~chosen], annotations[~chosen]) and found.dtype == annotations.dtype
-    below = [slice(0, side)] if down == 1 else [slice(0, half), slice(half, side)]
-    parts = [(rows, columns) for rows in below for columns in (slice(0, half), slice(half, side))]
+    halves = slice(0, half), slice(half, side)
+    parts = [(rows, columns) for rows in halves for columns in halves]
     corners = set()
     for row in chosen.nonzero().flatten().tolist():
         seen = []
@@ -470,7 +460,7 @@ def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_res
         assert torch.equal(own[row].view(side, side), expected)
     assert len(corners) > 1  # anywhere in the picture
     assert own[~chosen].all()
-    alone, own = mosaics(annotations[:1], names[:1], chosen[:1], {}, torch.Generator())
+    alone, own = mosaics(annotations[:1], names[:1], chosen[:1], Held({}), torch.Generator())
     assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
 
 
@@ -481,17 +471,12 @@ def test_in_a_mosaic_all_locations_that_show_the_own_photo_are_its_own() -> None
     annotations = torch.stack([tiled[name] for name in names])
     chosen = torch.ones(4, dtype=torch.bool)
     for seed in range(5):
-        found, own = mosaics(annotations, names, chosen, {2: Held(tiled)}, torch.Generator().manual_seed(seed))
+        found, own = mosaics(annotations, names, chosen, Held(tiled), torch.Generator().manual_seed(seed))
         assert torch.equal(own, found[..., 0] == annotations[..., 0])
         half, mine = mosaics(
-            annotations[2:], names, chosen, {2: Held(tiled)}, torch.Generator().manual_seed(seed), mine=slice(2, 4)
+            annotations[2:], names, chosen, Held(tiled), torch.Generator().manual_seed(seed), mine=slice(2, 4)
         )
         assert torch.equal(half, found[2:]) and torch.equal(mine, own[2:])
-
-
-def test_mosaics_need_a_square_grid() -> None:
-    with pytest.raises(SatError, match="6 locations are not a square grid"):
-        mosaics(torch.rand(4, 6, 3), list("abcd"), torch.ones(4, dtype=torch.bool), {}, torch.Generator())
 
 
 def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
@@ -519,24 +504,11 @@ def test_joined_data_sets_are_scored_each_by_itself() -> None:
     assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
 
 
-def test_rankings_are_scored_each_by_its_captions() -> None:
-    trainer, data = trainer_of(small_config(), random_data(photos=8)), random_data(photos=8)
-    how: dict[str, Any] = {"beam_size": 3, "max_length": 7, "rankings": [(0.0, 0.0), (50.0, 0.0), (0.0, 0.0)]}
-    found = validation_scores(trainer.average, data, **how)
-    assert found[0] == found[2] != found[1]
-    for metric in ("bleu_4", "cider"):
-        only = validation_scores(trainer.average, data, only=metric, **how)
-        assert [each[metric] for each in only] == [each[metric] for each in found]
-        assert all(
-            ("cider" in each) == (metric == "cider") and ("bleu_1" in each) != ("cider" in each) for each in only
-        )
-
-
 def test_the_share_of_mosaics_moves_through_the_training() -> None:
     config = small_config(mosaics=1.0, mosaics_end=0.0, epochs=2, batch_size=20)
     data = random_data(photos=40)
     square = {name: data.views[0][[name]][0, :9] for name, _ in data.captions}
-    data.views, data.tiled = [Held(square)], {2: Held({name: torch.zeros(9, D) for name in square})}
+    data.views, data.tiled = [Held(square)], Held({name: torch.zeros(9, D) for name in square})
     shares: list[float] = []
 
     class Watching(SoftObjective):
@@ -699,8 +671,6 @@ def test_every_weight_takes_a_step(optimizer: str) -> None:
         trainer.one_batch(indices)
     still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
     assert still == []
-    expected = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[optimizer]
-    assert type(trainer.optimizer) is expected
 
 
 def test_the_zero_first_word_stays_zero() -> None:
@@ -799,34 +769,15 @@ def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        {"optimizer": "sgd"},
-        {"schedule": "linear"},
-        {"epochs": 0},
-        {"batch_size": 0},
-        {"patience": 0},
-        {"learning_rate": 0.0},
-        {"clip": -1.0},
-        {"averaging": 1.0},
-        {"validation_beam_size": 0},
-        {"hard": {"coin": "both sides"}},
-        {"hard": {"reward": "none"}},
-        {"hard": {"baseline": "mean"}},
-        {"hard": {"samples": 0}},
-        {"soft": {"label_smoothing": 1.0}},
+        *(("optimizer", "sgd"), ("epochs", 0), ("learning_rate", 0.0), ("clip", -1.0), ("averaging", 1.0)),
+        ("scheduled_sampling", 1.5),
     ],
-    ids=str,
 )
-def test_settings_that_make_no_sense_are_refused_by_name(change: dict[str, Any]) -> None:
-    ((name, value),) = change.items()
-    with pytest.raises(SatError) as refusal:
-        if isinstance(value, dict):
-            ((name, value),) = value.items()
-            (HardObjective if "hard" in change else SoftObjective)(**{name: value})
-        else:
-            small_config(**change)
-    assert name in str(refusal.value) and str(value) in str(refusal.value)
+def test_settings_that_make_no_sense_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(SatError, match=f"{name} is {value!r}"):
+        small_config(**{name: value})
 
 
 # Scheduled sampling
@@ -861,11 +812,6 @@ def test_the_decoders_own_words_never_end_the_caption() -> None:
     captions = torch.tensor([data.captions[0][1]])
     found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
     assert not (found == Vocabulary.END).any()
-
-
-def test_a_share_of_own_words_that_is_no_share_is_refused() -> None:
-    with pytest.raises(SatError, match=r"scheduled_sampling is 1\.5"):
-        TrainingConfig(scheduled_sampling=1.5)
 
 
 @pytest.mark.proof  # compiling takes a while

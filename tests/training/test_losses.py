@@ -284,15 +284,6 @@ def test_a_baseline_per_length_is_a_lengths_own() -> None:
     torch.testing.assert_close(objective.by_length[5].values, mean.detach()[None])
 
 
-def test_steps_never_seen_before_are_not_held_against_themselves() -> None:
-    objective = Estimator(reward="to_go")
-    for steps in (3, 5):
-        output, captions = made_up(2, 1, steps)
-        loss = objective(output, captions, objective.draw(2, steps, torch.Generator()))
-    loss.total.backward()
-    assert (output.alpha.grad[:, :, :2] == 0).all() and (output.alpha.grad[:, :, 2:] != 0).any()
-
-
 def test_a_baseline_goes_on_where_it_was_saved() -> None:
     first, second = HardObjective(), HardObjective()
     for k in range(3):
@@ -304,19 +295,6 @@ def test_a_baseline_goes_on_where_it_was_saved() -> None:
     assert torch.equal(second(output, captions, draws).total, total)
     assert torch.equal(first.state_dict()["baseline"], second.state_dict()["baseline"])
     assert HardObjective(samples=2, baseline="leave_one_out").state_dict() == SoftObjective().state_dict() == {}
-
-
-def test_the_draws_of_one_batch_do_not_touch_the_next() -> None:
-    """Two batches may be drawn before either loss: nothing is left behind in the objective."""
-    output, captions = made_up(5, 3, 4)
-    losses = []
-    for later in (False, True):
-        objective, generator = Estimator(samples=3, coin="image", baseline="none"), torch.Generator().manual_seed(7)
-        draws = objective.draw(5, 4, generator)
-        if later:
-            assert not torch.equal(objective.draw(5, 4, generator).expected, draws.expected)
-        losses.append(objective(output, captions, draws).total)
-    assert torch.equal(*losses)
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,10 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.reports import duration, write_log
+from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import Prepared, prepare, train
 from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, Grid, best_of, choose_generation, fit_doubt
 from show_attend_tell.vision.encoder import Encoder, load_encoder
-from show_attend_tell.vision.sources import LivePhotos
 
 CPU = torch.device("cpu")
 FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)))
@@ -148,14 +147,6 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     assert {"bleu_4", "cider", "distinct", "repetitive", "loss", "entropy", "seconds"} <= log[0].keys()
     assert all(word in epochs[0] for word in ("val BLEU-4 ", "CIDEr ", " % truncated", " % repetitive", "loss "))
     assert "(best)" in epochs[0] and epochs[0].index("(best)") < epochs[0].index("CIDEr")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.4, "0 s"), (99.4, "99 s"), (100, "2 min"), (750, "12 min"), (5900, "98 min"), (6300, "1.8 h")],
-)
-def test_a_duration_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:
@@ -658,31 +649,16 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
     assert with_graph[-1]
 
 
-def test_photos_of_other_views_are_read_so(dataset: Dataset) -> None:
-    encoder = small_encoder()
-    examples = dataset.split("train")
-    names = [example.name for example in examples]
-    plain, mirrored, cropped = (
-        LivePhotos(examples, encoder, view)[names] for view in ("original", "flipped", "crop-2")
-    )
-    pixels = torch.stack([encoder.preprocessing(open_photo(example.photo)) for example in examples])
-    torch.testing.assert_close(plain, encoder.annotate(pixels))
-    torch.testing.assert_close(mirrored, encoder.annotate(pixels.flip(-1)))
-    assert (plain - mirrored).abs().max() > 0.1
-    windows = [encoder.preprocessing(open_photo(example.photo), "crop-2", example.name) for example in examples]
-    torch.testing.assert_close(cropped, encoder.annotate(torch.stack(windows)))
-
-
 def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
-    changes = {"flipped": True, "mirror_sides": True, "crops": 2, "mosaics_end": 0.5, "mosaic_pairs": 0.5}
+    changes = {"flipped": True, "mirror_sides": True, "crops": 2, "mosaics_end": 0.5}
     config, encoder = small_config(**changes), small_encoder()
-    assert config.views == ["flipped", "crop-1", "crop-2"] and not small_config().tiled
-    assert small_config(mosaics=0.5).tiled == [2] and small_config(mosaics=0.5, mosaic_pairs=1).tiled == [1]
+    assert config.views == ["flipped", "crop-1", "crop-2"] and not small_config().has_mosaics
     data = prepared(dataset, config, tmp_path, encoder).data
+    assert data.tiled is not None
     name = dataset.split("train")[0].name
-    found = torch.cat([view[[name]] for view in (*data.views, data.tiled[2], data.tiled[1])])
+    found = torch.cat([view[[name]] for view in (*data.views, data.tiled)])
     photo = open_photo(dataset.split("train")[0].photo)
-    views = ("original", *config.views, "tiled-2x2", "tiled-1x2")
+    views = ("original", *config.views, "tiled-2x2")
     expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
     assert torch.equal(found, encoder.annotate(expected).half())
 

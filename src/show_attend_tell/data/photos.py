@@ -263,10 +263,10 @@ def _inside(folder: Path) -> list[Path]:
 
 def check_view(view: str) -> str:
     """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
-    if not re.fullmatch(r"original|flipped|crop-[1-9][0-9]*|tiled-[12]x2", view):
+    if not re.fullmatch(r"original|flipped|crop-[1-9][0-9]*|tiled-2x2", view):
         raise SatError(
-            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' …, "
-            "'tiled-2x2' or 'tiled-1x2'"
+            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' … "
+            "or 'tiled-2x2'"
         )
     return view
 
@@ -297,23 +297,23 @@ class Preprocessing:
         Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
         `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
         time: another for every `name` of a photo, and the same whenever it is asked for. `tiled-2x2` is the photo four
-        times, at half the side; `tiled-1x2` is the photo twice, side by side, at half the width. An odd number of
-        pixels leaves the last row or column in the mean color. Raises `SatError` for a view of another name.
+        times, at half the side. An odd number of pixels leaves the last row and column in the mean color. Raises
+        `SatError` for a view of another name.
         """
         box, mirrored = self.seen(*photo.size), mirrors(view, name)
         if view.startswith("crop-"):
             box = _window(box, *_chances(view, name)[:4])
-        rows, columns = map(int, view.removeprefix("tiled-").split("x")) if view.startswith("tiled-") else (1, 1)
+        times = 2 if view == "tiled-2x2" else 1  # in each direction
         # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
         # than another. Pillow copies without resampling when the box is the whole photo at its own size.
-        tile = photo.resize((self.size // columns, self.size // rows), Image.Resampling.BILINEAR, box=box)
+        tile = photo.resize((self.size // times, self.size // times), Image.Resampling.BILINEAR, box=box)
         # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
         # threads.
         values = np.asarray(tile, dtype=np.float32) / np.float32(255)  # (H, W, 3)
         pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         pixels = pixels[:, ::-1] if mirrored else pixels
-        if rows * columns > 1:
-            pixels = np.tile(pixels, (rows, columns, 1))
+        if times > 1:
+            pixels = np.tile(pixels, (times, times, 1))
             pixels = np.pad(pixels, [*((0, self.size - side) for side in pixels.shape[:2]), (0, 0)])
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # (3, H, W)
 

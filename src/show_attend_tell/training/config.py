@@ -38,9 +38,8 @@ class TrainingConfig:
     new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     mirror_sides: bool = False  # mirrored also where a caption names a side, see `data.sides`
-    mosaics: Share = 0.0  # share of captions whose photo is one of four in a picture, see `training.data.mosaics`
+    mosaics: Share = 0.0  # share of captions whose photo is one of four in a picture
     mosaics_end: Share | None = None  # the share moves linearly to this value over the training; None: it stays
-    mosaic_pairs: Share = 0.0  # share of the mosaics that have two photos instead of four
     text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
     crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
     visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
@@ -73,11 +72,9 @@ class TrainingConfig:
         return ["flipped"] * self.flipped + [f"crop-{number}" for number in range(1, self.crops + 1)]
 
     @property
-    def tiled(self) -> list[int]:
-        """In how many rows of two photos the mosaics of this training are arranged."""
-        if not (self.mosaics or self.mosaics_end):
-            return []
-        return [2] * (self.mosaic_pairs < 1) + [1] * (self.mosaic_pairs > 0)
+    def has_mosaics(self) -> bool:
+        """Whether some photos are shown in mosaics, see `training.data.mosaics`."""
+        return bool(self.mosaics or self.mosaics_end)
 
     def objective(self) -> SoftObjective | HardObjective:
         """The hard objective for hard attention, and the soft one for every other decoder.

@@ -3,9 +3,8 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -42,7 +41,7 @@ class TrainingData:
     captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
-    tiled: Mapping[int, Annotations] = field(default_factory=dict)  # for mosaics: the photo in so many rows of two
+    tiled: Annotations | None = None  # for mosaics: each photo four times
     weights: Sequence[float] = ()  # how often an epoch shows each caption; empty: once
     text_corpus: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
     parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
@@ -56,7 +55,7 @@ class Sources(NamedTuple):
     """Where annotations come from; the names are those of `TrainingData`."""
 
     views: list[Annotations]
-    tiled: dict[int, Annotations]
+    tiled: Annotations | None
     encoder: Encoder | LastBlocks | None
     encoder_learning_rate: float
     tuned_names: list[str]
@@ -123,7 +122,7 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
 
     return Sources(
         views=[original, *map(training_view, config.views)],
-        tiled={rows: source(f"tiled-{rows}x2", ("train",)) for rows in config.tiled},
+        tiled=source("tiled-2x2", ("train",)) if config.has_mosaics else None,
         encoder=tuned,
         encoder_learning_rate=plan.encoder_lr or 0.0,
         tuned_names=names,
@@ -242,74 +241,45 @@ def mosaics(
     annotations: Tensor,
     names: Sequence[str],
     chosen: Tensor,
-    tiled: Mapping[int, Annotations],
+    tiled: Annotations,
     generator: torch.Generator,
     *,
-    pairs: float = 0.0,
     mine: slice = slice(None),
 ) -> tuple[Tensor, Tensor]:
     """Annotations (B, L, D) in which the rows ``chosen`` (B,), true or false, are mosaics: pictures of four photos.
 
     The other three are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each
-    photo gets. A share of the mosaics, ``pairs``, has one more photo instead, each squeezed to the left or right half.
-    A caption is still of its own photo, so attention must find it by the words. A mini-batch of one row stays as it is.
-    Rows of one name are one photo, which may then be in a picture more than once.
+    photo gets. A caption is still of its own photo, so attention must find it by the words. A mini-batch of one row
+    stays as it is. Rows of one name are one photo, which may then be in a picture more than once.
 
-    ``tiled`` gives photos four times in a picture, in two rows of two, and twice, in one row. A quarter's annotations
-    are those that its photo has in that quarter of its own tiled picture: nothing is encoded for a mosaic.
+    ``tiled`` gives photos four times in a picture, in two rows of two. A quarter's annotations are those that its photo
+    has in that quarter of its own tiled picture: nothing is encoded for a mosaic. The locations are a square grid.
 
     ``names`` and ``chosen`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
 
     Also returns which locations are the own photo's, true or false (B, L): all of them outside of mosaics, and in
-    mosaics all that show it. Raises `SatError` for locations that are not a square grid.
+    mosaics all that show it.
     """
-    batch, (_, locations, size) = len(names), annotations.shape
-    side = math.isqrt(locations)
-    if side * side != locations:
-        raise SatError(f"mosaics is above 0, and {locations} locations are not a square grid: give 0")
-    result, own = annotations.clone(), torch.ones(len(annotations), locations, dtype=torch.bool)
+    batch, locations = len(names), annotations.shape[1]
+    result, own = annotations.clone(), torch.ones(annotations.shape[:2], dtype=torch.bool)
+    rows = chosen.nonzero().squeeze(1) if batch > 1 else torch.empty(0, dtype=torch.int64)
+    others = (rows[:, None] + torch.randint(1, max(2, batch), (len(rows), 3), generator=generator)) % batch
+    order = torch.rand(len(rows), 4, generator=generator).argsort(1)
+    photos = torch.cat([rows[:, None], others], 1).gather(1, order)  # (N, 4), rows of the batch, in each quarter
     first, end, _ = mine.indices(batch)
-    number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo
-    if batch == 1:
-        return result, own.to(annotations.device)
-    rows = chosen.nonzero().squeeze(1)
-    paired = torch.rand(len(rows), generator=generator) < pairs
-    for mosaic, down in ((rows[~paired], 2), (rows[paired], 1)):
-        if len(mosaic):
-            offsets = torch.randint(1, batch, (len(mosaic), 2 * down - 1), generator=generator)
-            others = (mosaic[:, None] + offsets) % batch
-            order = torch.rand(len(mosaic), 2 * down, generator=generator).argsort(1)
-            photos = torch.cat([mosaic[:, None], others], 1).gather(1, order)  # (N, 2·down), rows of the batch
-            here = (mosaic >= first) & (mosaic < end)
-            if not here.any():
-                continue
-            mosaic, photos = mosaic[here], photos[here]
-            shows_own = photo_of[photos] == photo_of[mosaic][:, None]  # (N, 2·down)
-            mosaic = mosaic - first
-            used, at = torch.unique(photos, return_inverse=True)
-            grids = tiled[down][[names[row] for row in used.tolist()]].to(annotations)
-            grids = grids.view(len(used), side, side, size)
-            pictures = grids.new_empty(len(mosaic), side, side, size)
-            where = torch.zeros(2 * down, side, side, dtype=torch.bool)
-            for number, part in enumerate(tiles(side, down)):
-                pictures[:, *part] = grids[:, *part][at[:, number].to(grids.device)]
-                where[number, *part] = True
-            result[mosaic.to(annotations.device)] = pictures.flatten(1, 2)
-            own[mosaic] = (shows_own[:, :, None] & where.flatten(1)).any(1)
+    here = (rows >= first) & (rows < end)
+    rows, photos = rows[here], photos[here]
+    if len(rows):
+        number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo
+        far = torch.arange(math.isqrt(locations)) >= math.isqrt(locations) // 2
+        quarter = (2 * far[:, None] + far).flatten()  # (L,), of each location
+        used, at = torch.unique(photos, return_inverse=True)
+        pictures = tiled[[names[row] for row in used.tolist()]].to(annotations)
+        at = at[:, quarter].to(pictures.device)
+        result[(rows - first).to(result.device)] = pictures[at, torch.arange(locations, device=pictures.device)]
+        own[rows - first] = (photo_of[photos] == photo_of[rows][:, None])[:, quarter]
     return result, own.to(annotations.device)
-
-
-def check_mosaics(rows: int, columns: int) -> None:
-    """Raise `SatError` for mosaics on a grid that is not square."""
-    if rows != columns:
-        raise SatError(f"mosaics is above 0, and {rows} × {columns} locations are not a square grid: give 0")
-
-
-def tiles(side: int, down: int) -> list[tuple[slice, slice]]:
-    """The rows and columns of each photo of a mosaic, which has ``down`` rows of two."""
-    halves = [slice(0, side // 2), slice(side // 2, side)]
-    return list(product([slice(0, side)] if down == 1 else halves, halves))
 
 
 @torch.no_grad()

@@ -317,11 +317,9 @@ class Trainer:
         else:
             annotations = torch.stack([encoded[name] for name in names[part.rows]])
         own = None  # the locations of each caption's own photo
-        if share := self.moved(config.mosaics, config.mosaics_end):
+        if self.data.tiled is not None and (share := self.moved(config.mosaics, config.mosaics_end)):
             chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations, own = mosaics(
-                annotations, names, chosen, self.data.tiled, self.generator, pairs=config.mosaic_pairs, mine=part.rows
-            )
+            annotations, own = mosaics(annotations, names, chosen, self.data.tiled, self.generator, mine=part.rows)
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,10 @@ class Reports:
         write_log(self.output / "training" / "log.jsonl", epoch)
         watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
-        val = val_line(epoch.scores, best=self.trainer.config.selected_by if better else "")
-        text = ", ".join([f"val {val}", *watched, duration(epoch.seconds)])
+        scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
+        if better and (best := self.trainer.config.selected_by) in scores:
+            scores[best] += " (best)"
+        text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
         log(f"epoch {epoch.number}: {text}{f'; at most {duration(left)} left' if left else ''}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
@@ -85,12 +87,6 @@ class Reports:
             training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
             tuned_encoder=tuned or None,
         )
-
-
-def val_line(scores: Mapping[str, float], best: str = "") -> str:
-    """The scores of an epoch's captions of val in words; ``best`` is a score that was never better."""
-    shown = {name: form.format(scores[name]) for name, form in REPORTED.items() if name in scores}
-    return ", ".join(f"{text} (best)" if name == best else text for name, text in shown.items())
 
 
 def duration(seconds: float) -> str:

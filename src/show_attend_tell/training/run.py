@@ -29,7 +29,7 @@ from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData, check_mosaics, encode_readable, training_data
+from show_attend_tell.training.data import TrainingData, encode_readable, training_data
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
@@ -186,11 +186,10 @@ def check_output(plan: TrainingPlan) -> None:
             f"{output} holds a model without the state of its training: it cannot be resumed. Give another --output; "
             f"--init-from {output} starts from this model"
         )
-    if not plan.resume and state.exists():
+    if not plan.resume and (model or state.exists()):
         held = "a model" if model else "an interrupted training"
-        raise SatError(f"{output} holds {held} already: give another --output, or --resume to go on with its training")
-    if not plan.resume and model:
-        raise SatError(f"{output} holds a model already: give another --output")
+        further = ", or --resume to go on with its training" if state.exists() else ""
+        raise SatError(f"{output} holds {held} already: give another --output{further}")
     check_vacant(output)
     if plan.resume:
         check_origin(state, plan.start.name)
@@ -210,10 +209,10 @@ def check_settings(plan: TrainingPlan) -> None:
         raise SatError("visual_ngrams is on, and without attention only the mean annotation is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):
         check_window(config.decoder.annotation_window, *grid)
-    if config.mosaics or config.mosaics_end:
-        if config.decoder.attention == "none":
-            raise SatError("mosaics is above 0, and without attention nothing can find the photo: give 0")
-        check_mosaics(*grid)
+    if config.has_mosaics and config.decoder.attention == "none":
+        raise SatError("mosaics is above 0, and without attention nothing can find the photo: give 0")
+    if config.has_mosaics and grid[0] != grid[1]:
+        raise SatError(f"mosaics is above 0, and {grid[0]} × {grid[1]} locations are not a square grid: give 0")
 
 
 def exclusive(plan: TrainingPlan) -> Any:
@@ -290,42 +289,26 @@ def log_size(trainer: Trainer, *, keeps_vocabulary: bool) -> None:
 def finished(
     plan: TrainingPlan, prepared: Prepared, device: torch.device, *, choose: Callable[..., Chosen], show: bool
 ) -> Checkpoint:
-    """The best checkpoint in the output, with sharpened attention and the generation config that val chooses."""
+    """The best checkpoint in the output, with sharpened attention and the generation config that val chooses.
+
+    A reranker is fitted, if the settings ask for one, and kept if val chooses it.
+    """
+    _, config, data = prepared
     best = Checkpoint.load(plan.output)
     decoder = build_decoder(best)
     ended = any(name.startswith("validation_") for name in best.training)  # choosing how to generate is the last step
     if isinstance(decoder, AttentionDecoder) and not ended:
-        decoder.attention.energy.data *= prepared.config.sharpening
+        decoder.attention.energy.data *= config.sharpening
         best.weights = decoder_weights(decoder)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
         plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
-    decide_generation(best, decoder.to(device), prepared.config, prepared.data, choose=choose, show=show)
-    return best
-
-
-def decide_generation(
-    best: Checkpoint,
-    decoder: Decoder,
-    config: TrainingConfig,
-    data: TrainingData,
-    *,
-    choose: Callable[..., Chosen],
-    show: bool,
-) -> None:
-    """Fit the reranker, if the settings ask for one, and let val choose how the model generates captions."""
+    decoder.to(device)
     best.ngrams = fit_visual_ngrams(decoder, data, show=show) if config.visual_ngrams else None
     fitted: Reranker | None = None if best.ngrams is None else VisualNgrams(best.ngrams)
     reranker = fitted or decoder.own_reranker()
     metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
-    chosen = choose(
-        decoder,
-        data,
-        config.max_length,
-        metric=metric,
-        reranker=reranker,
-        usual=config.validation_beam_size,
-        show=show,
-    )
+    usual = config.validation_beam_size
+    chosen = choose(decoder, data, config.max_length, metric=metric, reranker=reranker, usual=usual, show=show)
     score = f"validation_{metric}"
     best.generation = chosen.generation
     best.training[score] = chosen.scores
@@ -340,6 +323,7 @@ def decide_generation(
         best.ngrams = reranker = None
     if ranks.first():
         best.doubt = fit_doubt(decoder, data, best.generation, reranker=reranker, show=show)
+    return best
 
 
 def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, show: bool) -> dict[str, NDArray[Any]] | None:

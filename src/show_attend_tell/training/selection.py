@@ -112,23 +112,6 @@ def searches(
             bar.update(len(annotations))
 
 
-def validation_scores(
-    decoder: Decoder, data: TrainingData, *, only: Metric | None = None, **how: Any
-) -> list[dict[str, float]]:
-    """The scores (`scores_of`) of `validation_captions`, for each ranking; ``how`` are that function's arguments.
-
-    Rankings that choose the same captions are scored once.
-    """
-    known: dict[tuple[tuple[str, ...], ...], dict[str, float]] = {}
-    found = []
-    for captions in validation_captions(decoder, data, **how):
-        key = tuple(map(tuple, captions))
-        if key not in known:
-            known[key] = scores_of(captions, data, only=only)
-        found.append(known[key])
-    return found
-
-
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
 
@@ -205,17 +188,21 @@ def choose_generation(
     for beam_size in grid.beam_sizes if reranker is None else (*grid.beam_sizes, *grid.large_beam_sizes):
         weights = (0.0,) if reranker is None or beam_size == 1 else grid.rerank_weights
         rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
-        values = validation_scores(
+        captions = validation_captions(
             decoder,
             data,
-            only=metric,
             beam_size=beam_size,
             max_length=max_length,
             rankings=rankings,
             reranker=reranker,
             show=show,
         )
-        scores = {ranking: each[metric] for ranking, each in zip(rankings, values, strict=True)}
+        known: dict[str, float] = {}  # rankings that choose the same captions are scored once
+        scores = {}
+        for ranking, chosen in zip(rankings, captions, strict=True):
+            if repr(chosen) not in known:
+                known[repr(chosen)] = scores_of(chosen, data, only=metric)[metric]
+            scores[ranking] = known[repr(chosen)]
         for weight in weights:
             row = f"{beam_size}, rerank weight {weight:g}" if weight else f"{beam_size}"
             log(f"  beam {row:<29}" + "  ".join(f"{scores[gamma, weight]:5.2f}" for gamma in grid.length_penalties))

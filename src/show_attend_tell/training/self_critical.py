@@ -180,21 +180,16 @@ def draw(
     The unknown word is never drawn, nor the end token first. A hard decoder draws its locations too. As many photos run
     together as is fastest. The decoder's dropout is off meanwhile.
     """
+    batch = shared_by or len(annotations)
+    mine = slice(None) if shared_by is None else part_of(shared_by).rows
+    of_words = torch.rand(longest, batch, samples, generator=generator)[:, mine].to(annotations.device)
+    of_locations = None
+    if decoder.config.attention == "hard":
+        of_locations = torch.rand(batch, samples, longest, generator=generator)[mine]
     training = decoder.training
     decoder.eval()
     try:
         size = paths_batch_size(samples, annotations.device)
-        batch = shared_by or len(annotations)
-        mine = slice(None) if shared_by is None else part_of(shared_by).rows
-        hard = decoder.config.attention == "hard"
-        words, locations = [], []  # uniform numbers, for as many photos at a time as run together
-        for start in range(0, batch, size):
-            together = min(size, batch - start)
-            words.append(torch.rand(longest, together, samples, generator=generator))
-            if hard:
-                locations.append(torch.rand(together, samples, longest, generator=generator))
-        of_words = torch.cat(words, 1)[:, mine].to(annotations.device)
-        of_locations = torch.cat(locations)[mine] if hard else None
         parts = []
         for start in range(0, len(annotations), size):
             rows = slice(start, start + size)
@@ -202,18 +197,13 @@ def draw(
             parts.append(_draw(decoder, annotations[rows], of_words[:, rows], own_locations))
     finally:
         decoder.train(training)
-    most = max(part.words.shape[-1] for part in parts)
-
-    def joined(tensors: Sequence[Tensor]) -> Tensor:
-        return torch.cat([torch.nn.functional.pad(part, (0, most - part.shape[-1])) for part in tensors])
-
-    return Drawn(
-        joined([part.words for part in parts]),
+    locations = [part.locations for part in parts if part.locations is not None]
+    together = Drawn(
+        torch.cat([part.words for part in parts]),
         torch.cat([part.lengths for part in parts]),
-        joined([part.locations for part in parts if part.locations is not None])
-        if parts[0].locations is not None
-        else None,
+        torch.cat(locations) if locations else None,
     )
+    return at_rows(together, slice(None))
 
 
 def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations: Tensor | None) -> Drawn:
@@ -251,9 +241,7 @@ def _draw(decoder: Decoder, annotations: Tensor, uniforms: Tensor, of_locations:
             state = state.of_photos(stay)
             if sampled is not None:
                 sampled.uniforms = sampled.uniforms[stay.to(sampled.uniforms.device)]
-    drawn = drawn[..., : time + 1]
-    lengths = ((drawn != Vocabulary.END).sum(-1) + 1).clamp_max(time + 1)
-    return Drawn(drawn, lengths, None if locations is None else locations[..., : time + 1])
+    return Drawn(drawn, ((drawn != Vocabulary.END).sum(-1) + 1).clamp_max(longest), locations)
 
 
 def behind(drawn: Drawn) -> Tensor:
@@ -270,7 +258,7 @@ def alike(lengths: Tensor, size: int) -> list[Tensor]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def at_rows(drawn: Drawn, rows: Tensor) -> Drawn:
+def at_rows(drawn: Drawn, rows: Tensor | slice) -> Drawn:
     """The captions of some of the photos, without padding that all of them have."""
     lengths = drawn.lengths[rows]
     longest = int(lengths.max())

@@ -10,11 +10,10 @@ trial that is worse than the median of the others after as many epochs is ended 
 import hashlib
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import torch
 
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import MissingPackage, SatError
@@ -43,53 +42,48 @@ def import_optuna() -> Any:
     return optuna
 
 
-@dataclass(frozen=True)
-class Range:
+def change(name: str, value: Any) -> str:
+    """The change of settings "NAME=VALUE", as ``--set`` reads it."""
+    return f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+
+
+class Range(NamedTuple):
     """The values that a setting may take in a study."""
 
     name: str
-    low: float = 0.0
-    high: float = 0.0
-    integer: bool = False
-    choices: tuple[str, ...] = ()
-    given: str = field(default="", repr=False, compare=False)  # what it was read from
+    values: tuple[Any, ...]  # the choices, as texts; or the lowest and the highest of all numbers between
 
     @classmethod
     def read(cls, text: str) -> "Range":
         """The range in "learning_rate=1e-4..1e-2" or "batch_size=32,64". Raises `SatError` for another text."""
         name, _, values = text.partition("=")
-        low, dots, high = values.partition("..")
+        low, dots, high = (part.strip() for part in values.partition(".."))
+        if name and values and not dots:
+            return cls(name, tuple(part.strip() for part in values.split(",")))
+        number = int if low.isdigit() and high.isdigit() else float
         try:
-            if not name or not values:
-                raise ValueError
-            if not dots:
-                return cls(name, choices=tuple(part.strip() for part in values.split(",")), given=text)
-            integer = low.strip().isdigit() and high.strip().isdigit()
-            found = cls(name, float(low), float(high), integer=integer, given=text)
-            if not found.low < found.high:
-                raise ValueError
-            return found
+            found = cls(name, (number(low), number(high)))
         except ValueError:
-            raise SatError(f"--search {text}: give NAME=LOW..HIGH or NAME=ONE,OTHER") from None
+            found = cls("", (0, 0))
+        if not found.name or not found.values[0] < found.values[1]:
+            raise SatError(f"--search {text}: give NAME=LOW..HIGH or NAME=ONE,OTHER")
+        return found
 
-    def ends(self) -> list[str]:
-        """The extreme values, or all choices, as changes of settings."""
-        return [self.change(value) for value in self.choices or (self.low, self.high)]
+    def suggested(self, trial: Any) -> Any:
+        """The value that a trial takes. Wide ranges above zero are searched by their logarithms."""
+        low, *_, high = self.values
+        if isinstance(low, str):
+            return trial.suggest_categorical(self.name, self.values)
+        if isinstance(low, int):
+            return trial.suggest_int(self.name, low, high)
+        return trial.suggest_float(self.name, low, high, log=0 < low <= high / 10)
 
-    def change(self, value: Any) -> str:
-        """The change of settings "NAME=VALUE", as ``--set`` reads it."""
-        if self.choices:
-            return f"{self.name}={value}"
-        return f"{self.name}={int(value)}" if self.integer else f"{self.name}={value:.4g}"
-
-    def suggested(self, trial: Any) -> str:
-        """The change of settings that a trial makes. Wide ranges above zero are searched by their logarithms."""
-        if self.choices:
-            return self.change(trial.suggest_categorical(self.name, self.choices))
-        if self.integer:
-            return self.change(trial.suggest_int(self.name, int(self.low), int(self.high)))
-        logarithmic = self.low > 0 and self.high >= 10 * self.low
-        return self.change(trial.suggest_float(self.name, self.low, self.high, log=logarithmic))
+    def own(self, value: Any) -> Any:
+        """A setting's value as Optuna has it, or None where it is not in the range."""
+        low, *_, high = self.values
+        if isinstance(low, str):
+            return str(value) if str(value) in self.values else None
+        return value if isinstance(value, (int, float)) and low <= value <= high else None
 
 
 class Best(NamedTuple):
@@ -119,57 +113,51 @@ class Study:
         Raises `SatError` for ranges that the settings do not have, for a study of something else, for a folder whose
         files would be lost, and when no trial was finished.
         """
-        optuna, folder = import_optuna(), self.plan.output
-        states = optuna.trial.TrialState
+        optuna = import_optuna()
         self.check()
-        make_folder(folder, "name another --output")
-        device = pick_device(self.plan.device)
-        self.plan.start.encoder.to(device)
+        make_folder(self.plan.output, "name another --output")
+        self.plan.start.encoder.to(pick_device(self.plan.device))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # heartbeats are new in Optuna
             study = self.opened(optuna)
-            ended = (states.COMPLETE, states.PRUNED)
+            ended = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
             if done := len(study.get_trials(deepcopy=False, states=ended)):
-                log(f"{folder} has {plural(done, 'trial')} already")
+                log(f"{self.plan.output} has {plural(done, 'trial')} already")
             if done < trials:
                 plan = replace(self.plan, dataset=prepare(self.plan, show=show).dataset)  # encodes all photos
                 enough = optuna.study.MaxTrialsCallback(trials, states=ended)
                 with ctrl_c_held_back() as pressed:  # while Optuna stores a trial
 
                     def report(_: Any, trial: Any) -> None:
-                        log(self.line(optuna, trial))
+                        log(line(trial))
                         if pressed():
                             raise KeyboardInterrupt
 
                     def objective(trial: Any) -> float:
                         try:
-                            return self.trained(optuna, trial, plan, device, show=show)
+                            return self.trained(optuna, trial, plan, show=show)
                         except KeyboardInterrupt:
                             study.enqueue_trial(trial.params)  # the first one when the study goes on
                             raise
 
                     study.optimize(objective, callbacks=[report, enough], timeout=seconds)
-            return self.written(optuna, study)
+        return self.written(study.get_trials(deepcopy=False, states=ended))
 
-    def config(self, changes: Sequence[str] = ()) -> TrainingConfig:
-        """The settings of a trial with these changes, fitted to the data as in `train`."""
-        config = changed(self.plan.config, changes)
-        if not (self.plan.fit_to_data and self.plan.dataset.custom):
-            return config
-        return fitted(self.plan.dataset, config, given=self.given(changes), started=self.plan.start.name is not None)[0]
-
-    def given(self, changes: Sequence[str]) -> set[str]:
-        """The names of the settings that the user or a trial has chosen."""
-        return {*(self.plan.given or ()), *(change.partition("=")[0] for change in changes)}
+    def config(self, values: Mapping[str, Any] = MappingProxyType({})) -> TrainingConfig:
+        """The settings of a trial with these values, fitted to the data as in `train`."""
+        plan = with_values(self.plan, values)
+        if not (plan.fit_to_data and plan.dataset.custom):
+            return plan.config
+        return fitted(plan.dataset, plan.config, given=plan.given or (), started=plan.start.name is not None)[0]
 
     def check(self) -> None:
         """Raise `SatError` for ranges with values that the settings cannot have, and for a folder of something else."""
-        for each in self.ranges:
-            for change in each.ends():
+        for name, values in self.ranges:
+            for value in values:
                 try:
-                    changed(self.plan.config, [change])
+                    changed(self.plan.config, [change(name, value)])
                 except SatError as error:
-                    raise SatError(f"--search {each.given}: {str(error).removeprefix('--set ')}") from None
+                    raise SatError(str(error).replace("--set", "--search", 1)) from None
         if self.plan.config.selected_by == "last":
             raise SatError("selected_by is 'last', which says nothing about an epoch: give bleu_4, cider or nats")
         check_settings(self.plan)
@@ -180,21 +168,18 @@ class Study:
 
     def identity(self) -> dict[str, Any]:
         """What all processes of a study share: settings, ranges, captions, the encoder and how it sees photos."""
-        dataset, encoder = self.plan.dataset, self.plan.start.encoder
-        captions = json.dumps([[example.name, example.split, example.captions] for example in dataset.examples])
-        return {
-            "preset": self.preset,
-            "attention": self.attention,
-            "set": {
-                name: value for name, value in self.plan.config.to_dict().items() if name in (self.plan.given or ())
-            },
+        encoder = self.plan.start.encoder
+        captions = json.dumps([[each.name, each.split, each.captions] for each in self.plan.dataset.examples])
+        found = {
+            "settings": self.config().to_dict(),
             "init_from": self.plan.start.name,
-            "data": dataset.name,
             "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],
             "encoder": encoder.digest,
             "preprocessing": encoder.preprocessing.to_dict(),
-            "search": list(map(repr, self.ranges)),
+            "search": self.ranges,
         }
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
 
     def opened(self, optuna: Any) -> Any:
         """The study in the folder, made if it is not there; raises `SatError` for a damaged file."""
@@ -215,12 +200,13 @@ class Study:
             )
         except DBAPIError as error:
             raise SatError(f"{file} cannot be read as a study ({error.orig}): name another --output") from error
-        ours, before = json.loads(json.dumps(self.identity())), study.user_attrs.get("about")
+        ours, before = self.identity(), study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", ours)
-            study.enqueue_trial(self.own_values())
-        elif before != ours:
-            different = [name for name in ours if before.get(name) != ours[name]]
+            values = self.config().to_dict()  # the first trial has them, where they are in their ranges
+            found = {each.name: each.own(values[each.name]) for each in self.ranges}
+            study.enqueue_trial({name: value for name, value in found.items() if value is not None})
+        elif different := [name for name in ours if before.get(name) != ours[name]]:
             raise SatError(f"{self.plan.output} is a study with other {' and '.join(different)}: name another --output")
         opened = study.user_attrs.get("opened", 0)  # so that two workers do not draw the same trials
         study.set_user_attr("opened", opened + 1)
@@ -228,26 +214,13 @@ class Study:
         study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
         return study
 
-    def own_values(self) -> dict[str, Any]:
-        """The values that the settings have already, where they are in their ranges: the first trial."""
-        values = self.config().to_dict()
-        found: dict[str, Any] = {}
-        for each in self.ranges:
-            value = values[each.name]
-            if each.choices and str(value) in each.choices:
-                found[each.name] = str(value)
-            elif not each.choices and isinstance(value, (int, float)) and each.low <= value <= each.high:
-                found[each.name] = value
-        return found
-
-    def trained(self, optuna: Any, trial: Any, plan: TrainingPlan, device: torch.device, *, show: bool) -> float:
+    def trained(self, optuna: Any, trial: Any, plan: TrainingPlan, *, show: bool) -> float:
         """Train with a trial's settings, and report each epoch to the trial; the value of the best one."""
-        changes = [each.suggested(trial) for each in self.ranges]
-        config = changed(plan.config, changes)
-        plan = replace(plan, config=config, given=self.given(changes))
+        plan = with_values(plan, {each.name: each.suggested(trial) for each in self.ranges})
         LOGGER.disabled = True  # each trial would log the same about its data
         try:
             prepared = prepare(plan, show=show)
+            device = pick_device(plan.device)
             trainer = started(prepared, plan.start, device, trainer=self.trainer, show=show)
         finally:
             LOGGER.disabled = False
@@ -264,41 +237,26 @@ class Study:
             raise optuna.TrialPruned from error
         return trainer.best
 
-    def line(self, optuna: Any, trial: Any) -> str:
-        """What a trial that has ended reached, in one line."""
-        what = f"trial {trial.number}: {', '.join(self.changes(trial))}"
-        if "error" in trial.user_attrs or not trial.intermediate_values:
-            return f"{what}: {trial.user_attrs.get('error', 'ended before its first epoch')}"
-        epochs = plural(len(trial.intermediate_values), "epoch")
-        if trial.state == optuna.trial.TrialState.PRUNED:
-            return f"{what}: {max(trial.intermediate_values.values()):.3f}, pruned after {epochs}"
-        return f"{what}: {trial.value:.3f} after {epochs}"
-
-    def changes(self, trial: Any) -> list[str]:
-        """The changes of settings that a trial has made."""
-        return [each.change(trial.params[each.name]) for each in self.ranges]
-
-    def written(self, optuna: Any, study: Any) -> Best:
-        """Write the best settings."""
-        folder, states = self.plan.output, optuna.trial.TrialState
-        trials = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
-        if not any(trial.state == states.COMPLETE for trial in trials):
-            pruned = (
-                f", and {plural(len(trials), 'trial')} ended early ({self.line(optuna, trials[-1])})" if trials else ""
-            )
-            remedy = (
-                "give more --trials, or another --output with other settings" if trials else "the same command goes on"
-            )
-            raise SatError(f"no trial of {folder} was finished{pruned}: {remedy}")
-        trial = study.best_trial
+    def written(self, trials: Sequence[Any]) -> Best:
+        """Write the best settings of trials that have ended."""
+        folder = self.plan.output
+        complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
+        if not complete:
+            last = f" ({line(trials[-1])})" if trials else ""
+            raise SatError(f"no trial of {folder} was finished{last}: give more --trials, or another --output")
+        trial = max(complete, key=lambda trial: trial.value)
         before = self.base.to_dict()
-        settings = self.config(self.changes(trial)).to_dict()
-        changes = [f"{name}={value}" for name, value in settings.items() if value != before[name]]
-        best = Best(trial.number, trial.value, changes, len(trials))
+        settings = self.config(trial.params).to_dict()
+        best = Best(
+            number=trial.number,
+            value=trial.value,
+            changes=[f"{name}={value}" for name, value in settings.items() if value != before[name]],
+            trials=len(trials),
+        )
         content = {
             "preset": self.preset,
             "attention": self.attention,
-            "set": changes,
+            "set": best.changes,
             "value": best.value,
             "trial": best.number,
             "trials": best.trials,
@@ -306,5 +264,20 @@ class Study:
         }
         text = json.dumps(content, indent=1) + "\n"
         atomic_write(folder / "settings.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
-
         return best
+
+
+def with_values(plan: TrainingPlan, values: Mapping[str, Any]) -> TrainingPlan:
+    """A plan with a trial's values of settings, which count as chosen by the user."""
+    config = changed(plan.config, [change(*item) for item in values.items()])
+    return replace(plan, config=config, given={*(plan.given or ()), *values})
+
+
+def line(trial: Any) -> str:
+    """What a trial that has ended reached, in one line."""
+    what = f"trial {trial.number}: {', '.join(change(*item) for item in trial.params.items())}"
+    if "error" in trial.user_attrs:
+        return f"{what}: {trial.user_attrs['error']}"
+    values = trial.intermediate_values
+    pruned = ", pruned" if trial.state.name == "PRUNED" else ""
+    return f"{what}: {max(values.values()):.3f} after {plural(len(values), 'epoch')}{pruned}"
