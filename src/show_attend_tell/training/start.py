@@ -80,20 +80,14 @@ def load_start(init_from: str | None, choice: EncoderChoice) -> Start:
     """
     model = None if init_from is None else Checkpoint.load(find_model(init_from))
     tuned = None if model is None else model.tuned_encoder
-    if not choice.trained and tuned is None:
-        check_trained(choice.encoder)
+    if choice.encoder == "small" and not choice.trained and tuned is None:
+        raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
     resize = choice.resize or ("crop" if model is None else model.encoder.preprocessing.resize)
     name = choice.encoder or (PAPERS_ENCODER if model is None else model.encoder.name)
     encoder = encoders.load_encoder(name, weights=choice.encoder_weights, resize=resize)
     if model is not None and tuned is not None and model.encoder.name == encoder.name:
         encoder.adopt(as_tensors(tuned))
     return Start(encoder, model, init_from)
-
-
-def check_trained(encoder: str | None) -> None:
-    """Raise `SatError` for an encoder with random weights, where it is not going to be trained."""
-    if encoder == "small":
-        raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
 
 
 def check_start(start: Start, decoder: Config) -> None:
