@@ -524,11 +524,10 @@ def test_a_model_with_a_scale_of_doubt_says_when_it_is_unsure(
     assert strange.doubt is not None and strange.doubt > 0.95 and strange.unsure and strange.to_dict()["unsure"]
     assert "unsure" in strange.html()
     assert again(noise, do_sample=True).doubt is None  # the scale is of captions that were searched
-    with pytest.raises(SatError, match="model is damaged: the mean of the scale of doubt"):
-        assert model.doubt is not None
-        captioner_of(
-            dataclasses.replace(model, doubt={**model.doubt, "mean": np.zeros((2, 2), np.float32)}), backend.encoder
-        )
+    assert model.doubt is not None
+    damaged = dataclasses.replace(model, doubt={**model.doubt, "mean": np.zeros((2, 2), np.float32)})
+    with pytest.raises(SatError, match="model is damaged: these arrays are not a scale of doubt"):
+        captioner_of(damaged, small_encoder())
     dataclasses.replace(model, doubt=None).save(tmp_path / "model")
     assert Checkpoint.load(tmp_path / "model").doubt is None
 
