@@ -1,6 +1,7 @@
 """A model's arrays on disk: safetensors files, read and checked. Nothing is ever unpickled."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,37 +64,32 @@ def check_fit(file: Path, weights: Arrays, shapes: Mapping[str, tuple[int, ...]]
 
 
 def read_ngrams(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | None:
-    """The visual n-grams that a model names by their SHA-256 (`arrays_digest`), packed; None when it names none.
-
-    They are in the model's folder, in a folder NAME-ngrams beside it, which several models may share, or among those
-    shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
-    """
-    if digest is None:
-        return None
-    for file in own_and_shared(folder, NGRAMS, "ngrams"):
-        arrays = read_arrays(file)
-        if arrays_digest(arrays) == digest:
-            return arrays
-    raise SatError(f"{folder / NGRAMS} is missing or is another model's: copy the model again")
+    """The visual n-grams, packed, that a model names by their SHA-256 (`arrays_digest`); see `named_arrays`."""
+    return named_arrays(folder, digest, NGRAMS, "ngrams", read_arrays, arrays_digest)
 
 
 def read_tuned(folder: Path, digest: str | None) -> dict[str, NDArray[Any]] | None:
-    """The encoder's tuned weights that a model names by their SHA-256 (`weights_digest`); None when it names none.
+    """The encoder's tuned weights that a model names by their SHA-256 (`weights_digest`); see `named_arrays`."""
+    return named_arrays(folder, digest, TUNED, "encoder", partial(read_arrays, unpacked=True), weights_digest)
 
-    They are in the model's folder, in a folder NAME-encoder beside it, which several models may share, or among those
+
+def named_arrays(
+    folder: Path,
+    digest: str | None,
+    name: str,
+    kind: str,
+    read: Callable[[Path], dict[str, NDArray[Any]]],
+    digest_of: Callable[[Arrays], str],
+) -> dict[str, NDArray[Any]] | None:
+    """Arrays that a model names by their SHA-256; None when it names none.
+
+    They are in the model's folder, in a folder NAME-KIND beside it, which several models may share, or among those
     shipped. Raises `SatError` when none of these files has that SHA-256, and for a damaged file.
     """
     if digest is None:
         return None
-    for file in own_and_shared(folder, TUNED, "encoder"):
-        tuned = read_arrays(file, unpacked=True)
-        if weights_digest(tuned) == digest:
-            return tuned
-    raise SatError(f"{folder / TUNED} is missing or is another model's: copy the model again")
-
-
-def own_and_shared(folder: Path, name: str, kind: str) -> list[Path]:
-    """The files of that name in a model's folder, in folders NAME-KIND beside it, and in those shipped."""
     shared = f"*-{kind}/{name}"
-    files = (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared)))
-    return [file for file in files if file.exists()]
+    for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):
+        if file.exists() and digest_of(arrays := read(file)) == digest:
+            return arrays
+    raise SatError(f"{folder / name} is missing or is another model's: copy the model again")
