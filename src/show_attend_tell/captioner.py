@@ -57,6 +57,7 @@ class Captioner:
         """
         checkpoint.encoder.check(backend.encoder, name)
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
+        self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
             fitted = None if checkpoint.ngrams is None else VisualNgrams(checkpoint.ngrams)
             self.doubt = None if checkpoint.doubt is None else Doubt(checkpoint.doubt)
@@ -118,14 +119,16 @@ class Captioner:
         )
         ngrams = next((each.ngrams for each in checkpoints if each.ngrams is not None), None)
         first = dataclasses.replace(checkpoints[0], ngrams=ngrams, doubt=None)
-        return cls(first, running, name=" + ".join(titles))
+        made = cls(first, running, name=" + ".join(titles))
+        made.members = titles
+        return made
 
     def save_pretrained(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the model as a checkpoint folder, with ``bits`` bits per weight.
 
         Raises `SatError` for an ensemble, and where `Checkpoint.save` does.
         """
-        if " + " in self.name:
+        if len(self.members) > 1:
             raise InvalidValue(f"{self.name} is an ensemble: save its members")
         self.checkpoint.save(as_path(folder), bits=bits)
 
