@@ -70,7 +70,7 @@ models: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make models FLICKR8K=folder" >&2; exit 1; }
 	$(BIN)/python experiments/shipped.py "$(FLICKR8K)" runs $(if $(COCO),--coco "$(COCO)") $(if $(INSTALL),--install)
 
-# The table goes to docs/table1.md, the evaluations to experiments/results/ too.
+# The table goes to experiments/notes/table1.md, the evaluations to experiments/results/ too.
 table1: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make table1 FLICKR8K=folder" >&2; exit 1; }
 	PYTHONPATH=experiments $(BIN)/python -m table1.make "$(FLICKR8K)" runs

@@ -1,4 +1,4 @@
-"""Other ways to train the models of Flickr8k, and what they reach: the tables of docs/recipes.md.
+"""Other ways to train the models of Flickr8k, and what they reach: the tables of experiments/notes/recipes.md.
 
     python experiments/recipes.py flickr8k/ runs/                   # all, hours; stop and start it as you like
     python experiments/recipes.py flickr8k/ runs/ paper-soft        # one recipe of `RECIPES`
@@ -30,7 +30,7 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference, compare
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
+DOCUMENT = Path(__file__).parent / "notes" / "recipes.md"
 MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
 RERANKED = "-reranked"  # the end of an evaluation's name with the reranker; the others are without it
 ALONE = ("--set", "visual_ngrams=false")

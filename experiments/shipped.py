@@ -9,7 +9,7 @@ Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one befor
 `everyday-soft` also learns from COCO's captions of other photos, a file of its folder (`TEXTS`).
 Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("-alone").
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets. (The files in
-this checkout are of seed 1. docs/training.md says why.)
+this checkout are of seed 1. experiments/notes/training.md says why.)
 The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in these.
 
 | in runs/ | what it holds |

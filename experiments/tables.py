@@ -195,7 +195,8 @@ def with_tables(text: str, tables: Mapping[str, Callable[[], str]] = TABLES, scr
 
 def documents() -> list[Path]:
     """The documents that may have tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    folders = (ROOT / "docs", ROOT / "experiments" / "notes")
+    return [ROOT / "README.md", *(file for folder in folders for file in sorted(folder.rglob("*.md")))]
 
 
 def stale() -> dict[Path, str]:

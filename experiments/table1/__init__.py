@@ -5,7 +5,7 @@ Importing this package registers their decoders by the package's public seam, as
     sat train flickr8k/ --plugin experiments/table1 --decoder nic --output my-nic
 
 Data, training, search and scoring are the attention decoder's. `make` trains and evaluates all systems and writes
-docs/table1.md. Retrieval, which copies captions, is not a decoder: it is in `research`.
+experiments/notes/table1.md. Retrieval, which copies captions, is not a decoder: it is in `research`.
 """
 
 from show_attend_tell import register_decoder

@@ -1,4 +1,4 @@
-"""Train and evaluate every system of the paper's Table 1 on Flickr8k, and write docs/table1.md: `make table1`.
+"""Train and evaluate every system of the paper's Table 1 on Flickr8k, and write notes/table1.md: `make table1`.
 
     export PYTHONPATH=experiments
     python -m table1.make flickr8k/ runs/                    # hours on two cores; stop and start it as you like
@@ -33,7 +33,7 @@ from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
 
-DOCUMENT = results.RESULTS.parents[1] / "docs" / "table1.md"
+DOCUMENT = results.RESULTS.parent / "notes" / "table1.md"
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
     *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "msr", "lrcn", "nic"),

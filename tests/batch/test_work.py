@@ -20,7 +20,8 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "scale.md").read_text(encoding="utf-8"), re.DOTALL)
+PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}
 COLUMNS = ("caption", "log_probability", "complete", "doubt", "error")
 

@@ -15,9 +15,9 @@ import numpy as np
 from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "tutorials"
 PACKAGE = ROOT / "src" / "show_attend_tell"
-TUTORIAL = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+TUTORIAL = (DOCS / "attention.md").read_text(encoding="utf-8")
 
 END_OF_BLOCK = "--- end of block ---"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -99,7 +99,7 @@ def renew() -> None:
         return block[1] + (f"\n```text\n{text}```\n" if text else "")
 
     text = re.sub(r"(```python\n.*?```\n)(?:\n```text\n.*?```\n)?", with_output, TUTORIAL, flags=re.DOTALL)
-    (DOCS / "tutorial.md").write_text(text, encoding="utf-8")
+    (DOCS / "attention.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_captions_with_a_reranker_are_scored_without_it_too(tmp_path: Path) -> N
 
 
 def test_the_documentation_has_the_commands() -> None:
-    document = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    document = (ROOT / "experiments" / "notes" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
     commands = [line.split() for block in blocks(document, "sh") for line in block.splitlines()]
     for name in ("soft-as-hard", "paper-soft", "paper-soft-0", "paper-hard"):
         assert any(set(recipes.TRAININGS[name].arguments) <= set(command) for command in commands), name

@@ -18,7 +18,7 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import ENTRY_POINTS, build, config_class, import_plugin, read_config
 from show_attend_tell.settings import settings
 
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorials" / "attention.md").read_text(encoding="utf-8")
 
 
 def plugin(file: Path, kind: str) -> Path:

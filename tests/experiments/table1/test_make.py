@@ -102,8 +102,8 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path) -> None:
         ("flickr8k-soft-test", 0, 25.0),
     ):
         keep(dataset, folder, name, wrong, bleu)
-    make.write(dataset, tmp_path / "docs" / "table1.md", folder)
-    text = (tmp_path / "docs" / "table1.md").read_text(encoding="utf-8")
+    make.write(dataset, tmp_path / "notes" / "table1.md", folder)
+    text = (tmp_path / "notes" / "table1.md").read_text(encoding="utf-8")
 
     main = text.split("## Attention against Google NIC, single")[0]
     rows = {line.split(" | ")[0].lstrip("| "): line for line in main.splitlines() if line.startswith("|")}

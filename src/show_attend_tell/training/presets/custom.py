@@ -35,7 +35,7 @@ VAL_FOR_BLEU = 200  # photos
 CAPTIONS_A_TIME = 6000
 UPDATES = {"started": 400, "afresh": 1500}
 MOST_EPOCHS = {"started": 20, "afresh": 40}
-STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of soft attention, see docs/training.md
+STARTED = {"epochs": 3, "learning_rate": 5e-4, "scheduled_sampling": 0.3}  # of soft attention: the notes on training
 
 
 def english_words() -> frozenset[str]:

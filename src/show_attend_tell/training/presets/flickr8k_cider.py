@@ -3,7 +3,7 @@
 Words, photos, decoder and reranker are those of `flickr8k`. Five captions are drawn of each photo of a batch, and true
 captions have a small weight too. The best epoch and generation config are those with the best CIDEr on val.
 
-Reached: no model of it ships. docs/lab-notes.md has trials with smaller batches and a frozen attention (S, V, W).
+Reached: no model of it ships. The lab notes have trials with smaller batches and a frozen attention (S, V, W).
 """
 
 from dataclasses import replace

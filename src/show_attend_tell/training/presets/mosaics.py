@@ -10,7 +10,7 @@ In a mosaic, four photos share one picture, and the caption is of one of them. W
 The last epoch is taken: the scores on val fall while α learns. The stage after this one, `flickr8k-cider`, brings a
 part of them back.
 
-Reached on val after 6 epochs, 20 minutes on one core (docs/lab-notes.md, trial T): 0.53 of α on the right photo at
+Reached on val after 6 epochs, 20 minutes on one core (lab notes, trial T): 0.53 of α on the right photo at
 nouns that follow another noun, where `flickr8k` has 0.26; BLEU-4 20.0 and CIDEr 51.9 instead of 21.5 and 56.3 (400
 photos, beam 3, without the reranker).
 """
