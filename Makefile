@@ -52,6 +52,7 @@ demo: $(RUNTIME)
 	@for model in everyday-soft everyday-hard; do \
 		$(BIN)/sat caption examples/*.jpg --model $$model --save-maps demo/$$model || exit 1; \
 	done
+	@echo "Pictures of every word are in demo/. A page to explore: $(BIN)/sat caption examples/cat.jpg --html cat.html"
 
 test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check

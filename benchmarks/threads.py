@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PHOTO = next((Path(__file__).parent.parent / "examples").glob("*.jpg"))
+PHOTO = Path(__file__).parent.parent / "examples" / "dogs.jpg"
 CAPTION = f"""
 import statistics, time
 from show_attend_tell import Captioner

@@ -9,7 +9,7 @@ from show_attend_tell import Captioner
 
 FOLDER = ROOT / "examples"
 CREDITS = (FOLDER / "CREDITS.md").read_text(encoding="utf-8")
-PHOTOS = sorted(FOLDER.glob("*.jpg"))
+PHOTOS = sorted(FOLDER.rglob("*.jpg"))
 
 
 def rows(heading: str) -> dict[str, list[str]]:
@@ -21,20 +21,21 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 def test_every_photo_has_an_author_and_a_free_licence() -> None:
     credited = rows("author")
-    assert sorted(credited) == [photo.name for photo in PHOTOS]
+    assert sorted(credited) == [photo.relative_to(FOLDER).as_posix() for photo in PHOTOS]
     assert {re.sub(r"\[(.*)\]\(.*\)", r"\1", licence) for _, licence, _ in credited.values()} <= {
         "CC0 1.0",
+        "CC BY 2.0",
         "CC BY 4.0",
         "public domain",
     }
 
 
 def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
-    assert len(PHOTOS) <= 8
+    assert len(PHOTOS) >= 8
     for photo in PHOTOS:
         assert photo.stat().st_size <= 80_000, photo.name
         with Image.open(photo) as image:
-            assert 500 <= max(image.size) <= 640 and not image.getexif(), photo.name
+            assert 450 <= max(image.size) <= 640 and not image.getexif(), photo.name
 
 
 @needs_models
@@ -42,4 +43,6 @@ def test_the_default_model_says_what_the_credits_say() -> None:
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
     # in float32, which says the same on every processor; in bfloat16 the otter is "a brown dog" on some
     captions = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTOS)
-    assert {photo.name: str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)} == told
+    assert {
+        photo.relative_to(FOLDER).as_posix(): str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)
+    } == told

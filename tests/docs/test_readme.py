@@ -20,7 +20,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "products" / "images").mkdir(parents=True)
     for name in ("dogs.jpg", "photographer.jpg"):
         shutil.copy(ROOT / "examples" / name, folder / "examples")
-    shutil.copy(ROOT / "examples" / "fails-otter.jpg", folder / "new.jpg")
+    shutil.copy(ROOT / "examples" / "failures" / "otter.jpg", folder / "new.jpg")
     rows = ["photo,caption,split"]
     random = np.random.default_rng(7)
     for number in range(5):
