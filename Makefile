@@ -20,6 +20,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PROOF := $(VENV)/.installed-proof
+DOCS := $(VENV)/.installed-docs
 LIGHT := .venv-light
 WITHOUT_TORCH := $(LIGHT)/.installed
 NODE_MODULES := web/node_modules/.installed
@@ -36,17 +37,19 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test proof models table1 bench web clean
+.PHONY: help demo test docs wheel proof models table1 bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
+	@echo "make docs    build the documentation as a site, into build/docs/"
+	@echo "make wheel   build the package, install it in an empty environment and caption a photo there"
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
 	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
 	@echo "make web     build the page that captions photos in the browser, into web/dist/; needs Node"
-	@echo "make clean   remove .venv, .venv-light, demo/ and what make web made"
+	@echo "make clean   remove .venv, .venv-light, build/, demo/ and what make web made"
 
 demo: $(RUNTIME)
 	@for model in everyday-soft everyday-hard; do \
@@ -61,6 +64,21 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/python experiments/tables.py --check
 	$(BIN)/python experiments/budgets.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# Warnings are errors: a broken link, or a public name without documentation.
+docs: $(DOCS)
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	@echo "The site is in build/docs/: open build/docs/docs/index.html"
+
+# The wheel is built from the sdist, so that both are whole.
+wheel: $(RUNTIME)
+	rm -rf build/dist build/fresh
+	mkdir -p build/dist
+	$(BIN)/python -c "from setuptools.build_meta import build_sdist; build_sdist('build/dist')" > build/dist/log
+	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/dist build/dist/*.tar.gz
+	$(BIN)/python -m venv build/fresh
+	build/fresh/bin/python $(PIP_OPTIONS) --quiet --no-compile build/dist/*.whl
+	cd build && fresh/bin/sat caption ../examples/cat.jpg --save-maps maps
 
 proof: $(PROOF)
 	$(BIN)/python -m pytest -m proof
@@ -86,7 +104,7 @@ web: $(RUNTIME) $(NODE_MODULES)
 	@echo "To try the page: $(BIN)/python -m http.server --directory web/dist, then http://localhost:8000"
 
 clean:
-	rm -rf $(VENV) $(LIGHT) demo web/node_modules web/dist
+	rm -rf $(VENV) $(LIGHT) build demo web/node_modules web/dist
 
 $(RUNTIME): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 	@$(PIP_INSTALL) setuptools || $(PIP_FAILED)
@@ -106,6 +124,10 @@ $(WITHOUT_TORCH): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
 $(NODE_MODULES): web/package.json web/package-lock.json
 	@command -v npm > /dev/null || { echo "make: npm is needed to build the page: install Node 20.19 or newer" >&2; exit 1; }
 	cd web && npm ci
+	@touch $@
+
+$(DOCS): $(DEV)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[docs]' || $(PIP_FAILED)
 	@touch $@
 
 # Ray, datasets and Spark are for the proofs alone.

@@ -1,4 +1,4 @@
-"""How large the project may be, checked by `make test`: lines of Python, patches in tests, options of `sat caption`.
+"""How large the project may be, checked by `make test`: lines of Python and documentation, patches, options.
 
 What grows past its limit is to be written once, or left out. The limits of lines are today's numbers, so that nothing
 grows back; the goals are 20,500 (src), 20,000 (tests) and 25,500 (src and experiments), and each step lowers a limit.
@@ -33,6 +33,15 @@ def patches() -> int:
     return sum(len(PATCHES.findall(file.read_text(encoding="utf-8"))) for file in files("tests"))
 
 
+def documentation(*documents: Path) -> int:
+    """How many lines of Markdown are written by hand: without the tables that are made of kept evaluations."""
+    texts = [
+        re.sub(r"<!-- table .*?<!-- end of table -->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for file in documents
+    ]
+    return sum(len(text.splitlines()) for text in texts)
+
+
 def options(command: click.Command) -> int:
     """How many options a command has, hidden ones and --help included."""
     return sum(isinstance(each, click.Option) for each in command.get_params(click.Context(command)))
@@ -44,6 +53,8 @@ def main() -> None:
         "lines of src": (lines("src"), 23_650),
         "lines of tests": (lines("tests"), 22_800),
         "lines of src and experiments": (lines("src", "experiments"), 27_550),
+        "lines of README": (documentation(ROOT / "README.md"), 275),
+        "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_283),
         "patches in tests": (patches(), 60),
         "options of sat caption": (options(caption), 18),
     }

@@ -18,12 +18,12 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import ENTRY_POINTS, build, config_class, import_plugin, read_config
 from show_attend_tell.settings import settings
 
-TUTORIAL = (ROOT / "docs" / "tutorials" / "attention.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 
 
 def plugin(file: Path, kind: str) -> Path:
-    """The tutorial's own decoder in a file, under another kind, since a process registers each kind once."""
-    (code,) = (block for block in blocks(TUTORIAL, "python") if "register_decoder(" in block)
+    """The documentation's decoder in a file, under another kind, since a process registers each kind once."""
+    (code,) = (block for block in blocks(PAGE, "python") if "register_decoder(" in block)
     assert 'kind = "gru"' in code
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(code.replace('kind = "gru"', f'kind = "{kind}"'), encoding="utf-8")
