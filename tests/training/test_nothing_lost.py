@@ -85,11 +85,12 @@ def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) 
 
 def test_damaged_annotations_stop_a_training_that_then_goes_on(command: tuple[object, ...], tmp_path: Path) -> None:
     sat("encode", command[1], "--resize", "crop")
-    (folder,) = (path.parent for path in (tmp_path / "cache").rglob("annotations"))
-    rows = (folder / "annotations").read_bytes()
-    (folder / "annotations").write_bytes(rows[:100] + bytes([rows[100] ^ 1]) + rows[101:])
+    files = list((tmp_path / "cache").glob("*/*/*/*"))  # each of a photo
+    assert len(files) == 17
+    stored = files[3].read_bytes()
+    files[3].write_bytes(stored[:100] + bytes([stored[100] ^ 1]) + stored[101:])
     line = refused(*command, tmp_path / "model")
     assert "the stored annotations of photo" in line and "sat train with --resume" in line
     sat(*command, tmp_path / "model", "--resume")
-    assert len((folder / "rows").read_bytes().splitlines()) == 18  # 17 photos, and the dropped row
+    assert files[3].read_bytes() == stored
     assert (tmp_path / "model" / "model.safetensors").exists()
