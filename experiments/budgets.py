@@ -50,9 +50,9 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 23_650),
-        "lines of tests": (lines("tests"), 22_800),
-        "lines of src and experiments": (lines("src", "experiments"), 27_550),
+        "lines of src": (lines("src"), 23_400),
+        "lines of tests": (lines("tests"), 22_750),
+        "lines of src and experiments": (lines("src", "experiments"), 27_320),
         "lines of README": (documentation(ROOT / "README.md"), 275),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),
