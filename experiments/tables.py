@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import chart
 import results
 from stages import reporting
 
@@ -26,7 +27,7 @@ from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
 from show_attend_tell.analysis.ablation.run import SEARCHED
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object, write_text
+from show_attend_tell.files import read_object, read_text, write_text
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (1, 2, 3)
@@ -41,6 +42,12 @@ SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
     "cider": "CIDEr",
 }
 PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
+PURPOSES = {
+    "everyday-soft": "photos of everyday life; the default",
+    "everyday-hard": "one chosen location for each word",
+    "flickr8k-soft": "following the paper, soft attention",
+    "flickr8k-hard": "following the paper, hard attention",
+}
 BLOCK = r"(<!-- table (\w+), by experiments/{}\.py -->\n).*?(<!-- end of table -->)"
 
 
@@ -52,6 +59,32 @@ def heads(*titles: str) -> list[str]:
 def with_interval(figure: Mapping[str, float]) -> str:
     """A mean with its 95 % interval, for a cell."""
     return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**figure).replace("-", "−")
+
+
+def models(folder: Path = results.RESULTS) -> str:
+    """The README's list of models: size, what each is for, and CIDEr on both tests."""
+    lines = heads("model", "size", "for", "CIDEr, COCO", "CIDEr, Flickr8k")
+    lines[1] = "| --- | ---: | --- | ---: | ---: |"
+    for name, purpose in PURPOSES.items():
+        size = sum(file.stat().st_size for file in (SHIPPED / name).iterdir())
+        cells = [f"`{name}`", f"{size / 1e6:.1f} MB", purpose]
+        own = f"{name}-flickr8k-test" if name.startswith("everyday") else f"{name}-test"
+        for kept in (f"{name}-coco-test", own):
+            cells.append(mean([results.read(kept, folder)["cider"]]) if kept in results.names(folder) else "–")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def paper(folder: Path = results.RESULTS) -> str:
+    """The README's table of the reproduction: four rows."""
+    lines = heads("Flickr8k test, without brevity penalty", "B-1", "B-4", "METEOR")
+    for kind, row_of_paper in PAPER.items():
+        found = results.read(f"flickr8k-{kind}-test", folder)
+        figures = [mean([found[metric]]) for metric in ("bleu_1_no_brevity", "bleu_4_no_brevity", "meteor")]
+        lines.append(f"| `flickr8k-{kind}` | {' | '.join(figures)} |")
+        b_1, _, _, b_4, meteor, *_ = row_of_paper.split(" | ")
+        lines.append(f"| the paper's {kind} attention | {b_1} | {b_4} | {meteor} |")
+    return "\n".join(lines) + "\n"
 
 
 def scores(folder: Path = results.RESULTS) -> str:
@@ -156,6 +189,8 @@ def grayed(folder: Path = results.ABLATION) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "models": models,
+    "paper": paper,
     "scores": scores,
     "evaluations": evaluations,
     "everyday": everyday,
@@ -200,9 +235,9 @@ def documents() -> list[Path]:
 
 
 def stale() -> dict[Path, str]:
-    """The documents whose tables are not those of the evaluations, with the text that they should have."""
-    texts = {document: document.read_text(encoding="utf-8") for document in documents()}
-    return {document: made for document, text in texts.items() if (made := with_tables(text)) != text}
+    """The documents whose tables, and the chart, that are not those of the evaluations, with what they should be."""
+    made = {document: with_tables(read_text(document)) for document in documents()} | {chart.FILE: chart.chart()}
+    return {file: text for file, text in made.items() if not file.exists() or read_text(file) != text}
 
 
 def write() -> None:

@@ -46,3 +46,6 @@ def test_the_default_model_says_what_the_credits_say() -> None:
     assert {
         photo.relative_to(FOLDER).as_posix(): str(caption) for photo, caption in zip(PHOTOS, captions, strict=True)
     } == told
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    gallery = [photo for photo in told if f'<img src="examples/{photo}"' in readme]
+    assert len(gallery) == 6 and all(f"| {told[photo]} |" in readme for photo in gallery)

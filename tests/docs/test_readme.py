@@ -1,4 +1,4 @@
-"""The README's commands run as they are written (all but the two `make` ones, which set this environment up)."""
+"""Commands of the README and of two how-to pages run as they are written (all but those that install)."""
 
 import shutil
 import sys
@@ -10,11 +10,12 @@ from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate")]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that the README speaks of: photos, a small products/ to train on, captions and references."""
+    """The files that they speak of: photos, a small products/ to train on, captions and references."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "examples").mkdir()
     (folder / "products" / "images").mkdir(parents=True)
@@ -36,8 +37,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_models
 def test_the_shell_commands_run_in_order(desk: Path) -> None:
-    quick = README.replace("sat train products/", "sat train products/ --epochs 1")  # 20 epochs take a minute
-    assert quick != README
+    commands = "\n".join([README, *PAGES])
+    quick = commands.replace("sat train products/", "sat train products/ --epochs 1")  # 20 epochs take a minute
     told = run_commands(quick, desk)
     assert len(told) >= 8 and all(text.strip() for text in told.values())
     assert (desk / "maps" / "photographer.png").exists() and (desk / "maps" / "new.png").exists()
