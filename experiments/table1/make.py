@@ -98,7 +98,7 @@ here. What follows from the table is in [the evidence](evidence.md#attention-aga
   Flickr8k rows, or not run here. [First runs](lab-notes.md#table-1-the-first-runs), whose captions
   were not kept, are in the lab notes.
 - Of soft and hard attention, seed 1 ships. It ships in 4 bits a weight, with [other last
-  digits](../README.md#scores); here it has 16.
+  digits](../../docs/reference/results.md); here it has 16.
 - MS Research, at which we made two trials, uses few distinct words: its detectors find few words of
   a photo. So its row says little about the original.
 
