@@ -48,6 +48,7 @@ TITLES = {  # of the data sets, and of the photos that models are trained on
     "flickr8k": ("Flickr8k", "Flickr8k's training split"),
     "coco": ("COCO", "1,757 of COCO's (CC BY 4.0)"),
 }
+ROUNDED = "4 bits each; the best BLEU-4 on val is that of 16 bits, the scores are those of 4"
 NGRAMS_CARD = """\
 # Visual n-grams of {data}, the reranker of {models}
 
@@ -81,6 +82,8 @@ class Model:
     training: str  # the training that makes it
     best: str = "bleu_4"  # the score on val by which a seed is chosen, the mean over the data sets
     reranked: bool = False  # whether it has a reranker
+    purpose: str = ""  # what it is for, for its card and the list of models
+    weights: str = ROUNDED  # how they are stored, for its card
     bits: Bits | None = None  # of a weight, where it ships in fewer than it was trained in
 
     @property
@@ -100,6 +103,17 @@ class Model:
         return found
 
 
+DATA = {
+    "training_data": {
+        "flickr8k": "6,000 photos of Flickr8k with five captions each",
+        "coco": "1,757 photos of COCO with four to five captions each",
+    },
+    "test_data": {
+        "flickr8k": "1,000 photos of Flickr8k (Karpathy's split)",
+        "coco": "300 photos of COCO chosen here, no official split",
+    },
+}
+TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
 WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
@@ -144,10 +158,10 @@ TRAININGS = {
     ),
 }
 SHIPS = {
-    "flickr8k-soft": Model("soft", bits=4),
-    "flickr8k-hard": Model("hard", bits=4),
-    "everyday-soft": Model("everyday-soft", best="cider", reranked=True),
-    "everyday-hard": Model("everyday-hard", best="cider", reranked=True),
+    "flickr8k-soft": Model("soft", purpose="soft attention as in the paper", bits=4),
+    "flickr8k-hard": Model("hard", purpose="hard attention as in the paper", bits=4),
+    "everyday-soft": Model("everyday-soft", "cider", True, "photos of everyday life", "4 bits each"),
+    "everyday-hard": Model("everyday-hard", "cider", True, "one chosen location a word", "8 bits each"),
 }
 
 
@@ -323,8 +337,8 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     used = {key: val[key] for key in ("beam_size", "attention_mode", "length_penalty", "rerank_weight")}
     best = f"validation_{model.best}"
     checkpoint.training = {
+        **about(model),
         "data": noted["data"],
-        **({"credits": CREDITS} if "coco" in model.data else {}),
         "preset": noted["preset"],
         **{f"stage_{number}": line for number, line in enumerate(commands(model.training, noted["seed"]), start=1)},
         **{key: noted[key] for key in ("seed", "epochs", "settings", best)},
@@ -333,6 +347,13 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     checkpoint.generation = checkpoint.generation.merge(**used)
     checkpoint.scores = {title: figures(evaluated[ending]) for title, ending in titles(model).items()}
     return checkpoint
+
+
+def about(model: Model) -> dict[str, str]:
+    """What the card says of a model besides how it was trained."""
+    coco = {"captions_without_photos": TEXTS_ARE, "credits": CREDITS} if "coco" in model.data else {}
+    parts = {key: "; ".join(of[data] for data in model.data) for key, of in DATA.items()}
+    return {"purpose": model.purpose, **parts, **coco, "weights": model.weights}
 
 
 def titles(model: Model) -> dict[str, str]:

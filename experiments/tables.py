@@ -42,12 +42,6 @@ SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
     "cider": "CIDEr",
 }
 PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
-PURPOSES = {
-    "everyday-soft": "photos of everyday life; the default",
-    "everyday-hard": "one chosen location for each word",
-    "flickr8k-soft": "following the paper, soft attention",
-    "flickr8k-hard": "following the paper, hard attention",
-}
 BLOCK = r"(<!-- table (\w+), by experiments/{}\.py -->\n).*?(<!-- end of table -->)"
 
 
@@ -65,7 +59,8 @@ def models(folder: Path = results.RESULTS) -> str:
     """The README's list of models: size, what each is for, and CIDEr on both tests."""
     lines = heads("model", "size", "for", "CIDEr, COCO", "CIDEr, Flickr8k")
     lines[1] = "| --- | ---: | --- | ---: | ---: |"
-    for name, purpose in PURPOSES.items():
+    for name in ("everyday-soft", "everyday-hard", "flickr8k-soft", "flickr8k-hard"):
+        purpose = read_object(SHIPPED / name / "config.json", "training")["training"]["purpose"]
         size = sum(file.stat().st_size for file in (SHIPPED / name).iterdir())
         cells = [f"`{name}`", f"{size / 1e6:.1f} MB", purpose]
         own = f"{name}-flickr8k-test" if name.startswith("everyday") else f"{name}-test"

@@ -19,6 +19,10 @@ SHOWN = {
     "cider": "CIDEr",
 }
 NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")  # of an evaluation
+USE = (
+    "- To see, test, teach and train attention, and for captions that a person checks.",
+    "- Not to identify or judge people, and not where a wrong caption does harm.",
+)
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
@@ -28,13 +32,15 @@ def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) 
     ``tuned`` says whether weights of its encoder are stored with it, ``reranker`` what its reranker is; None without a
     reranker.
     """
+    attention, purpose = model.decoder.attention, model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
-        "Training": training_lines(model.training, model.decoder.attention),
+        "Intended use": [f"- For {purpose}.", *USE],
+        "Model": model_lines(model, tuned=tuned, reranker=reranker),
+        "Training": training_lines(model.training, attention),
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
-        "Use": [use(model.decoder.attention)],
+        "Limits": limits(attention),
     }
-    lines = [f"# {name}", "", f"{model.decoder.title} Made with show-attend-tell.", ""]
-    lines += model_lines(model, tuned=tuned, reranker=reranker)
+    lines = [f"# {name}", "", f"{model.decoder.title} Made with show-attend-tell."]
     for title, section in sections.items():
         lines += ["", f"## {title}", "", *section]
     return "\n".join(map(wrapped, lines)) + "\n"
@@ -96,18 +102,22 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
         else:
             title = name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
-        if name != "settings":
+        if name not in ("settings", "purpose"):
             lines.append(f"- {title}: {value}")
     return lines
 
 
-def use(attention: str) -> str:
-    """What to keep in mind when using a model with that kind of attention."""
-    look = "" if attention in ("none", "uniform") else " Look at the attention before you trust a word."
-    return (
-        "Captions may be wrong. They repeat the habits of the people who described the training photos, above all in "
-        f"what is said about people.{look} Do not use the model to identify or judge people."
-    )
+def limits(attention: str) -> list[str]:
+    """What a model with that kind of attention does badly, with the numbers of the page of limits."""
+    read = "; hard models read the mean of several locations (6)" if attention == "hard" else ""
+    return [
+        "The numbers are those of the page of limits in the documentation.",
+        "",
+        "- Captions are often wrong (1), and the model knows few things (2).",
+        "- Captions repeat what people wrote, also their prejudices (3).",
+        f"- A high log p or a sharp map is no proof (4); attention explains a part (5){read}.",
+        "- For the best captions of any picture use a large vision-language model (7).",
+    ]
 
 
 def figures(evaluation: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,18 +38,18 @@ def models(name: str | None) -> None:
     if name is not None:
         click.echo(read_text(find_model(name) / "README.md"), nl=False)
         return
-    rows = [("model", "size", "attention", "trained on", "CIDEr on test")]
+    rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
         config = read_configuration(SHIPPED / shipped / "config.json")
         size = sum(file.stat().st_size for file in (SHIPPED / shipped).iterdir())
-        data = str(config.training.get("data"))
+        data, purpose = str(config.training.get("data")), str(config.training.get("purpose"))
         tests = {
             data if split == "test" else split.removesuffix(", test"): scores["cider"]
             for split, scores in config.scores.items()
             if split.split(", ")[-1] == "test"
         }
         figures = ", ".join(f"{split} {cider:.1f}" for split, cider in tests.items())
-        rows.append((shipped, f"{size / 1e6:.1f} MB", config.decoder.attention, data, figures))
+        rows.append((shipped, f"{size / 1e6:.1f} MB", purpose, figures))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
