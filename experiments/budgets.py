@@ -52,7 +52,7 @@ def main() -> None:
     counted = {
         "lines of src": (lines("src"), 23_400),
         "lines of tests": (lines("tests"), 22_750),
-        "lines of src and experiments": (lines("src", "experiments"), 27_335),
+        "lines of src and experiments": (lines("src", "experiments"), 27_361),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),
