@@ -27,7 +27,7 @@ from show_attend_tell.training.config import TrainingConfig
 project = "show-attend-tell"
 author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "examples/*.md", "experiments/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
@@ -78,7 +78,7 @@ def paths() -> str:
                 lines.append(f"| {status} | {one_line(answer['description'])} |")
             lines.append("")
     for name, schema in sorted(schemas.items()):
-        if "properties" in schema and not name.startswith("Body"):
+        if "properties" in schema and not name.endswith("Form"):
             lines += [f"## `{name}`", "", schema.get("description", ""), "", *fields(schema, schemas), ""]
     return "\n".join(lines)
 
@@ -151,12 +151,21 @@ def generate(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def check_docstring(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Warn of a public name without a docstring."""
+    """Warn of a public name without a docstring; list the fields of data classes with the comments behind them."""
     if not "".join(lines).strip():
         log.warning("%s %s has no docstring", what, name)
+    if isinstance(found, type) and dataclasses.is_dataclass(found):
+        said = comments(found)
+        lines += ["", *(f"- `{field.name}`: {said.get(field.name, '')}" for field in dataclasses.fields(found)), ""]
+
+
+def shorten(app: Sphinx, what: str, name: str, found: object, *of: object) -> tuple[str, None] | None:
+    """No signature of a data class: its fields are listed."""
+    return ("(…)", None) if dataclasses.is_dataclass(found) else None
 
 
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.connect("source-read", generate)
     app.connect("autodoc-process-docstring", check_docstring)
+    app.connect("autodoc-process-signature", shorten)

@@ -88,8 +88,7 @@ class DecoderConfig(Config):
         1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
     )
     tied_embeddings: bool = False  # L_o is E
-    # "scale": annotations are multiplied by one number, which training computes; "layer": each is normalized by itself
-    annotation_norm: Literal["scale", "layer"] = "scale"
+    annotation_norm: Literal["scale", "layer"] = "scale"  # one number for all annotations; "layer": each by itself
     annotation_window: Count = 1  # locations on a side of the window that each annotation is the mean of; 1: no window
     dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every location of a photo
