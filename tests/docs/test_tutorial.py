@@ -1,6 +1,6 @@
-"""The tutorial's code runs as it is written, prints what stands under it, and makes its pictures.
+"""The tutorials' code runs as it is written, prints what stands under it, and makes its pictures.
 
-When a shipped model or a picture has changed, write what is printed and the pictures anew, then read the tutorial once:
+When a shipped model or a picture has changed, write what is printed and the pictures anew, then read them once:
 
     python tests/docs/test_tutorial.py
 """
@@ -9,31 +9,34 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 DOCS = ROOT / "docs" / "tutorials"
 PACKAGE = ROOT / "src" / "show_attend_tell"
-TUTORIAL = (DOCS / "attention.md").read_text(encoding="utf-8")
+TUTORIALS = {file.name: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
+TUTORIAL = TUTORIALS["attention.md"]
 
 END_OF_BLOCK = "--- end of block ---"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-def session(folder: Path) -> list[str]:
+def session(folder: Path, text: str) -> list[str]:
     """Run the Python blocks one after the other, as one session in a folder; what each printed."""
     shutil.copytree(ROOT / "examples", folder / "examples")
-    code = "".join(f"{block}\nprint({END_OF_BLOCK!r})\n" for block in blocks(TUTORIAL, "python"))
+    code = "".join(f"{block}\nprint({END_OF_BLOCK!r})\n" for block in blocks(text, "python"))
     (folder / "session.py").write_text(code, encoding="utf-8")
     return run([sys.executable, "-W", "error", "session.py"], folder).split(END_OF_BLOCK + "\n")[:-1]
 
 
-def written() -> list[str]:
-    """What the tutorial says that each Python block prints: the text block right under it, or nothing."""
-    return re.findall(r"```python\n.*?```\n(?:\n```text\n(.*?)```)?", TUTORIAL, flags=re.DOTALL)
+def written(text: str) -> list[str]:
+    """What a tutorial says that each Python block prints: the text block right under it, or nothing."""
+    return re.findall(r"```python\n.*?```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
 
 
 def alike(printed: str, said: str) -> bool:
@@ -45,13 +48,13 @@ def alike(printed: str, said: str) -> bool:
 
 
 @needs_models
-def test_the_python_prints_what_is_written_and_makes_the_pictures(tmp_path: Path) -> None:
-    printed = session(tmp_path)
-    stale = [f"printed:\n{a}written:\n{b}" for a, b in zip(printed, written(), strict=True) if not alike(a, b)]
+@pytest.mark.parametrize("name", sorted(TUTORIALS))
+def test_the_python_prints_what_is_written_and_makes_the_pictures(name: str, tmp_path: Path) -> None:
+    text = TUTORIALS[name]
+    printed = session(tmp_path, text)
+    stale = [f"printed:\n{a}written:\n{b}" for a, b in zip(printed, written(text), strict=True) if not alike(a, b)]
     assert not stale, "\n".join(["run python tests/docs/test_tutorial.py, if this is right:", *stale])
-    pictures = re.findall(r"!\[.+\]\((.+)\)", TUTORIAL)
-    assert set(pictures) == {file.name for file in DOCS.glob("tutorial-*")} and len(pictures) >= 3
-    for name in pictures:
+    for name in re.findall(r"!\[.+\]\((.+)\)", text):
         with Image.open(tmp_path / name) as made, Image.open(DOCS / name) as shown:
             assert made.size == shown.size, name
             difference = np.asarray(made, dtype=float) - np.asarray(shown, dtype=float)
@@ -73,7 +76,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
         shutil.copy(ROOT / "examples" / name, tmp_path / "flickr8k" / "images")
         rows.append(f"{name},a brown animal is near the water,val")
     (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    told = run_commands(TUTORIAL, tmp_path)
+    told = run_commands("\n".join(TUTORIALS.values()), tmp_path)
     assert told and all(text.strip() for text in told.values())
     assert (tmp_path / "maps" / "photographer.png").exists() and (tmp_path / "photographer.html").exists()
 
@@ -87,19 +90,19 @@ def test_what_it_points_to_is_there() -> None:
 
 
 def renew() -> None:
-    """Write the outputs and the pictures of the tutorial anew."""
-    with tempfile.TemporaryDirectory() as scratch:
-        printed = session(Path(scratch))
-        for picture in Path(scratch).glob("tutorial-*"):
-            shutil.copy(picture, DOCS)
-    outputs = iter(printed)
+    """Write the outputs and the pictures of the tutorials anew."""
+    for name, text in TUTORIALS.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            outputs = iter(session(Path(scratch), text))
+            for picture in Path(scratch).glob("tutorial-*"):
+                shutil.copy(picture, DOCS)
 
-    def with_output(block: re.Match[str]) -> str:
-        text = next(outputs)
-        return block[1] + (f"\n```text\n{text}```\n" if text else "")
+        def with_output(block: re.Match[str], outputs: Iterator[str] = outputs) -> str:
+            printed = next(outputs)
+            return block[1] + (f"\n```text\n{printed}```\n" if printed else "")
 
-    text = re.sub(r"(```python\n.*?```\n)(?:\n```text\n.*?```\n)?", with_output, TUTORIAL, flags=re.DOTALL)
-    (DOCS / "attention.md").write_text(text, encoding="utf-8")
+        text = re.sub(r"(```python\n.*?```\n)(?:\n```text\n.*?```\n)?", with_output, text, flags=re.DOTALL)
+        (DOCS / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
