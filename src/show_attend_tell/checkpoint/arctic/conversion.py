@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from show_attend_tell.checkpoint.arctic.archive import read_parameters
-from show_attend_tell.checkpoint.arctic.pickles import read_plain
+from show_attend_tell.checkpoint.arctic.pickles import read_dict
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord, Encodes
 from show_attend_tell.data.photos import Preprocessing
@@ -81,9 +81,7 @@ class Options:
 
         Raises `SatError` for a damaged file, and for an option that is missing, unknown or has a wrong value.
         """
-        given = read_plain(file)
-        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            raise SatError(f"{file} must hold a dict of options, and holds {shown(given)}: give MODEL.npz.pkl")
+        given = read_dict(file)
         names = list(cls.__dataclass_fields__)
         if missing := [name for name in names if name not in given and name != "temperature"]:
             raise SatError(
@@ -97,8 +95,6 @@ class Options:
             )
         values = {name: given[name] for name in names if name in given}
         for name, value in values.items():
-            if isinstance(value, (dict, list, tuple)):
-                raise SatError(f"{file}: {name} is {shown(value)}, and must be a number, a text, true or false")
             if cls.__annotations__[name] is bool and value in (0, 1):
                 values[name] = bool(value)
         try:
@@ -260,16 +256,14 @@ def read_dictionary(file: Path, size: int) -> Words:
     ``size`` on are unknown. An id without a word is called ``<unused-ID>``: the model has weights for it. Raises
     `SatError` for a file that is not such a dictionary.
     """
-    given = read_plain(file)
-    if not isinstance(given, dict) or not given:
-        raise SatError(f"{file} must hold a dict of words and their ids, and holds {shown(given)}: give dictionary.pkl")
+    given = read_dict(file)
     words: dict[int, str] = {}
     left_out = 0
     for word, number in given.items():
         if not isinstance(word, str) or type(number) is not int:
             raise SatError(
-                f"{file}: {shown(word)} has the id {shown(number)}, and a dictionary gives each word a whole number: "
-                "give dictionary.pkl, and keep the order MODEL OPTIONS DICTIONARY"
+                f"{file}: {shorten(word)} has the id {shorten(number)}, and a dictionary gives each word a whole "
+                "number: give dictionary.pkl, and keep the order MODEL OPTIONS DICTIONARY"
             )
         if number < 0 or not word:
             raise SatError(f"{file}: {shorten(word)} has the id {number}: words are not empty, and ids start at 0")
@@ -285,8 +279,3 @@ def read_dictionary(file: Path, size: int) -> Words:
     except SatError as error:
         raise SatError(f"{file}: {error}") from None
     return Words(vocabulary, left_out, size - 2 - len(words))
-
-
-def shown(value: Any) -> str:
-    """A value of a pickle for a message; of a dict, list or tuple only the kind, because it may be large."""
-    return f"a {type(value).__name__}" if isinstance(value, (dict, list, tuple)) else shorten(value)
