@@ -171,7 +171,7 @@ def test_score_refuses_a_photo_without_references(texts: list[str]) -> None:
 
 
 def test_score_without_pycocoevalcap_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
+    monkeypatch.setitem(sys.modules, "pycocoevalcap.rouge.rouge", None)
     with pytest.raises(SatError, match=r"pip install .*\[evaluation\]"):
         score(CAPTIONS, REFERENCES)
 

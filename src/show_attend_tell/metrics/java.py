@@ -10,7 +10,6 @@ N captions, each with its references; the words of a text are separated by singl
 
 import importlib
 import json
-import math
 import shutil
 import subprocess
 import tempfile
@@ -44,7 +43,7 @@ class JavaError(Exception):
 
 
 def scorer_module(name: str) -> ModuleType:
-    """A module of pycocoevalcap, such as "bleu.bleu"; raises `MissingPackage` where it is not installed."""
+    """A module of pycocoevalcap, such as "rouge.rouge"; raises `MissingPackage` where it is not installed."""
     try:
         return importlib.import_module(f"pycocoevalcap.{name}")
     except ImportError as error:
@@ -108,11 +107,10 @@ class Java:
             " ".join(word for word in line.rstrip().split(" ") if word not in module.PUNCTUATIONS) for line in lines
         ]
 
-    def meteor(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, Array, Array]:
-        """METEOR 1.5 of the corpus and of each caption, 0 to 1, and what each adds to the corpus' (N, 23).
+    def meteor(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
+        """What each caption adds to METEOR 1.5 (N, 23). A corpus' METEOR is that of their sum (`meteor_of`).
 
-        The corpus' METEOR is not the mean of the captions': it is that of the summed statistics (`meteor_of`). Raises
-        `JavaError`.
+        Raises `JavaError`.
         """
         module = scorer_module("meteor.meteor")
         jar = self._program(module, module.METEOR_JAR)
@@ -128,10 +126,9 @@ class Java:
             statistics = np.empty(0)
         if statistics.shape != (len(captions), 23):
             raise JavaError(f"METEOR's program failed: it answered {shorten(answer)}")
-        statistics = _summable(statistics)
-        return float(meteor_of(statistics.sum(0))), meteor_of(statistics), statistics
+        return _summable(statistics)
 
-    def spice(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    def spice(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
         """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
 
         The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are
@@ -157,10 +154,10 @@ class Java:
             try:
                 answer = json.loads(found.read_text("utf-8"))
                 scores = {entry["image_id"]: float(entry["scores"]["All"]["f"]) for entry in answer}
-                each = [scores[entry["image_id"]] for entry in entries]
+                each = np.array([scores[entry["image_id"]] for entry in entries])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise JavaError(f"SPICE's program failed: {error}") from error
-        if not all(map(math.isfinite, each)):
+        if not np.isfinite(each).all():
             raise JavaError("SPICE's program gave no number for some captions")
         return each
 

@@ -118,8 +118,8 @@ class Statistics:
     bleu: Array  # (N, 10), see `_bleu_counts`
     rouge_l: Array  # (N,), 0 to 1
     cider: Array  # (N,), 0 to 10
-    meteor: Array | None  # (N, 23), see `Java.meteor`; None where it could not be had
-    spice: Array | None  # (N,), 0 to 1; None where it could not be had
+    meteor: Array | None = None  # (N, 23), see `Java.meteor`; None where it could not be had
+    spice: Array | None = None  # (N,), 0 to 1; None where it could not be had
 
     def scores(self, weights: Array) -> dict[str, Array]:
         """Every metric (R,), x100, of R corpora in which photo i is there weights[r, i] times (R, N)."""
@@ -174,7 +174,7 @@ def score(
     _check_names(captions, references)
     if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
-    scorers = {name: scorer_module(name) for name in ("bleu.bleu", "rouge.rouge", "cider.cider")}
+    rouge, cider = (scorer_module(name) for name in ("rouge.rouge", "cider.cider"))
     programs = java or Java()
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
@@ -193,47 +193,36 @@ def score(
     given = {photo: [text] for photo, text in zip(photos, candidates, strict=True)}
     wanted = dict(zip(photos, choices, strict=True))
     with contextlib.redirect_stdout(io.StringIO()):  # the scorers chatter, and stdout may be our caller's JSON
-        bleus, _ = scorers["bleu.bleu"].Bleu(4).compute_score(wanted, given, verbose=0)
-        rouge_l, each_rouge_l = scorers["rouge.rouge"].Rouge().compute_score(wanted, given)
-        cider, each_cider = scorers["cider.cider"].Cider().compute_score(wanted, given)
+        _, each_rouge_l = rouge.Rouge().compute_score(wanted, given)
+        _, each_cider = cider.Cider().compute_score(wanted, given)
     counts = _bleu_counts(
         [text.split() for text in candidates], [[text.split() for text in texts] for texts in choices]
     )
-    plain, penalty = _bleu_of(counts.sum(0))
-
-    corpus: dict[str, float | None] = {f"bleu_{n}": 100 * float(value) for n, value in enumerate(bleus, start=1)}
-    corpus |= {f"bleu_{n}_no_brevity": float(value) for n, value in enumerate(plain, start=1)}
-    corpus["brevity_penalty"] = float(penalty[0])
+    found: dict[str, Array] = {}
+    missing: dict[str, str] = {}
+    for metric, program in (("meteor", programs.meteor), ("spice", programs.spice)):
+        try:
+            if tokens in ("unicode", "characters"):
+                raise JavaError("it knows English only")
+            found[metric] = program(candidates, choices)
+        except JavaError as problem:
+            missing[metric] = str(problem)
+    statistics = Statistics(counts, np.array(each_rouge_l), np.array(each_cider), **found)
+    together = {name: float(values[0]) for name, values in statistics.scores(np.ones((1, len(photos)))).items()}
     each = {
         "bleu_4_smoothed": _smoothed_bleu(counts),
-        "rouge_l": 100 * np.array(each_rouge_l),
-        "cider": 100 * np.array(each_cider),
+        "rouge_l": 100 * statistics.rouge_l,
+        "cider": 100 * statistics.cider,
+        **({} if statistics.meteor is None else {"meteor": 100 * meteor_of(statistics.meteor)}),
+        **({} if statistics.spice is None else {"spice": 100 * statistics.spice}),
     }
-    missing: dict[str, str] = {}
-    meteor_statistics = each_spice = None
-    corpus |= {"meteor": None, "rouge_l": 100 * float(rouge_l), "cider": 100 * float(cider), "spice": None}
-    if tokens in ("unicode", "characters"):
-        missing = dict.fromkeys(("meteor", "spice"), "it knows English only")
-    else:
-        try:
-            meteor, each_meteor, meteor_statistics = programs.meteor(candidates, choices)
-            corpus["meteor"], each["meteor"] = 100 * meteor, 100 * each_meteor
-        except JavaError as problem:
-            missing["meteor"] = str(problem)
-        try:
-            each_spice = np.array(programs.spice(candidates, choices))
-            corpus["spice"], each["spice"] = 100 * float(each_spice.mean()), 100 * each_spice
-        except JavaError as problem:
-            missing["spice"] = str(problem)
     return Scores(
-        corpus,
+        {**together, "brevity_penalty": float(_bleu_of(counts.sum(0))[1][0]), **dict.fromkeys(missing)},
         missing,
         photos={
             photo: {name: float(values[index]) for name, values in each.items()} for index, photo in enumerate(photos)
         },
-        statistics=Statistics(
-            counts, np.array(each_rouge_l), np.array(each_cider), meteor=meteor_statistics, spice=each_spice
-        ),
+        statistics=statistics,
         tokens=tokens,
     )
 
@@ -312,7 +301,7 @@ def words_of(text: str, tokens: Tokens) -> list[str]:
 
 def check_scorers() -> None:
     """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
-    scorer_module("bleu.bleu")
+    scorer_module("rouge.rouge")
 
 
 def variety(
