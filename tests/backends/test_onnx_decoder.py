@@ -150,9 +150,9 @@ def test_weights_and_annotations_that_do_not_fit_are_refused() -> None:
     decoder = talkative()
     weights = decoder_weights(decoder)
     without = {name: value for name, value in weights.items() if name != "gate.bias"}
-    with pytest.raises(SatError, match=r"gate.bias has shape none, and the decoder needs \(1,\)"):
+    with pytest.raises(SatError, match=r"gate.bias is missing"):
         OnnxDecoder(decoder.config, without, LOCATIONS)
-    with pytest.raises(SatError, match=r"more has shape \(2,\), and the decoder needs none"):
+    with pytest.raises(SatError, match=r"more does not belong to it"):
         OnnxDecoder(decoder.config, {**weights, "more": np.zeros(2)}, LOCATIONS)
     window = talkative(annotation_window=3)
     with pytest.raises(SatError, match="8 locations are not a square grid"):

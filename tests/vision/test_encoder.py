@@ -102,8 +102,8 @@ def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[
     without = {name: array for name, array in shipped.items() if name != "features.7.bias"}
     unscaled = {name: array for name, array in shipped.items() if name != "features.7.weight.scale"}
     for state, message in (
-        (without, "lacks features.7.bias"),
-        ({**shipped, "features.36.bias": np.ones(3)}, "has besides features.36.bias"),
+        (without, "features.7.bias is missing"),
+        ({**shipped, "features.36.bias": np.ones(3)}, "features.36.bias does not belong to it"),
         ({**shipped, "features.7.bias": np.ones(127)}, r"features.7.bias has shape \(127,\)"),
         (unscaled, "features.7.weight.scale is missing"),
     ):

@@ -115,28 +115,6 @@ def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
     return {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
 
 
-def fitting(
-    state: Arrays, shapes: Mapping[str, tuple[int, ...]], source: str, network: str
-) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of a network, of arrays that are plain or in 8 bits.
-
-    ``source`` and ``network`` are names for messages. Raises `SatError` unless the arrays have the names and ``shapes``
-    of the network's weights.
-    """
-    try:
-        found = unpack(state)
-    except SatError as error:
-        raise SatError(f"{source}: {error}") from None
-    if missing := sorted(shapes.keys() - found.keys()):
-        raise SatError(f"{source}: not the weights of {network}, lacks {', '.join(missing)}")
-    if extra := sorted(found.keys() - shapes.keys()):
-        raise SatError(f"{source}: not the weights of {network}, has besides {', '.join(extra)}")
-    for name, shape in shapes.items():
-        if found[name].shape != shape:
-            raise SatError(f"{source}: {name} has shape {found[name].shape}, {network}'s is {shape}")
-    return found
-
-
 def weights_digest(weights: Arrays) -> str:
     """Return the SHA-256 of named weights, in hexadecimal.
 

@@ -108,14 +108,10 @@ class EncoderRecord:
                 encoder.adopt(tuned)
             except SatError as error:
                 raise SatError(f"{model}: its encoder.safetensors does not fit {self.name}: {error}") from error
-        recorded, found = ((each.preprocessing.size, *each.grid) for each in (self, encoder))
-        if recorded != found:
-            says, has = (
-                f"{rows}×{columns} locations of photos of {size} pixels" for size, rows, columns in (recorded, found)
-            )
+        if (self.preprocessing.size, self.grid) != (encoder.preprocessing.size, encoder.grid):
             raise SatError(
-                f"{model}: its config.json is damaged. It says that the encoder {self.name} gives {says}, and it gives "
-                f"{has}: copy the model again"
+                f"{model}: its config.json is damaged, it has the grid {self.grid} or the photo size "
+                f"{self.preprocessing.size} of another encoder than {self.name}: copy the model again"
             )
         self.check(encoder, model)
         encoder.preprocessing = self.preprocessing

@@ -173,6 +173,8 @@ def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
     """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
     for name in (*shapes, *weights):
         found, wanted = tuple(weights[name].shape) if name in weights else None, shapes.get(name)
+        if found is None or wanted is None:
+            return f"{name} {'is missing' if found is None else 'does not belong to it'}"
         if found != wanted:
-            return f"{name} has shape {found}, and the decoder needs {wanted}".replace("None", "none")
+            return f"{name} has shape {found}, and not {wanted}"
     return ""

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.arrays import read_arrays
-from show_attend_tell.checkpoint.packing import fitting
-from show_attend_tell.errors import MissingFile
+from show_attend_tell.checkpoint.packing import unpack
+from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.model.config import misfit
 
 Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, arrays by their names, or None for the shipped file
 
@@ -35,4 +36,10 @@ def network_weights(
             raise MissingFile(f"no such file of {network} weights", subject=str(path), remedy=remedy)
         source, weights = str(path), read_arrays(path, remedy="give a .safetensors file")
     used = {name: array for name, array in weights.items() if not name.startswith(unused)}
-    return fitting(used, shapes, source, network)
+    try:
+        found = unpack(used)
+    except SatError as error:
+        raise SatError(f"{source}: {error}") from None
+    if difference := misfit(found, shapes):
+        raise SatError(f"{source}: not the weights of {network}: {difference}")
+    return found
