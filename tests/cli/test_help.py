@@ -80,7 +80,7 @@ class Cake:
 
 @click.command(cls=BaseCommand, sections={"Size": "layers"})
 @click.option("--plate", help="Plate.")
-@options_from(lambda: (Cake,), "layers", into="cake", rest="--more", default="the baker's")
+@options_from(f"{__name__}:Cake", "layers", into="cake", rest="--more", default="the baker's")
 def bake(plate: str | None, cake: dict[str, Any]) -> None:
     click.echo(repr(cake))
 

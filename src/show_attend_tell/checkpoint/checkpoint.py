@@ -51,6 +51,7 @@ from show_attend_tell.model.config import Config
 from show_attend_tell.search.config import GenerationConfig
 
 Bits = Literal[32, 16, 8, 4]
+FORM = {"format": "pt"}  # which other readers of safetensors look for
 
 
 @dataclass(kw_only=True)
@@ -98,7 +99,9 @@ class Checkpoint:
             "model.safetensors": weights,
         }
         files: dict[Path, Callable[[Path], object]] = {
-            folder / name: partial(save_file, in_row_major_order(values), metadata={"format": "pt"})
+            folder / name: partial(
+                save_file, {key: np.require(each, requirements="C") for key, each in values.items()}, metadata=FORM
+            )
             for name, values in arrays.items()
             if values is not None
         }
@@ -167,7 +170,6 @@ def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
     """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
     if name := not_finite(weights):
         raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
-    weights = {name: np.require(value, requirements="C") for name, value in weights.items()}
     packed = pack(weights)
     again = unpack(packed)
     stored: dict[str, NDArray[Any]] = {}
@@ -178,11 +180,6 @@ def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
             half = as_half(value)
             stored[name] = half if np.array_equal(half.astype(np.float32), value) else value
     return stored
-
-
-def in_row_major_order(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Arrays whose bytes lie as safetensors writes them."""
-    return {name: np.require(value, requirements="C") for name, value in arrays.items()}
 
 
 def as_half(value: NDArray[Any]) -> NDArray[Any]:

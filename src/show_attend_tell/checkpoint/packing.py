@@ -56,7 +56,7 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
         # 2²³ mantissas m. That fails among subnormal numbers, so a row as small as that counts as zero.
         scale = np.abs(array.reshape(len(array), -1)).max(1) / np.float32(127)  # (rows,)
         scale[scale < np.finfo(np.float32).tiny] = 1
-        packed[name] = (array / _per_row(scale, array)).round().astype(np.int8)
+        packed[name] = (array / scale.reshape(-1, *[1] * (array.ndim - 1))).round().astype(np.int8)
         packed[name + SCALE] = scale
     return packed
 
@@ -80,7 +80,7 @@ def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
                 raise SatError(f"{name}{SCALE}: {scale.shape} scales do not fit weights of {array.shape}")
             state[name] = array.astype(np.float32)
             state[name] *= scale.astype(np.float32).reshape(-1, *[1] * (array.ndim - 1))
-        elif not (name.endswith(SCALE) and _has_scales(packed.get(name.removesuffix(SCALE)))):
+        elif not name.endswith(SCALE) or packed.get(name.removesuffix(SCALE), array).dtype not in (np.int8, np.uint8):
             floating = np.issubdtype(array.dtype, np.floating)
             state[name] = array.astype(np.float32, copy=False) if floating else array
     return state
@@ -164,11 +164,3 @@ def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.floa
         scale, least = np.where(better, step, scale), np.minimum(error, least)
     packed = values[:, ::2] | np.left_shift(values[:, 1::2], 4)
     return packed.astype(np.uint8, copy=False), scale
-
-
-def _per_row(scale: NDArray[Any], array: NDArray[Any]) -> NDArray[Any]:
-    return scale.reshape(-1, *[1] * (array.ndim - 1))  # (rows, 1, …)
-
-
-def _has_scales(array: NDArray[Any] | None) -> bool:
-    return array is not None and array.dtype in (np.int8, np.uint8)

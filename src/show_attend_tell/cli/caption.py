@@ -21,7 +21,7 @@ from show_attend_tell.cli.command import (
     printable,
     write_output,
 )
-from show_attend_tell.cli.options import generation_config, options_from
+from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import check_writable, make_folder, write_text
 from show_attend_tell.messages import plural
@@ -59,13 +59,6 @@ class PictureFile:
     format: Literal["png", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move word by word
 
 
-def picture_settings() -> tuple[type, ...]:
-    """What the user may choose of a picture."""
-    from show_attend_tell.show.pictures.style import Style
-
-    return PictureFile, Style
-
-
 @click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
@@ -87,7 +80,7 @@ def picture_settings() -> tuple[type, ...]:
     metavar="FOLDER",
     help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
 )
-@options_from(picture_settings, into="style", rest="--style")
+@options_from(f"{__name__}:PictureFile show_attend_tell.show.pictures.style:Style", into="style", rest="--style")
 @model_option()
 @click.option(
     "--compare",
@@ -98,7 +91,7 @@ def picture_settings() -> tuple[type, ...]:
 )
 @loading_options
 @options_from(
-    *(generation_config, "beam_size", "attention_mode", "num_captions"),
+    *(GENERATION, "beam_size", "attention_mode", "num_captions"),
     into="generation",
     rest="--generation",
     default="the model's",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from show_attend_tell.cli.command import BaseCommand, device_option, model_option, options, weights_option
-from show_attend_tell.cli.options import generation_config, options_from
+from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -20,16 +20,9 @@ Examples:
 """
 
 
-def batch_config() -> tuple[type, ...]:
-    """The settings of how a batch is worked off."""
-    from show_attend_tell.batch.config import BatchConfig
-
-    return (BatchConfig,)
-
-
 batch_options = options(
     click.option("--recursive", is_flag=True, help="Photos in subfolders too."),
-    options_from(batch_config, "column", "engine", "workers", "rows", into="batch"),
+    options_from("show_attend_tell.batch.config:BatchConfig", "column", "engine", "workers", "rows", into="batch"),
 )
 
 
@@ -41,7 +34,7 @@ batch_options = options(
 @batch_options
 @model_option()
 @options_from(
-    *(generation_config, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
+    *(GENERATION, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
     into="generation",
     rest="--generation",
     default="the model's",

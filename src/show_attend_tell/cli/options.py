@@ -10,6 +10,7 @@ The options are made when a command runs or shows its help, because data classes
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -26,19 +27,17 @@ class PairsOption(click.Option):
         self.keys = keys
 
 
-def options_from(
-    classes: Callable[[], tuple[type, ...]], *names: str, into: str, rest: str = "", default: str = ""
-) -> Callable[[F], F]:
+def options_from(classes: str, *names: str, into: str, rest: str = "", default: str = "") -> Callable[[F], F]:
     """A decorator that gives a command options for settings.
 
-    ``classes`` returns the data classes of the settings. Each field in ``names`` becomes an option of that name. The
-    option called ``rest``, if there is one, takes any field as KEY=VALUE. The command's function gets the values that
-    were given as a dictionary, its argument ``into``. ``default`` says in the help where other values come from, if it
-    is not from the class.
+    ``classes`` names the data classes of the settings, "MODULE:CLASS MODULE:CLASS". Each field in ``names`` becomes an
+    option of that name. The option called ``rest``, if there is one, takes any field as KEY=VALUE. The command's
+    function gets the values that were given as a dictionary, its argument ``into``. ``default`` says in the help where
+    other values come from, if it is not from the class.
     """
 
     def make() -> Iterator[click.Option]:
-        fields = _fields(classes())
+        fields = _fields(resolve_name(name) for name in classes.split())
         for name in names:
             cls, hint, comment = fields[name]
             value = getattr(cls, name, None)
@@ -83,7 +82,7 @@ def options_from(
 Field = tuple[type, Any, str]  # the class that has a field, the field's type, and the comment behind it
 
 
-def _fields(classes: tuple[type, ...]) -> dict[str, Field]:
+def _fields(classes: Iterable[type]) -> dict[str, Field]:
     """The fields of classes of settings, by their names."""
     from show_attend_tell.settings import comments
 
@@ -112,16 +111,10 @@ def _metavar(hint: Any) -> str:
     return {bool: "true|false", int: "INTEGER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
-def generation_config() -> tuple[type, ...]:
-    """The settings of how captions are made."""
-    from show_attend_tell.search.config import GenerationConfig
-
-    return (GenerationConfig,)
-
-
+GENERATION = "show_attend_tell.search.config:GenerationConfig"
 generation_options = options_from(
-    *(generation_config, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
+    *(GENERATION, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
     into="generation",
     default="the model's",
 )
-attention_mode_option = options_from(generation_config, "attention_mode", into="generation", default="the model's")
+attention_mode_option = options_from(GENERATION, "attention_mode", into="generation", default="the model's")

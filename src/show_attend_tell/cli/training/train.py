@@ -30,13 +30,6 @@ Examples:
 """
 
 
-def run_options() -> tuple[type, ...]:
-    """What is chosen of a training besides its data and its settings."""
-    from show_attend_tell.training import RunOptions
-
-    return (RunOptions,)
-
-
 @click.command(cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
 @click.option(
@@ -65,7 +58,11 @@ def run_options() -> tuple[type, ...]:
 )
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
 @training_options
-@options_from(*(run_options, "encoder_lr", "unfreeze_from", "text_corpus", "resume", "bits", "tensorboard"), into="run")
+@options_from(
+    *("show_attend_tell.training:RunOptions", "encoder_lr", "unfreeze_from", "text_corpus"),
+    *("resume", "bits", "tensorboard"),
+    into="run",
+)
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @plugin_option
 def train(
