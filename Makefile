@@ -67,7 +67,7 @@ test: $(DEV) $(WITHOUT_TORCH)
 
 # Warnings are errors: a broken link, or a public name without documentation.
 docs: $(DOCS)
-	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	$(BIN)/sphinx-build --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "The site is in build/docs/: open build/docs/docs/index.html"
 
 # The wheel is built from the sdist, so that both are whole.
