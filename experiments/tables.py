@@ -183,6 +183,14 @@ def grayed(folder: Path = results.ABLATION) -> str:
     return "\n".join(lines) + "\n"
 
 
+def nouns(folder: Path = results.RESULTS) -> str:
+    """The share of the nouns in captions that one of the people used too."""
+    lines = heads("model and test", "nouns", "of them right, with the 95 % interval over photos")
+    for name, found in read_object(folder / "nouns.json", "everyday-soft-coco-test").items():
+        lines.append(f"| {name.removesuffix('-test')} | {found['nouns']:,} | {with_interval(found)} |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "models": models,
     "paper": paper,
@@ -192,6 +200,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ablation_soft": partial(ablation, "flickr8k-soft"),
     "ablation_hard": partial(ablation, "flickr8k-hard"),
     "ablation_everyday": partial(ablation, "everyday-soft"),
+    "nouns": nouns,
     "free_captions": free_captions,
     "grayed": grayed,
 }

@@ -1,9 +1,9 @@
-"""The recall of rare nouns counts what two people said of a photo and the model said too."""
+"""Which nouns of captions people use too, and which of theirs a model uses."""
 
 from pathlib import Path
 
+import nouns
 import pytest
-import rare_nouns
 
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.errors import SatError
@@ -21,7 +21,9 @@ def test_recall_is_over_nouns_that_two_captions_have() -> None:
     }
     said = {"a.jpg": "three zebras", "b.jpg": "a dog", "c.jpg": "a dog"}
     evaluation = {"results": [{"photo": name, "caption": caption} for name, caption in said.items()]}
-    pairs, share = rare_nouns.recall(evaluation, photos, {"zebra", "elephant"})
+    pairs, share = nouns.recall(evaluation, photos, {"zebra", "elephant"})
     assert (pairs, share.mean) == (2, 0.5)
+    number, share = nouns.right(evaluation, photos)
+    assert (number, share.mean) == (3, pytest.approx(2 / 3))
     with pytest.raises(SatError, match="no photo of the evaluation has a rare noun"):
-        rare_nouns.recall(evaluation, photos, {"giraffe"})
+        nouns.recall(evaluation, photos, {"giraffe"})
