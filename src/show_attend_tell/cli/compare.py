@@ -13,7 +13,7 @@ COMPARE_EXAMPLES = """
 \b
 Examples:
   sat compare soft.json hard.json
-  sat compare nic-1.json,nic-2.json,nic-3.json soft-1.json,soft-2.json,soft-3.json --markdown comparison.md
+  sat compare nic-1.json,nic-2.json,nic-3.json soft-1.json,soft-2.json,soft-3.json
 """
 
 REPORT_EXAMPLES = """
@@ -36,23 +36,18 @@ Examples:
 )
 @seed_option("the resamples")
 @json_option("the comparison")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="File for a Markdown table; - is standard output.")
-def compare(
-    systems: tuple[str, ...], resamples: int, seed: int, json_file: str | None, markdown_file: str | None
-) -> None:
+def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str | None) -> None:
     """Compare the scores of systems with those of the first.
 
-    The result is a difference and its 95 % interval for each score. A system is an evaluation, as sat evaluate --json
-    and sat score --json write it. Several evaluations joined by commas are one system trained with several seeds: then
-    trainings are resampled as well as photos.
+    The result is a table in Markdown: a difference and its 95 % interval for each score. A system is an evaluation, as
+    sat evaluate --json and sat score --json write it. Several evaluations joined by commas are one system trained with
+    several seeds: then trainings are resampled as well as photos.
     """
     from show_attend_tell.metrics.caption_files import read_evaluation
     from show_attend_tell.metrics.comparison import compare as compared
 
-    if json_file == markdown_file == "-":
-        raise SatError("only one of --json and --markdown can be standard output: name a file for the other")
     files = [[Path(part) for part in system.split(",") if part] for system in systems]
-    check_targets(json_file, markdown_file, read=[file for each in files for file in each])
+    check_targets(json_file, read=[file for each in files for file in each])
     if not all(files):
         raise SatError("a system is given without a file: name its evaluations, joined by commas")
     names = [_name(each) for each in files]
@@ -67,9 +62,8 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    told = write_output(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n")
-    if not write_output(markdown_file, found.to_markdown()) and not told:
-        click.echo(found.to_text(), nl=False)
+    if not write_output(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"):
+        click.echo(found.to_markdown(), nl=False)
 
 
 def _name(files: list[Path]) -> str:

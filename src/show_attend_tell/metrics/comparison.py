@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import aligned, plural
+from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
 from show_attend_tell.metrics.caption_files import EvaluationFile, check_alike
 from show_attend_tell.metrics.scores import Statistics, score
@@ -132,23 +132,15 @@ class Comparison:
         lines += [f"{METRICS[metric]} is left out: {reason}." for metric, reason in self.missing.items()]
         return lines
 
-    def to_text(self) -> str:
-        """Tables for a terminal."""
-        lines = []
-        for name, found in self.differences.items():
-            rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
-            rows += [(METRICS[one.metric], *_figures(one)) for one in found]
-            lines += [*aligned(rows), ""]
-        return "\n".join([*lines, *self.notes()]) + "\n"
-
     def to_markdown(self) -> str:
-        """Tables for a document."""
+        """Tables in Markdown, whose columns are aligned for a terminal."""
         parts = []
         for name, found in self.differences.items():
-            rows = [f"| | {self._title(self.first)} | {self._title(name)} | difference | 95 % interval |"]
-            rows += ["| --- | ---: | ---: | ---: | ---: |"]
-            rows += [f"| {METRICS[one.metric]} | {' | '.join(_figures(one)).replace('-', '−')} |" for one in found]
-            parts.append("\n".join(rows))
+            rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
+            rows += [("---", *["---:"] * 4), *((METRICS[one.metric], *_figures(one)) for one in found)]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+            parts.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
         notes = [textwrap.fill(note, 100, break_on_hyphens=False) for note in self.notes()]
         return "\n\n".join([*parts, *notes]) + "\n"
 
@@ -158,7 +150,8 @@ class Comparison:
 
 
 def _figures(one: Difference) -> tuple[str, str, str, str]:
-    return f"{one.first:.2f}", f"{one.system:.2f}", f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
+    change, interval = f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
+    return f"{one.first:.2f}", f"{one.system:.2f}", change.replace("-", "−"), interval.replace("-", "−")
 
 
 def compare(
