@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, device_option, model_option, options, weights_option
+from show_attend_tell.cli.command import BaseCommand, compute_options, model_option, options
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.messages import plural
 
@@ -39,8 +39,7 @@ batch_options = options(
     rest="--generation",
     default="the model's",
 )
-@weights_option
-@device_option
+@compute_options
 def caption_batch(
     sources: tuple[str, ...],
     output: str,
@@ -48,8 +47,7 @@ def caption_batch(
     batch: dict[str, Any],
     model: str,
     generation: dict[str, Any],
-    encoder_weights: str | None,
-    device: str,
+    loading: dict[str, Any],
 ) -> None:
     """Caption any number of photos into a table.
 
@@ -59,8 +57,7 @@ def caption_batch(
     """
     from show_attend_tell.batch.work import CaptionBatch
 
-    work = CaptionBatch(model, device=device, encoder_weights=encoder_weights, **generation)
-    run_batch(work, sources, output, recursive=recursive, **batch)
+    run_batch(CaptionBatch(model, **loading, **generation), sources, output, recursive=recursive, **batch)
 
 
 def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch: Any) -> None:

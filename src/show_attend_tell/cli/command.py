@@ -264,6 +264,7 @@ loading_options = options(
     device_option,
     gather("loading", "encoder_weights", "backend", "precision", "device"),
 )
+compute_options = options(weights_option, device_option, gather("loading", "encoder_weights", "device"))
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),

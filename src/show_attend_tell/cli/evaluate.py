@@ -11,14 +11,13 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     cache_option,
     check_targets,
+    compute_options,
     data_option,
-    device_option,
     json_option,
     model_option,
     seed_option,
     split_option,
     was_given,
-    weights_option,
     write_output,
 )
 from show_attend_tell.cli.options import F, generation_options
@@ -69,9 +68,8 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")
 @click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
-@weights_option
 @cache_option
-@device_option
+@compute_options
 def evaluate(
     models: tuple[str, ...],
     data: Path,
@@ -82,9 +80,8 @@ def evaluate(
     json_file: str | None,
     attention: bool,
     card: bool,
-    encoder_weights: str | None,
     cache: Path | None,
-    device: str,
+    loading: dict[str, Any],
 ) -> None:
     """Caption a part of a data set, and score the captions.
 
@@ -96,7 +93,7 @@ def evaluate(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data, encoder_weights], models=models)
+    check_targets(json_file, read=[data, loading["encoder_weights"]], models=models)
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == absolute(models[0])):
@@ -104,9 +101,8 @@ def evaluate(
     for name in ("README.md", "config.json") if card else ():
         check_writable(Path(models[0]) / name, make=True)
     dataset = read_dataset(data)
-    how_loaded: dict[str, Any] = {"device": device, "encoder_weights": encoder_weights}
     one = len(models) == 1
-    captioner = Captioner.from_pretrained(models[0], **how_loaded) if one else Captioner.ensemble(models, **how_loaded)
+    captioner = Captioner.from_pretrained(models[0], **loading) if one else Captioner.ensemble(models, **loading)
     result = evaluation.evaluate(
         captioner,
         dataset,

@@ -136,7 +136,9 @@ class Comparison:
         """Tables in Markdown, whose columns are aligned for a terminal."""
         parts = []
         for name, found in self.differences.items():
-            rows = [("", self._title(self.first), self._title(name), "difference", "95 % interval")]
+            rows: list[tuple[str, ...]] = [
+                ("", self._title(self.first), self._title(name), "difference", "95 % interval")
+            ]
             rows += [("---", *["---:"] * 4), *((METRICS[one.metric], *_figures(one)) for one in found)]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]

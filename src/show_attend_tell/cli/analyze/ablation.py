@@ -10,13 +10,12 @@ from show_attend_tell.cli.command import (
     BaseCommand,
     cache_option,
     check_targets,
+    compute_options,
     data_option,
-    device_option,
     json_option,
     model_option,
     seed_option,
     split_option,
-    weights_option,
     write_output,
 )
 from show_attend_tell.cli.options import generation_options
@@ -61,9 +60,8 @@ Examples:
 @generation_options
 @seed_option("photos and of random locations")
 @json_option("all figures")
-@weights_option
 @cache_option
-@device_option
+@compute_options
 def ablation(
     model: str,
     data: Path,
@@ -75,9 +73,8 @@ def ablation(
     generation: dict[str, Any],
     seed: int,
     json_file: str | None,
-    encoder_weights: str | None,
     cache: Path | None,
-    device: str,
+    loading: dict[str, Any],
 ) -> None:
     """Measure what attention is worth to each word.
 
@@ -90,11 +87,11 @@ def ablation(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data, encoder_weights], models=[model])
+    check_targets(json_file, read=[data, loading["encoder_weights"]], models=[model])
     dataset = read_dataset(data)
     run.check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     result = run.ablation(
-        Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights),
+        Captioner.from_pretrained(model, backend="torch", **loading),
         dataset,
         split,
         cache=cache or default_cache(),

@@ -10,13 +10,12 @@ import click
 from show_attend_tell.cli.command import (
     BaseCommand,
     check_targets,
-    device_option,
+    compute_options,
     json_option,
     model_option,
     seed_option,
     split_option,
     was_given,
-    weights_option,
     write_output,
 )
 from show_attend_tell.cli.options import attention_mode_option
@@ -73,8 +72,7 @@ Examples:
 @attention_mode_option
 @seed_option("mosaics and of sampled locations")
 @json_option("the figures")
-@weights_option
-@device_option
+@compute_options
 def pointing(
     photos: tuple[Path, ...],
     model: str,
@@ -85,8 +83,7 @@ def pointing(
     generation: dict[str, Any],
     seed: int,
     json_file: str | None,
-    encoder_weights: str | None,
-    device: str,
+    loading: dict[str, Any],
 ) -> None:
     """Measure attention on what words name.
 
@@ -104,7 +101,7 @@ def pointing(
     from show_attend_tell.data.datasets import NoCaptions, read_dataset
     from show_attend_tell.data.photos import find_photos
 
-    check_targets(json_file, html_file, read=[*photos, encoder_weights], models=[model])
+    check_targets(json_file, html_file, read=[*photos, loading["encoder_weights"]], models=[model])
     data, dataset, kind = photos[0], None, "photos without captions"
     if (data / "boxes.json").exists():
         kind = "generated scenes"
@@ -124,7 +121,7 @@ def pointing(
     )
     if files and html_file is None:
         raise SatError(f"{data}: nothing is measured on photos without captions: add --html FILE for a page")
-    captioner = Captioner.from_pretrained(model, device=device, backend="torch", encoder_weights=encoder_weights)
+    captioner = Captioner.from_pretrained(model, backend="torch", **loading)
 
     shown: Sequence[Sequence[Example]] = []
     of = data.resolve().name if len(photos) == 1 else plural(len(photos), "photo")
