@@ -257,16 +257,16 @@ def test_another_encoder_is_refused(saved: Path, encoder: Encoder) -> None:
         (lambda config: config.pop("format"), "damaged.*format"),
         (lambda config: config.pop("decoder"), "damaged.*decoder"),
         (lambda config: config["encoder"].pop("digest"), "damaged.*digest"),
-        (lambda config: config["encoder"].update(digest=7), "damaged.*SHA-256 7"),
+        (lambda config: config["encoder"].update(digest=7), "damaged.*digest is 7: give a text or none"),
         (lambda config: config["encoder"].update(name=5), "damaged.*name is 5"),
         *(
             (lambda config, grid=grid: config["encoder"].update(grid=grid), f"damaged.*{re.escape(why)}")
             for grid, why in (
-                ([14], "not enough values"),
-                ([8, 8, 1], "too many values"),
-                ("ab", "grid is 'ab'"),
-                ([8, "x"], "grid is [8, 'x']"),
-                ([0, 0], "grid is [0, 0]"),
+                ([14], "grid is [14]"),
+                ([8, 8, 1], "grid is [8, 8, 1]"),
+                ("ab", "grid is"),
+                ([8, "x"], "grid is"),
+                ([0, 0], "grid is 0"),
             )
         ),
         (lambda config: config.update(training=[1]), "damaged"),

@@ -4,14 +4,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
+
+from pydantic import Field
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.settings import Count, settings
 
 FORMAT = 4
 
@@ -37,14 +39,14 @@ class Encodes(Protocol):
 Encoding = TypeVar("Encoding", bound=Encodes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class EncoderRecord:
     """Which encoder a model was trained on. The annotations of another encoder mean nothing to the model."""
 
     name: str
     digest: str | None  # SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named
     preprocessing: Preprocessing
-    grid: tuple[int, int]  # rows and columns of locations
+    grid: Annotated[tuple[Count, Count], Field(strict=False)]  # rows and columns of locations
 
     @classmethod
     def of(cls, encoder: Encodes) -> "EncoderRecord":
@@ -59,15 +61,10 @@ class EncoderRecord:
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
         """The record that `to_dict` described.
 
-        Raises `KeyError`, `TypeError`, `ValueError` or `SatError` for one that is damaged.
+        Raises `KeyError`, `TypeError` or `SatError` for one that is damaged.
         """
-        name, digest, (rows, columns) = values["name"], values["digest"], values["grid"]
-        if not isinstance(name, str) or not isinstance(digest, (str, NoneType)):
-            raise ValueError(f"the encoder's name is {name!r}, and its SHA-256 {digest!r}")
-        if not all(isinstance(side, int) and side > 0 for side in (rows, columns)):
-            raise ValueError(f"the encoder's grid is {values['grid']!r}")
-        preprocessing = Preprocessing.from_dict(values["preprocessing"])
-        return cls(name=name, digest=digest, preprocessing=preprocessing, grid=(rows, columns))
+        plain = {name: values[name] for name in ("name", "digest", "grid")}
+        return cls(preprocessing=Preprocessing.from_dict(values["preprocessing"]), **plain)
 
     def check(self, encoder: Encodes, model: str) -> None:
         """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message.

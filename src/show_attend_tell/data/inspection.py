@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.photos import Found
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram, tokenize
@@ -196,15 +196,12 @@ def without_captions(dataset: Dataset) -> list[Path]:
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
+    there = Found()
+    there.add(dataset.folder.iterdir(), recursive=True)
     found = []
-    for folder, subfolders, files in os.walk(dataset.folder):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for name in sorted(files):
-            photo = Path(folder) / name
-            if photo.suffix.lower() not in SUFFIXES or name.startswith("."):
-                continue
-            path = photo.relative_to(dataset.folder).as_posix()
-            names = (path, path.removeprefix("images/"), name)  # by which a file of captions may call it
-            if skipped.isdisjoint(names) and os.path.realpath(photo) not in known and photo.is_file():
-                found.append(photo)
+    for photo in there.photos:
+        path = photo.relative_to(dataset.folder).as_posix()
+        names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
+        if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
+            found.append(photo)
     return found

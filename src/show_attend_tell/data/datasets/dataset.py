@@ -37,12 +37,8 @@ class DataReport:
 
     photos: dict[str, int] = field(default_factory=dict)  # per split
     captions: dict[str, int] = field(default_factory=dict)  # per split
-    missing_photos: list[str] = field(
-        default_factory=list
-    )  # of train or of no split yet; left out (others are refused)
-    duplicate_photos: list[str] = field(
-        default_factory=list
-    )  # of the paper's data sets, listed again; the first counts
+    missing_photos: list[str] = field(default_factory=list)  # of train or of no split yet; left out
+    duplicate_photos: list[str] = field(default_factory=list)  # of the paper's data sets; the first listing counts
     copied_photos: list[str] = field(default_factory=list)  # exact copies of photos of another split; left out
     captionless_photos: list[str] = field(default_factory=list)  # left out
     stray_photos: list[str] = field(default_factory=list)  # captions name them, no split does; left out
