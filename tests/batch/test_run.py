@@ -98,7 +98,7 @@ def test_a_command_that_is_killed_goes_on(engine: str, form: str, tmp_path: Path
 @ENGINES
 def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> None:
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
-    stopped = start([folder], output, engine, slow=0.02)
+    stopped = start([folder], output, engine, slow=0.05)
     first_file(stopped, output)
     os.killpg(stopped.pid, signal.SIGINT)  # which the workers get too
     told, errors = stopped.communicate(timeout=100)
