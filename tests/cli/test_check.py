@@ -1,14 +1,10 @@
 """`sat check`: what it says before a training, and that it stops when it is told to."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from builders import shape_folder
 from commands import refused, sat
-
-from show_attend_tell.cli.check import open_all
 
 
 def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
@@ -18,7 +14,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     with open(folder / "captions.csv", "a", encoding="utf-8") as file:
         file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
     said = sat("check", folder, "--json", tmp_path / "report.json").output
-    assert "20 photos of 20 opened, 1 of them cannot be read, which a training leaves out\n" in said
+    assert "20 photos opened, 1 of them cannot be read, which a training leaves out\n" in said
     assert "photo3.png: " in said and "train: 11 photos, 78 captions\n" in said
     assert "1 photo of the folder without a caption: alone.png" in said
     assert "captions: 6 to 8 words, half of them 6 to 8" in said
@@ -26,7 +22,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert report["photos"] == {"train": 11, "val": 4, "test": 4} and report["opened"] == 20
+    assert report["photos"] == {"train": 11, "val": 4, "test": 4}
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
     assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
     assert json.loads(sat("check", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
@@ -41,16 +37,6 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path
         line = refused(*command)
         assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
         assert line.endswith("Replace these photos, or put others in val")
-
-
-def test_ctrl_c_stops_the_opening_of_photos_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted() -> Iterator[tuple[str, str | None]]:
-        yield "0.jpg", None
-        yield "1.jpg", "damaged"
-        raise KeyboardInterrupt
-
-    assert open_all(5, interrupted()) == (2, {"1.jpg": "damaged"})
-    assert "stopped opening photos" in capsys.readouterr().err
 
 
 def test_it_does_not_write_over_the_data(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +45,13 @@ def check(
     """Look at a data set before training.
 
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
-    the time and the disk that a training takes, from rates measured on a handful of photos. Ctrl-C stops the opening of
-    photos and goes on.
+    the time and the disk that a training takes, from rates measured on a handful of photos.
     """
     from show_attend_tell.analysis.estimate import estimate
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.devices import pick_device
+    from show_attend_tell.progress import Progress
     from show_attend_tell.training.data import without_unreadable
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
@@ -66,15 +65,18 @@ def check(
     dataset = read_dataset(data, restval=restval)
     log = (lambda text: None) if json_file == "-" else click.echo
     log(f"{data}: {', '.join(dataset.report.sources)}")
-    opened, problems = open_all(len(dataset.examples), unreadable(dataset.examples))
-    unread = f"{len(problems):,} of them cannot be read"
+    number = len(dataset.examples)
+    opening = Progress(
+        unreadable(dataset.examples), total=number, desc="opening photos", unit="photo", disable=number < 1000
+    )
+    problems = {name: problem for name, problem in opening if problem is not None}
     left_out = ", which a training leaves out" if problems and dataset.custom else ""
-    log(f"{plural(opened, 'photo')} of {len(dataset.examples):,} opened, {unread}{left_out}")
+    log(f"{plural(number, 'photo')} opened, {len(problems):,} of them cannot be read{left_out}")
     for problem in list(problems.values())[:SHOWN]:
         log(f"  {problem}")
     everything = dataset
     if left_out:
-        dataset = without_unreadable(dataset, UnreadablePhotos(problems, opened))
+        dataset = without_unreadable(dataset, UnreadablePhotos(problems, number))
     config = preset("flickr8k", "soft")
     choice = EncoderChoice(**encoder)
     begin = choose_start(dataset, config, choice, init_from=None, fit_to_data=True)
@@ -115,7 +117,6 @@ def check(
                 **dataclasses.asdict(dataset.report),
                 **dataclasses.asdict(found),
                 "without_captions": [str(photo) for photo in alone],
-                "opened": opened,
                 "unreadable": problems,
                 "tokenizer": dataset.tokenizer.name,
                 "plan": plan,
@@ -172,23 +173,3 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
             "photos unmirrored only (--set mirror_sides=true mirrors them too)"
         )
     return lines
-
-
-def open_all(photos: int, opening: Iterable[tuple[str, str | None]]) -> tuple[int, dict[str, str]]:
-    """Open that many photos, and return how many were, and why some cannot be read, by their names. Ctrl-C stops it.
-
-    ``opening`` opens one photo after the other, and gives its name and what is wrong with it, or None.
-    """
-    from show_attend_tell.progress import Progress
-
-    opened, problems = 0, {}
-    try:
-        for name, problem in Progress(
-            opening, total=photos, desc="opening photos", unit="photo", disable=photos < 1000
-        ):
-            opened += 1
-            if problem is not None:
-                problems[name] = problem
-    except KeyboardInterrupt:
-        click.echo("stopped opening photos", err=True)
-    return opened, problems

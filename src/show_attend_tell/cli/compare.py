@@ -53,10 +53,6 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
     names = [_name(each) for each in files]
     if len(set(names)) < len(names):
         names = [",".join(map(str, each)) for each in files]
-    taken: dict[Path, Path] = {}
-    for file in (file for each in files for file in each):
-        if taken.setdefault(file.resolve(), file) is not file:
-            raise SatError(f"{file} is given twice: give each evaluation once")
     found = compared(
         {name: [read_evaluation(file) for file in each] for name, each in zip(names, files, strict=True)},
         resamples=resamples,

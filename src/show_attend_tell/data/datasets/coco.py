@@ -27,15 +27,11 @@ def read_coco(folder: Path) -> Listing | None:
     else:
         return None
     splits = {file: split_of(file) for file in files}
-    with_split, without = ([file.name for file in files if bool(splits[file]) is named] for named in (True, False))
-    if with_split and without:
+    times = Counter(splits.values())
+    if times[None] < len(files) and (times[None] or max(times.values()) > 1):
         raise SatError(
-            f"{root} holds {first_three(with_split)}, whose names have train, val or test, and "
-            f"{first_three(without)}, whose names do not: keep those that are meant, or rename"
-        )
-    if len(set(splits.values())) < len(files) and with_split:
-        raise SatError(
-            f"{root} holds several files of one split ({first_three(with_split)}); keep the one that is meant"
+            f"{root} holds {first_three([file.name for file in files])}: keep one file of each split, named after "
+            "train, val or test, or only files whose names have no split"
         )
     photos: list[Listed] = []
     strays: Counter[str] = Counter()
