@@ -17,7 +17,7 @@ from show_attend_tell.data.tokenizers import Tokens, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
 from show_attend_tell.messages import shown
-from show_attend_tell.metrics.caption_files import check_alike, evaluation_of
+from show_attend_tell.metrics.caption_files import check_alike, read_evaluation
 from show_attend_tell.metrics.scores import words_of
 from show_attend_tell.progress import Progress
 from show_attend_tell.show.page import data_uri, document, packed
@@ -51,7 +51,7 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
     evaluation, and for two whose photos, tokens or references differ (`check_alike`).
     """
     content = [read_object(file, "results") for file in files]
-    evaluations = [evaluation_of(file, found) for file, found in zip(files, content, strict=True)]
+    evaluations = [read_evaluation(file) for file in files]
     first = evaluations[0]
     for other in evaluations[1:]:
         check_alike(first, other)

@@ -146,7 +146,8 @@ class Output:
         content = io.BytesIO()
         if self.form == "jsonl":
             for row in rows:
-                content.write(json.dumps(row, ensure_ascii=False, default=_base64).encode() + b"\n")
+                text = json.dumps(row, ensure_ascii=False, default=lambda held: base64.b64encode(held).decode())
+                content.write(text.encode() + b"\n")
         else:
             pyarrow_parquet().write_table(as_table(rows, self.columns), content)
         self._put(f"{self.run}-{self.written:06}.{self.form}", content.getvalue())
@@ -158,7 +159,3 @@ class Output:
             atomic_write(Path(path), lambda scratch: scratch.write_bytes(content), sync=True)
         else:  # whose files appear when they are whole
             self.system.pipe_file(path, content)
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()

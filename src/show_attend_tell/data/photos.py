@@ -165,7 +165,13 @@ def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
     except UnidentifiedImageError:
         if not _is_heic(source):
             raise
-    _know_heic(name)
+    try:
+        import pillow_heif
+    except ImportError:
+        raise PhotoError(
+            "reading HEIC photos needs pillow-heif", subject=name, remedy=install_command("heic")
+        ) from None
+    pillow_heif.register_heif_opener()
     return Image.open(source, formats=["HEIF"])
 
 
@@ -177,17 +183,6 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
     else:
         head = source.getvalue()[:12]
     return head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS
-
-
-def _know_heic(name: str) -> None:
-    """Let Pillow read HEIC. Raises `PhotoError` where pillow-heif is not installed."""
-    try:
-        import pillow_heif
-    except ImportError:
-        raise PhotoError(
-            "reading HEIC photos needs pillow-heif", subject=name, remedy=install_command("heic")
-        ) from None
-    pillow_heif.register_heif_opener()
 
 
 @dataclass

@@ -203,20 +203,7 @@ def read_evaluation(file: Path) -> EvaluationFile:
 
     Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
     """
-    return evaluation_of(file, read_object(file, "results"))
-
-
-def tokens_of(file: Path) -> Tokens | None:
-    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone.
-
-    Raises `SatError` for unknown tokens, and for a damaged file.
-    """
-    content = read_json(file) if file.suffix == ".json" else None
-    return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
-
-
-def evaluation_of(file: Path, content: dict[str, Any]) -> EvaluationFile:
-    """`read_evaluation` of a file whose content was read already."""
+    content = read_object(file, "results")
     tokens = _tokens(file, content)
     captions: dict[str, str] = {}
     references: dict[str, list[str]] = {}
@@ -231,6 +218,15 @@ def evaluation_of(file: Path, content: dict[str, Any]) -> EvaluationFile:
     if not captions:
         raise SatError(f"{file} holds no captions")
     return EvaluationFile(file, tokens, captions, references)
+
+
+def tokens_of(file: Path) -> Tokens | None:
+    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone.
+
+    Raises `SatError` for unknown tokens, and for a damaged file.
+    """
+    content = read_json(file) if file.suffix == ".json" else None
+    return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
 
 
 def check_alike(first: EvaluationFile, other: EvaluationFile) -> None:

@@ -75,12 +75,7 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
         docs_url=None,  # another host
         redoc_url=None,
         lifespan=lifespan,
-        exception_handlers={
-            RequestValidationError: on_invalid,
-            SatError: on_sat_error,
-            HTTPException: on_http_exception,
-            Exception: on_fault,
-        },
+        exception_handlers=dict.fromkeys((RequestValidationError, SatError, HTTPException, Exception), on_error),
     )
     app.include_router(api(service, token))
     app.include_router(pages(app))
@@ -89,12 +84,27 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
     return Guard(app, token=token, close=service.arriving.close)
 
 
-async def on_invalid(request: Request, error: Any) -> Response:
-    """Fields of a form that cannot be used: what is wrong, what was given, and what to give."""
-    return Problem(422, "; ".join(map(invalid, error.errors()[:3])) + ".").answer()
+async def on_error(request: Request, error: Any) -> Response:
+    """The refusal that an error stands for: ours, the framework's (no such path or method), or a fault of the program.
+
+    uvicorn logs a fault's traceback, which holds no photo, and closes the connection. The answer says so, because a
+    client would otherwise send its next request into a closed connection.
+    """
+    if isinstance(error, Problem):
+        return error.answer()
+    if isinstance(error, RequestValidationError):
+        return Problem(422, "; ".join(map(invalid, error.errors()[:3])) + ".").answer()
+    if isinstance(error, SatError):  # such as a picture of attention by a model without attention
+        return Problem(422, f"{error}.").answer()
+    if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
+        return Problem(error.status_code, f"{error.detail}: see /docs.", headers=headers).answer()
+    detail = f"The server has a fault ({type(error).__name__}). Its log tells more."
+    return Problem(500, detail, headers={"Connection": "close"}).answer()
 
 
 def invalid(error: dict[str, Any]) -> str:
+    """What is wrong with a field of a form: what was given, and what to give."""
     name, kind = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request", error["type"]
     if name == "photos":
         return "photos: there is no photo in the request; send one or several as files, with a file name"
@@ -104,28 +114,6 @@ def invalid(error: dict[str, Any]) -> str:
     if name in schema.SETTINGS:
         return f"{name}: {remedy(schema.SETTINGS[name])}{given}"
     return f"{name}: {error['msg']}{given}"
-
-
-async def on_sat_error(request: Request, error: Exception) -> Response:
-    """A request that a model cannot fulfill, such as a picture of attention by a model without attention."""
-    return Problem(422, f"{error}.").answer()
-
-
-async def on_http_exception(request: Request, error: Any) -> Response:
-    """A refusal of ours, or by the framework: no such path, no such method."""
-    if isinstance(error, Problem):
-        return error.answer()
-    return Problem(error.status_code, f"{error.detail}: see /docs.", headers=error.headers).answer()
-
-
-async def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of the program.
-
-    uvicorn logs the traceback, which holds no photo, and closes the connection. The answer says so, because a client
-    would otherwise send its next request into a closed connection.
-    """
-    detail = f"The server has a fault ({type(error).__name__}). Its log tells more."
-    return Problem(500, detail, headers={"Connection": "close"}).answer()
 
 
 def api(service: Service, token: str | None) -> APIRouter:
