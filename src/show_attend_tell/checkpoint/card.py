@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from show_attend_tell.checkpoint.packing import Arrays
-from show_attend_tell.checkpoint.records import Configuration
+from show_attend_tell.checkpoint.records import Description
 from show_attend_tell.search.config import GenerationConfig
 
 WIDTH = 100  # columns of a line of Markdown
@@ -26,13 +26,13 @@ USE = (
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
-def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) -> str:
+def card(model: Description, name: str, *, tuned: bool, reranker: str | None) -> str:
     """The card of a model, in Markdown.
 
     ``tuned`` says whether weights of its encoder are stored with it, ``reranker`` what its reranker is; None without a
     reranker.
     """
-    attention, purpose = model.decoder.attention, model.training.get("purpose", "the kind of photos it was trained on")
+    attention, purpose = model.config.attention, model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
         "Intended use": [f"- For {purpose}.", *USE],
         "Model": model_lines(model, tuned=tuned, reranker=reranker),
@@ -40,7 +40,7 @@ def card(model: Configuration, name: str, *, tuned: bool, reranker: str | None) 
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
         "Limits": limits(attention),
     }
-    lines = [f"# {name}", "", f"{model.decoder.title} Made with show-attend-tell."]
+    lines = [f"# {name}", "", f"{model.config.title} Made with show-attend-tell."]
     for title, section in sections.items():
         lines += ["", f"## {title}", "", *section]
     return "\n".join(map(wrapped, lines)) + "\n"
@@ -59,9 +59,9 @@ def wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def model_lines(model: Configuration, *, tuned: bool, reranker: str | None) -> list[str]:
+def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
-    decoder, encoder, generation = model.decoder, model.encoder, model.generation
+    decoder, encoder, generation = model.config, model.encoder, model.generation
     frozen = "fine-tuned" if tuned else "frozen"
     squashed = encoder.preprocessing.resize == "squash"
     photos = "squashed to a square" if squashed else "cropped to the centre square"

@@ -20,7 +20,7 @@ config.json last. So a reader never finds half a file, and a save that is killed
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -43,28 +43,21 @@ from show_attend_tell.checkpoint.arrays import (
 from show_attend_tell.checkpoint.config import read_configuration
 from show_attend_tell.checkpoint.hub import absolute, model_name
 from show_attend_tell.checkpoint.packing import SCALE, Arrays, arrays_digest, pack, unpack, weights_digest
-from show_attend_tell.checkpoint.records import Configuration, EncoderRecord
+from show_attend_tell.checkpoint.records import Description
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write_all, make_folder
-from show_attend_tell.model.config import Config
-from show_attend_tell.search.config import GenerationConfig
 
 Bits = Literal[32, 16, 8, 4]
 FORM = {"format": "pt"}  # which other readers of safetensors look for
 
 
 @dataclass(kw_only=True)
-class Checkpoint:
+class Checkpoint(Description):
     """A trained decoder with everything that is needed to use it, as plain data."""
 
-    config: Config  # of the decoder
     weights: dict[str, NDArray[Any]]  # the decoder's, by name; float32
     vocabulary: Vocabulary
-    encoder: EncoderRecord
-    generation: GenerationConfig = field(default_factory=GenerationConfig)
-    training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
-    scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, without reranker": for the card
     tuned_encoder: dict[str, NDArray[Any]] | None = None  # weights of the encoder that were tuned with the decoder
     ngrams: dict[str, NDArray[Any]] | None = None  # of the reranker, packed, see `rerank.ngrams.VisualNgrams`
     doubt: dict[str, NDArray[Any]] | None = None  # the scale of doubt, packed, see `rerank.doubt.Doubt`
@@ -116,25 +109,17 @@ class Checkpoint:
 
     def _described(self, folder: Path) -> dict[Path, Callable[[Path], object]]:
         """What writes the card and the configuration; last the configuration, which names the other files' digests."""
-        texts = {"README.md": self.card(model_name(folder)), "config.json": self.configuration().to_json()}
+        configuration = self.to_json(
+            ngrams=None if self.ngrams is None else arrays_digest(self.ngrams),
+            tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
+        )
+        texts = {"README.md": self.card(model_name(folder)), "config.json": configuration}
         return {folder / name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
 
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name."""
         reranker = None if self.ngrams is None else card.reranker(self.ngrams)
-        return card.card(self.configuration(), name, tuned=self.tuned_encoder is not None, reranker=reranker)
-
-    def configuration(self) -> Configuration:
-        """What config.json says of this model."""
-        return Configuration(
-            decoder=self.config,
-            encoder=self.encoder,
-            generation=self.generation,
-            ngrams=None if self.ngrams is None else arrays_digest(self.ngrams),
-            tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
-            training=self.training,
-            scores=self.scores,
-        )
+        return card.card(self, name, tuned=self.tuned_encoder is not None, reranker=reranker)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Checkpoint":
@@ -143,24 +128,24 @@ class Checkpoint:
         Raises `SatError` that names the file when one is missing, is damaged, or was written by another version.
         """
         folder = Path(folder)
-        config = read_configuration(folder / "config.json")
-        file = folder / "model.safetensors"
+        described, ngrams_digest, tuned_digest = read_configuration(folder / "config.json")
+        file, shapes = folder / "model.safetensors", described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
-        check_fit(file, weights, config.decoder.weight_shapes())
-        ngrams = read_ngrams(folder, config.ngrams)
-        if config.generation.rerank_weight and ngrams is None and config.decoder.weight_shapes() is not None:
+        check_fit(file, weights, shapes)
+        ngrams = read_ngrams(folder, ngrams_digest)
+        if described.generation.rerank_weight and ngrams is None and shapes is not None:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )
+        file, size = folder / "vocabulary.json", described.config.vocabulary_size
+        vocabulary = Vocabulary.load(file)
+        if len(vocabulary) != size:
+            raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
         return cls(
-            config=config.decoder,
+            **vars(described),
             weights=weights,
-            vocabulary=config.read_vocabulary(folder),
-            encoder=config.encoder,
-            generation=config.generation,
-            training=config.training,
-            scores=config.scores,
-            tuned_encoder=read_tuned(folder, config.tuned),
+            vocabulary=vocabulary,
+            tuned_encoder=read_tuned(folder, tuned_digest),
             ngrams=ngrams,
             doubt=read_arrays(folder / DOUBT) if (folder / DOUBT).exists() else None,
         )

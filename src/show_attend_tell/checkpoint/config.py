@@ -6,15 +6,15 @@ from typing import NoReturn
 
 from show_attend_tell.checkpoint.arrays import check_readable
 from show_attend_tell.checkpoint.card import score_lines, training_lines
-from show_attend_tell.checkpoint.records import FORMAT, Configuration, EncoderRecord
+from show_attend_tell.checkpoint.records import FORMAT, Description, EncoderRecord
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
 from show_attend_tell.model.registry import read_config
 from show_attend_tell.search.config import GenerationConfig
 
 
-def read_configuration(file: Path) -> Configuration:
-    """The configuration in a file.
+def read_configuration(file: Path) -> tuple[Description, str | None, str | None]:
+    """The configuration in a file, and the SHA-256 of the model's visual n-grams and of its encoder's tuned weights.
 
     Raises `SatError` for a file that is missing or damaged, and for one that another version wrote.
     """
@@ -25,20 +25,16 @@ def read_configuration(file: Path) -> Configuration:
         if number != FORMAT:
             remedy = "update show-attend-tell" if isinstance(number, int) and number > FORMAT else "train it again"
             raise SatError(f"the model has format {number!r}, and this version reads format {FORMAT}: {remedy}")
-        decoder = read_config(entries["decoder"])
-        training = dict(entries["training"])
-        scores = dict(entries["scores"])
-        training_lines(training, decoder.attention)  # what no card can be made of is damaged
-        score_lines(scores)
-        return Configuration(
-            decoder=decoder,
+        described = Description(
+            config=read_config(entries["decoder"]),
             encoder=EncoderRecord.from_dict(entries["encoder"]),
             generation=GenerationConfig(**entries["generation"]),
-            ngrams=entries["ngrams"],
-            tuned=entries["tuned"],
-            training=training,
-            scores=scores,
+            training=dict(entries["training"]),
+            scores=dict(entries["scores"]),
         )
+        training_lines(described.training, described.config.attention)  # what no card can be made of is damaged
+        score_lines(described.scores)
+        return described, entries["ngrams"], entries["tuned"]
     except FileNotFoundError as error:
         raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:

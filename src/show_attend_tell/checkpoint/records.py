@@ -1,15 +1,14 @@
-"""What a model's configuration says besides its decoder: how captions are made, and which encoder it was trained on."""
+"""What a model's configuration says: its decoder, how captions are made, and which encoder it was trained on."""
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import Field
 
 from show_attend_tell.data.photos import Preprocessing
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config
 from show_attend_tell.search.config import GenerationConfig
@@ -115,36 +114,25 @@ class EncoderRecord:
         return encoder
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
-    """What config.json says of a model."""
+@dataclass(kw_only=True)
+class Description:
+    """What config.json says of a model, besides the SHA-256 of arrays that it may share with others."""
 
-    decoder: Config
+    config: Config  # of the decoder
     encoder: EncoderRecord
-    generation: GenerationConfig
-    ngrams: str | None  # SHA-256 of the visual n-grams of the reranker, see `VisualNgrams.digest`
-    tuned: str | None  # SHA-256 of the encoder's tuned weights, see `weights_digest`
-    training: dict[str, Any]
-    scores: dict[str, Any]
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+    training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
+    scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, without reranker": for the card
 
-    def to_json(self) -> str:
+    def to_json(self, **digests: str | None) -> str:
         """The text of the file."""
         entries = {
             "format": FORMAT,
-            "decoder": self.decoder.to_dict(),
+            "decoder": self.config.to_dict(),
             "encoder": self.encoder.to_dict(),
             "generation": self.generation.to_dict(),
-            "ngrams": self.ngrams,
-            "tuned": self.tuned,
+            **digests,
             "training": self.training,
             "scores": self.scores,
         }
         return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
-
-    def read_vocabulary(self, folder: Path) -> Vocabulary:
-        """The vocabulary in the model's folder. Raises `SatError` for that of another model."""
-        file, size = folder / "vocabulary.json", self.decoder.vocabulary_size
-        vocabulary = Vocabulary.load(file)
-        if len(vocabulary) != size:
-            raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
-        return vocabulary

@@ -40,7 +40,7 @@ def models(name: str | None) -> None:
         return
     rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
-        config = read_configuration(SHIPPED / shipped / "config.json")
+        config, *_ = read_configuration(SHIPPED / shipped / "config.json")
         size = sum(file.stat().st_size for file in (SHIPPED / shipped).iterdir())
         data, purpose = str(config.training.get("data")), str(config.training.get("purpose"))
         tests = {
