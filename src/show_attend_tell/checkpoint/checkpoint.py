@@ -37,8 +37,7 @@ from show_attend_tell.checkpoint.arrays import (
     check_fit,
     not_finite,
     read_arrays,
-    read_ngrams,
-    read_tuned,
+    shared_arrays,
 )
 from show_attend_tell.checkpoint.config import read_configuration
 from show_attend_tell.checkpoint.hub import absolute, model_name
@@ -132,7 +131,7 @@ class Checkpoint(Description):
         file, shapes = folder / "model.safetensors", described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
         check_fit(file, weights, shapes)
-        ngrams = read_ngrams(folder, ngrams_digest)
+        ngrams = shared_arrays(folder, NGRAMS, ngrams_digest)
         if described.generation.rerank_weight and ngrams is None and shapes is not None:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
@@ -145,7 +144,7 @@ class Checkpoint(Description):
             **vars(described),
             weights=weights,
             vocabulary=vocabulary,
-            tuned_encoder=read_tuned(folder, tuned_digest),
+            tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True),
             ngrams=ngrams,
             doubt=read_arrays(folder / DOUBT) if (folder / DOUBT).exists() else None,
         )

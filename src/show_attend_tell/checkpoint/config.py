@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import NoReturn
 
-from show_attend_tell.checkpoint.arrays import check_readable
 from show_attend_tell.checkpoint.card import score_lines, training_lines
 from show_attend_tell.checkpoint.records import FORMAT, Description, EncoderRecord
 from show_attend_tell.errors import SatError
@@ -18,7 +17,6 @@ def read_configuration(file: Path) -> tuple[Description, str | None, str | None]
 
     Raises `SatError` for a file that is missing or damaged, and for one that another version wrote.
     """
-    check_readable(file)
     try:
         entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
         number = entries["format"]
@@ -42,6 +40,8 @@ def read_configuration(file: Path) -> tuple[Description, str | None, str | None]
         raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
     except SatError as error:
         raise SatError(f"{file}: {error}") from error
+    except OSError as error:
+        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
 
 
 def refused(constant: str) -> NoReturn:

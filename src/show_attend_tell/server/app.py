@@ -24,8 +24,9 @@ from show_attend_tell.messages import shorten
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
+from show_attend_tell.server.queue import Photo
 from show_attend_tell.server.reading import FormRequest
-from show_attend_tell.server.service import Answer, Service
+from show_attend_tell.server.service import Service
 from show_attend_tell.settings import remedy
 from show_attend_tell.show import page
 
@@ -202,7 +203,7 @@ def api(service: Service, token: str | None) -> APIRouter:
     return router
 
 
-def in_json(answers: Sequence[Answer], models: int, entry: Callable[[Any], dict[str, Any]]) -> Response:
+def in_json(answers: Sequence[Photo], models: int, entry: Callable[[Any], dict[str, Any]]) -> Response:
     """Each photo's results as `entry` says them, one a model, or the photo's problem as often."""
     content: list[dict[str, Any]] = []
     for answer in answers:
@@ -211,7 +212,7 @@ def in_json(answers: Sequence[Answer], models: int, entry: Callable[[Any], dict[
     return JSONResponse(content, status_of(answers))
 
 
-def status_of(answers: Sequence[Answer]) -> int:
+def status_of(answers: Sequence[Photo]) -> int:
     """207, Multi-Status, when some photos cannot be used."""
     return 200 if all(answer.problem is None for answer in answers) else 207
 
@@ -222,7 +223,7 @@ def picture(caption: Caption, *others: Caption) -> Response:
     return Response(file.getvalue(), media_type="image/png")
 
 
-def captions_page(answers: Sequence[Answer], models: Sequence[Captioner]) -> Response:
+def captions_page(answers: Sequence[Photo], models: Sequence[Captioner]) -> Response:
     """The captions with their photos as a page, which also lists the photos that cannot be used."""
     captions = [page.with_image(caption.to_dict(), caption.photo) for answer in answers for caption in answer.results]
     cards = {model.name: model.checkpoint.card(model.name) for model in models}

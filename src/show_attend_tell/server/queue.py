@@ -19,20 +19,22 @@ from PIL import Image
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.generation import GenerationConfig, photo_seed
-from show_attend_tell.server.limits import Limits
+from show_attend_tell.server.limits import Limits, Problem
 
 MOST_TOGETHER = 8  # jobs that are searched together: more would make the first of them wait
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Photo:
-    """What the models need of a photo, and a small copy of it where the answer shows it."""
+    """What the models need of a photo, a small copy of it where the answer shows it, and what became of it."""
 
     source: str | None
-    size: tuple[int, int]  # width and height in pixels
-    pixels: dict[str, NDArray[np.float32]]  # (3, size, size), by the encoder that they were made for
+    size: tuple[int, int] = (0, 0)  # width and height in pixels
+    pixels: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # (3, size, size), by the encoder that reads
     copy: Image.Image | None = None
     features: dict[str, Any] = field(default_factory=dict)  # (1, L, D) of the back end, by the encoder, once encoded
+    problem: Problem | None = None  # why it cannot be used
+    results: list[Any] = field(default_factory=list)  # one for each of the request's tasks
 
 
 class Task(NamedTuple):

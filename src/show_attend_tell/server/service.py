@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PureWindowsPath
 from typing import Any, TypeVar
@@ -24,16 +23,6 @@ DECODERS = 2  # photos decoded at once: each takes several bytes for every pixel
 
 T = TypeVar("T")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What became of a photo: a result for each of the request's tasks, or the problem that the photo has."""
-
-    source: str | None
-    photo: Photo | None = None
-    problem: Problem | None = None
-    results: list[Any] = field(default_factory=list)
 
 
 class Service:
@@ -115,8 +104,8 @@ class Service:
 
     async def answers(
         self, request: FormRequest, uploads: Sequence[UploadFile], tasks: Sequence[Task], *, show: bool = False
-    ) -> list[Answer]:
-        """What becomes of each photo of a request, in their order.
+    ) -> list[Photo]:
+        """The photos of a request with what became of them, in their order.
 
         Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` for too
         many photos, when there is no room in the queue, and when no photo can be used.
@@ -125,19 +114,19 @@ class Service:
         self.limits.check("request_photos", len(uploads), 413, f"{len(uploads)} photos in one request")
         self.limits.check("waiting_photos", number, 413, f"{number} captions at once")
         with self.queue.room(number):
-            answers = [await self._prepared(*numbered, tasks, show) for numbered in enumerate(uploads, start=1)]
+            photos = [await self._prepared(*numbered, tasks, show) for numbered in enumerate(uploads, start=1)]
             request.release()
-            photos = [answer.photo for answer in answers if answer.photo is not None]
-            if not photos:
-                raise answers[0].problem or Problem(422, "There is no photo in the request.")
-            jobs = [Job(task, photo) for task in tasks for photo in photos]  # so one model's are searched together
+            good = [photo for photo in photos if photo.problem is None]
+            if not good:
+                raise photos[0].problem or Problem(422, "There is no photo in the request.")
+            jobs = [Job(task, photo) for task in tasks for photo in good]  # so one model's are searched together
             with self.queue.submitted(jobs):
                 await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
-        for answer in answers:
-            answer.results.extend(job.future.result() for job in jobs if job.photo is answer.photo)
-        return answers
+        for job in jobs:
+            job.photo.results.append(job.future.result())
+        return photos
 
-    async def _prepared(self, number: int, upload: UploadFile, tasks: Sequence[Task], show: bool) -> Answer:
+    async def _prepared(self, number: int, upload: UploadFile, tasks: Sequence[Task], show: bool) -> Photo:
         """Decode a photo, take from it what is needed, and let it go: it may be large."""
         source = PureWindowsPath(upload.filename or "").name or None  # which parts at both kinds of slashes
         data = await upload.read()
@@ -146,16 +135,16 @@ class Service:
         try:
             return await self.aside(partial(self._photo, source, data, label, tasks, show))
         except Problem as problem:
-            return Answer(source, problem=problem)
+            return Photo(source=source, problem=problem)
 
-    def _photo(self, source: str | None, data: bytes, label: str, tasks: Sequence[Task], show: bool) -> Answer:
+    def _photo(self, source: str | None, data: bytes, label: str, tasks: Sequence[Task], show: bool) -> Photo:
         image = decoded(data, label, self.limits)
         size = image.size
         names = {task.encoder for task in tasks}
         pixels = {name: self.captioners[name].backend.preprocessing.pixels(image) for name in names}
         if show:
             image.thumbnail((KEPT, KEPT))
-        return Answer(source, Photo(source=source, size=size, pixels=pixels, copy=image if show else None))
+        return Photo(source=source, size=size, pixels=pixels, copy=image if show else None)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do work in one of the photos' threads that would hold up the other requests here."""
