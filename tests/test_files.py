@@ -77,7 +77,7 @@ def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> 
     reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
     reader.start()
     atomic_write_all({each: lambda target: target.write_text("both", encoding="utf-8") for each in (pipe, file)})
-    reader.join(timeout=30)
+    reader.join(timeout=60)
     assert received == ["both"] and pipe.is_fifo() and file.read_text(encoding="utf-8") == "both"
 
 

@@ -87,7 +87,7 @@ def test_interrupted_while_the_models_load(started: "subprocess.Popen[str]") -> 
     assert started.stdout is not None
     assert started.stdout.readline() == "loading\n"
     started.send_signal(signal.SIGINT)
-    _, errors = started.communicate(timeout=30)
+    _, errors = started.communicate(timeout=120)
     assert (started.returncode, errors) == (130, "sat: interrupted\n")
 
 
@@ -108,7 +108,7 @@ def test_interrupted_while_clients_stall(started: "subprocess.Popen[str]") -> No
         client.sendall(half)
     assert WEB.get(f"http://127.0.0.1:{port}/healthz").status_code == 200  # so the halves have come too
     started.send_signal(signal.SIGINT)
-    output, errors = started.communicate(timeout=30)
+    output, errors = started.communicate(timeout=120)
     for client in clients:
         client.close()
     assert (started.returncode, output, errors) == (0, "stopped\n", "")

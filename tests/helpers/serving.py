@@ -53,7 +53,7 @@ class Serving:
     def stop(self) -> None:
         """As Ctrl-C does: finish what is in flight, and end."""
         self.server.should_exit = True
-        self.thread.join(timeout=20)
+        self.thread.join(timeout=60)
         assert not self.thread.is_alive()
 
 
@@ -106,7 +106,7 @@ RED = PHOTOS[0]
 
 def client(**options: Any) -> httpx.Client:
     """A client for http alone, which is quicker without TLS."""
-    return httpx.Client(timeout=20, verify=False, trust_env=False, **options)
+    return httpx.Client(timeout=60, verify=False, trust_env=False, **options)
 
 
 WEB = client()
@@ -182,7 +182,7 @@ class Gate:
 
     def encode(self, pixels: Any) -> Any:
         self.reached.set()
-        assert self.open.wait(20)
+        assert self.open.wait(60)
         self.encoded, self.threads = self.encoded + 1, torch.get_num_threads()
         return self.backend.encode(pixels)
 
@@ -202,7 +202,7 @@ def held(**options: Any) -> Iterator[tuple[Serving, Gate, "Future[httpx.Response
         gate.hold()
         gate.reached.clear()
         first = post_aside(running.url, PHOTOS[0])
-        assert gate.reached.wait(10)
+        assert gate.reached.wait(60)
         try:
             yield running, gate, first
         finally:

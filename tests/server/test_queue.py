@@ -49,7 +49,7 @@ def gate(captioner: Captioner, queue: Queue) -> Iterator[Gate]:
     found = Gate(captioner)
     found.hold()
     with queue.submitted(jobs(captioner, "first")):
-        assert found.reached.wait(10)
+        assert found.reached.wait(60)
         yield found
         found.open.set()
 
@@ -76,7 +76,7 @@ def done(queue: Queue, gate: Gate, *requests: list[Job]) -> list[Job]:
             stack.enter_context(queue.submitted(request))
         gate.open.set()
         for job in every:
-            job.future.exception(timeout=20)
+            job.future.exception(timeout=60)
     until(lambda: len(order) == len(every))
     return order
 

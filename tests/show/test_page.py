@@ -315,7 +315,7 @@ def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
 
 def becomes(true: Callable[[], bool]) -> None:
     """Wait, since the page's own policy lets no test wait inside it."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)

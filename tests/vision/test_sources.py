@@ -14,7 +14,7 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.vision.sources import LivePhotos
 
-TOGETHER = threading.Barrier(2, timeout=20)
+TOGETHER = threading.Barrier(2, timeout=60)
 
 
 class InPairs(Preprocessing):
