@@ -57,13 +57,15 @@ demo: $(RUNTIME)
 	done
 	@echo "Pictures of every word are in demo/. A page to explore: $(BIN)/sat caption examples/cat.jpg --html cat.html"
 
+# Bytecode is kept, whatever the environment says: the tests start many processes, and each would compile NumPy and
+# pydantic anew.
 test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python experiments/tables.py --check
 	$(BIN)/python experiments/budgets.py
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Warnings are errors: a broken link, or a public name without documentation.
 docs: $(DOCS)
