@@ -437,6 +437,34 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     assert any("seen fewer than 9 times. --set minimum_count=1 keeps every word" in line for line in messages)
 
 
+def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset: Dataset, tmp_path: Path) -> None:
+    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+    config, output = small_config(epochs=2, learning_rate=100.0, clip=1.0, selected_by="nats"), tmp_path / "worse"
+    model, messages = run(dataset, config, output, init_from=soft)
+    start, *epochs = epochs_logged(output)
+    assert start["epoch"] == 0 and all(epoch["nats"] > start["nats"] for epoch in epochs) and len(epochs) == 2
+    kept = Checkpoint.load(output)
+    assert same_model(kept, soft) and kept.vocabulary == soft.vocabulary
+    assert kept.generation == model.generation == soft.generation and kept.training["epochs"] == 0
+    assert any("no epoch was better on val than start" in line and "below 100" in line for line in messages)
+    again, _ = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
+    assert same_model(again, soft) and [line["epoch"] for line in epochs_logged(output)] == [0, 1, 2]
+
+
+def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, tmp_path: Path) -> None:
+    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+    rows = [{"nats": nats, "bleu_4": 0.0, "cider": cider} for nats, cider in [(3.21, 50.0), (3.02, 54.0), (3.4, 60.0)]]
+    config = small_config(epochs=2, selected_by="nats")
+    model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
+    assert model.training["epochs"] == 1
+    (line,) = (line for line in messages if line.startswith("on val, epoch 1"))
+    assert "3.02 nats a word, start 3.21" in line and "CIDEr 54.0, start 50.0" in line
+    # a hard model is of another kind than the soft one it starts from, which is measured and cannot be the best
+    hard = small_config(epochs=1, selected_by="nats", decoder={"attention": "hard"})
+    model, _ = run(dataset, hard, tmp_path / "hard", init_from=soft, trainer=scoring(rows[1], rows[0]))
+    assert model.training["epochs"] == 1 and [line["epoch"] for line in epochs_logged(tmp_path / "hard")] == [0, 1]
+
+
 def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: Path) -> None:
     """From half of the first rate, by a new cosine; and it can be interrupted and resumed like any other."""
     rates: list[float] = []

@@ -72,16 +72,19 @@ class Trainer:
         device: torch.device,
         initial: Mapping[str, Tensor] | None = None,
         init_from: str | None = None,
+        start_competes: bool = False,
         bfloat16: bool | None = None,
         show: bool = False,
     ) -> None:
         """``initial`` are decoder weights to start from instead of random ones, those of the model ``init_from``.
+        ``start_competes`` says that this model is the best until an epoch has a better score on val.
 
         ``bfloat16`` says whether to compute in it; None: where the hardware does. ``show`` shows progress bars.
         Raises `SatError` when another rank has other settings or data.
         """
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.init_from = config, data, device, init_from
+        self.start_competes = start_competes
         self.identity = identity(config, data)
         ranks.check_alike(lambda: self.identity)
         self.decoder = build(config.decoder).to(device)
@@ -158,9 +161,10 @@ class Trainer:
     ) -> None:
         """Train until the last epoch or until patience ends.
 
-        ``on_epoch`` is called with each epoch and whether it is the best so far. ``state`` is the file for the state of
-        the training, None to write none. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt. A
-        second Ctrl-C does not wait. Ctrl-C in one rank ends all of them; only the first rank writes.
+        ``on_epoch`` is called with each epoch and whether it is the best so far; epoch 0 is the model to start from, if
+        there is one. ``state`` is the file for the state of the training, None to write none. Ctrl-C lets the batch
+        end, writes the state and raises KeyboardInterrupt. A second Ctrl-C does not wait. Ctrl-C in one rank ends all
+        of them; only the first rank writes.
         """
         saved, state = time.monotonic(), state if ranks.first() else None
         with ctrl_c_held_back() as pressed:
@@ -172,11 +176,16 @@ class Trainer:
                     ranks.wait()  # until it is written
                     raise KeyboardInterrupt
 
+            if self.init_from is not None and self.taken == 0:
+                if state is not None:
+                    self.save(state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                self.epoch_zero(on_epoch, show=show)
+                pause()
             while not self.ended(self.config.epochs):
                 began = time.monotonic()
                 watch = self.one_epoch(show, pause)
                 if state is not None and self.epoch == 0:
-                    self.save(state)  # before there is a checkpoint, so that each checkpoint can be resumed
+                    self.save(state)  # before there is a checkpoint, as above
                     saved = time.monotonic()
                 scores = self.validate(show=show)
                 pause()
@@ -191,6 +200,14 @@ class Trainer:
                     self.save(state)
                     saved = time.monotonic()
                 pause()
+
+    def epoch_zero(self, on_epoch: Callable[[Epoch, bool], None], *, show: bool) -> None:
+        """Report the model to start from, with the words of this training, as an epoch before the first."""
+        began = time.monotonic()
+        scores = self.validate(show=show)
+        if self.start_competes:
+            self.best = self.selection(scores)
+        on_epoch(Epoch(0, scores, {}, time.monotonic() - began), self.start_competes)
 
     def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
         """Train on the rest of the epoch's batches. Returns the means of what the objective watches.
@@ -414,7 +431,7 @@ class Trainer:
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """BLEU and CIDEr ×100 of the validation captions, by the weights that would be saved, and `metrics.variety`.
 
-        Nats a word of the true captions are added if they select the epoch.
+        Nats a word of the true captions are added if they select the epoch, and if the training starts from a model.
         """
         beam_size, max_length = self.config.validation_beam_size, self.config.max_length
         found = validation_captions(self.average, self.data, beam_size=beam_size, max_length=max_length, show=show)[0]
@@ -423,7 +440,9 @@ class Trainer:
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
         scores = {**scores_of(found, self.data), **{name: getattr(varied, name) or 0.0 for name in WATCHED}}
-        return scores | ({"nats": nats_a_word(self.average, self.data)} if self.config.selected_by == "nats" else {})
+        if self.config.selected_by != "nats" and self.init_from is None:
+            return scores
+        return scores | {"nats": nats_a_word(self.average, self.data)}
 
     def save(self, file: Path) -> None:
         """Write the whole state of the training, whole or not at all."""

@@ -56,12 +56,13 @@ class Reports:
         """Report an epoch."""
         write_log(self.output / "training" / "log.jsonl", epoch)
         watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
-        left = (self.trainer.config.epochs - epoch.number) * epoch.seconds
+        left = (self.trainer.config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
         scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
         if better and (best := self.trainer.config.selected_by) in scores:
             scores[best] += " (best)"
         text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
-        log(f"epoch {epoch.number}: {text}{f'; at most {duration(left)} left' if left else ''}")
+        what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
+        log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
         if self.board is not None:
@@ -107,6 +108,12 @@ def write_log(file: Path, epoch: Epoch) -> None:
     line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
     text = "".join(f"{line}\n" for line in [*kept, json.dumps(line)])
     atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def logged_scores(file: Path, number: int) -> dict[str, float]:
+    """What the log says of an epoch; empty without a line of it."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
+    return next((json.loads(line) for line in lines if logged_epoch(line) == number), {})
 
 
 def logged_epoch(line: str) -> float:

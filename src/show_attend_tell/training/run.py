@@ -33,9 +33,9 @@ from show_attend_tell.training.data import TrainingData, encode_readable, traini
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.reports import Reports, TensorBoard, duration, summary_writer
+from show_attend_tell.training.reports import Reports, TensorBoard, duration, logged_scores, summary_writer
 from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_doubt
-from show_attend_tell.training.start import check_start, initial_weights, learnt_vocabulary
+from show_attend_tell.training.start import check_start, competes, initial_weights, learnt_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
 
 
@@ -128,7 +128,8 @@ def trained(
     dataset, config, data = prepared
     start, encoder = plan.start.checkpoint, plan.start.encoder
     if ranks.as_the_first(plan.resume and plan.state.exists()):
-        loop = trainer(config, data, device=device, init_from=plan.start.name)
+        competing = competes(plan.start, config.decoder)
+        loop = trainer(config, data, device=device, init_from=plan.start.name, start_competes=competing)
         resume(loop, plan.state)
     else:
         if plan.resume:
@@ -152,7 +153,9 @@ def trained(
     )
     loop.run(on_epoch=reports.epoch if ranks.first() else lambda epoch, better: None, state=plan.state, show=show)
     ranks.wait()  # until the last checkpoint is written
-    if loop.best_epoch == loop.epoch and config.selected_by != "last":
+    if loop.init_from is not None:
+        log_gain(loop, plan.output)
+    if 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
         log(
             "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
@@ -235,7 +238,10 @@ def started(
     initial = None
     if start.checkpoint is not None:
         initial = initial_weights(build_decoder(start.checkpoint), config.decoder, data, seed=config.seed, show=show)
-    return trainer(config, data, device=device, initial=initial, init_from=start.name, show=show)
+    competing = competes(start, config.decoder)
+    return trainer(
+        config, data, device=device, initial=initial, init_from=start.name, start_competes=competing, show=show
+    )
 
 
 def resume(trainer: Trainer, state: Path) -> None:
@@ -286,6 +292,25 @@ def log_size(trainer: Trainer, *, keeps_vocabulary: bool) -> None:
 # The end
 
 
+def log_gain(trainer: Trainer, output: Path) -> None:
+    """Log the best epoch's figures on val beside those of the model to start from."""
+    best, start = (logged_scores(output / "training" / "log.jsonl", number) for number in (trainer.best_epoch, 0))
+    if not best or not start:
+        return
+    if trainer.start_competes and trainer.best_epoch == 0:
+        log(
+            f"no epoch was better on val than {trainer.init_from}, so the model in {output} is this one, with the "
+            f"words of this training: give more photos, or a learning rate below {trainer.config.learning_rate:g} "
+            "(--set learning_rate=RATE)"
+        )
+        return
+    log(
+        f"on val, epoch {trainer.best_epoch}: {best['nats']:.2f} nats a word, start {start['nats']:.2f}; "
+        f"CIDEr {best['cider']:.1f}, start {start['cider']:.1f}, both before decoding is chosen. sat compare "
+        "compares both on test"
+    )
+
+
 def finished(
     plan: TrainingPlan, prepared: Prepared, device: torch.device, *, choose: Callable[..., Chosen], show: bool
 ) -> Checkpoint:
@@ -294,7 +319,10 @@ def finished(
     A reranker is fitted, if the settings ask for one, and kept if val chooses it.
     """
     _, config, data = prepared
-    best = Checkpoint.load(plan.output)
+    best, start = Checkpoint.load(plan.output), plan.start.checkpoint
+    if start is not None and best.training["epochs"] == 0:  # no epoch was better, so the start stays as it is
+        best.generation, best.ngrams, best.doubt = start.generation, start.ngrams, start.doubt
+        return best
     decoder = build_decoder(best)
     ended = any(name.startswith("validation_") for name in best.training)  # choosing how to generate is the last step
     if isinstance(decoder, AttentionDecoder) and not ended:

@@ -154,6 +154,16 @@ def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, seed
     return weights
 
 
+def competes(start: Start, decoder: Config) -> bool:
+    """Whether the model to start from, as it is, is a model of the kind that the training makes."""
+    if start.checkpoint is None:
+        return False
+    before, now = start.checkpoint.config, decoder
+    return all(
+        getattr(before, name, None) == getattr(now, name, None) for name in ("attention", "annotation_window", "gate")
+    )
+
+
 def loses_gate(start: Config, decoder: Config) -> bool:
     """Whether the model to start from has the gate β and the training has not."""
     return getattr(start, "gate", False) and not getattr(decoder, "gate", False)
