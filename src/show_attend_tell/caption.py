@@ -37,6 +37,7 @@ class Caption:
     complete: bool  # False when the caption was truncated at its maximum length
     alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
     settings: dict[str, Any]  # model and generation settings; the tokenizer if it is not the English one
+    evidence: NDArray[np.float32] | None = None  # (T, rows, columns) in nats, see `Backend.evidence`; None unless asked
     rerank_score: float | None = None  # agreement with the photo's visual n-grams, from 0; None without reranker
     doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
     source: str | None = None  # the photo's path, when it came from one
@@ -79,6 +80,7 @@ class Caption:
             "word_log_probabilities": rounded(self.word_log_probabilities),
             "complete": self.complete,
             "attention": rounded(self.attention),
+            "evidence": rounded(self.evidence),
             "gate": rounded(self.gate),
             "locations": None if self.locations is None else self.locations.tolist(),
             "rerank_score": self.rerank_score,

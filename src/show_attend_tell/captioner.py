@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from show_attend_tell.backends.torch import TorchBackend
 
 KEPT = 1000  # pixels of the longer side of a photo that a caption holds
+EVIDENCE = "gradient at the mean context"  # the name of the definition, see `Backend.evidence`
 FEW = 8  # photos that are captioned without showing the progress
 PROGRESS = "{n_fmt} of {total_fmt} photos |{bar:30}| {elapsed} gone, {remaining} left"
 
@@ -138,6 +139,7 @@ class Captioner:
         photos: Photo,
         config: GenerationConfig | None = None,
         *,
+        evidence: bool = False,
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -148,6 +150,7 @@ class Captioner:
         photos: Iterable[Photo],
         config: GenerationConfig | None = None,
         *,
+        evidence: bool = False,
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -157,6 +160,7 @@ class Captioner:
         photos: Any,
         config: GenerationConfig | None = None,
         *,
+        evidence: bool = False,
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -166,6 +170,7 @@ class Captioner:
         Args:
             photos: One photo, or several.
             config: How captions are made; None for the model's own settings.
+            evidence: Whether captions have it: the gradient of each word's log-probability by the attention's energies.
             batch_size: Number of photos that are encoded and searched together.
             progress: Whether a bar on standard error shows the progress; by default for more than 8 photos.
             overrides: Fields of `GenerationConfig` to change, for example ``beam_size=3``.
@@ -182,7 +187,9 @@ class Captioner:
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
         found: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
-            for made in self.stream([photos] if one else photos, config, batch_size=batch_size, **overrides):
+            for made in self.stream(
+                [photos] if one else photos, config, batch_size=batch_size, evidence=evidence, **overrides
+            ):
                 if isinstance(made, PhotoError):
                     raise made
                 found.append(made)
@@ -194,6 +201,7 @@ class Captioner:
         photos: Iterable[Photo],
         config: GenerationConfig | None = None,
         *,
+        evidence: bool = False,
         batch_size: int = 8,
         **overrides: Any,
     ) -> Iterator[Caption | PhotoError]:
@@ -209,7 +217,7 @@ class Captioner:
         waiting = iter(photos)
         while batch := [self._prepared(photo) for photo in islice(waiting, size)]:
             good = [photo for photo in batch if isinstance(photo, _Prepared)]
-            captions = iter(self._captions(good, config) if good else [])
+            captions = iter(self._captions(good, config, evidence=evidence) if good else [])
             yield from (next(captions) if isinstance(photo, _Prepared) else photo for photo in batch)
 
     def generation(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
@@ -235,15 +243,28 @@ class Captioner:
             raise InvalidValue(f"{self.name} has no attention: give a model with soft or hard attention")
 
     def generate(
-        self, features: Any, config: GenerationConfig | None = None, *, seeds: Sequence[int]
+        self,
+        features: Any,
+        config: GenerationConfig | None = None,
+        *,
+        seeds: Sequence[int],
+        evidence: bool = False,
     ) -> list[list[Hypothesis]]:
         """The captions of features (B, L, D) of the back end, best first for each photo, see `generation.generate`."""
         config = self.generation(config)
         return generation.generate(
-            self.backend, features, config, seeds=seeds, reranker=self.reranker, doubt=self.doubt
+            self.backend, features, config, seeds=seeds, reranker=self.reranker, doubt=self.doubt, evidence=evidence
         )
 
-    def explain(self, photo: Photo, text: str, config: GenerationConfig | None = None, **overrides: Any) -> Caption:
+    def explain(
+        self,
+        photo: Photo,
+        text: str,
+        config: GenerationConfig | None = None,
+        *,
+        evidence: bool = False,
+        **overrides: Any,
+    ) -> Caption:
         """A caption of one's own as the model reads it, word by word (teacher forcing), with its attention.
 
         The text is tokenized as training captions were; a word that the model does not know counts as ``<unk>``. With
@@ -256,8 +277,10 @@ class Captioner:
             raise prepared
         features = self.backend.encode(prepared.pixels[None])
         found = self.explain_features(features, text, config, photo_seed(config.seed, prepared.pixels.tobytes()))
+        if evidence:
+            (found,) = generation.with_evidence(self.backend, features, [found], config)
         made = self.assemble([found], config, size=prepared.size, source=prepared.source)
-        kept = ("model", "attention_mode", "tokenizer", "seed")
+        kept = ("model", "attention_mode", "tokenizer", "seed", "evidence")
         settings = {name: value for name, value in made.settings.items() if name in kept}
         return dataclasses.replace(made, settings=settings, kept=prepared.kept)
 
@@ -295,13 +318,14 @@ class Captioner:
             log_probability=best.log_probability,
             word_log_probabilities=np.array(best.word_log_probabilities, dtype=np.float64),
             attention=None if attention is None else attention.reshape(-1, rows, columns),
+            evidence=None if best.evidence is None else best.evidence.reshape(-1, rows, columns),
             gate=as_array(best.beta),
             locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
             rerank_score=best.rerank_score,
             doubt=best.doubt,
             complete=best.ended,
             alternatives=[(vocabulary.text(each.words), each.log_probability) for each in hypotheses[1:]],
-            settings=self._settings(config),
+            settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
             source=source,
             size=size,
             visible_box=None if size is None else self.backend.preprocessing.seen(*size),
@@ -327,15 +351,16 @@ class Captioner:
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
         return made | {name: getattr(config, name) for name in names}
 
-    def _captions(self, photos: "Sequence[_Prepared]", config: GenerationConfig) -> list[Caption]:
+    def _captions(self, photos: "Sequence[_Prepared]", config: GenerationConfig, *, evidence: bool) -> list[Caption]:
         """The captions of photos that are encoded and searched together."""
         features = self.backend.encode(np.stack([photo.pixels for photo in photos]))
         seeds = [photo_seed(config.seed, photo.pixels.tobytes()) for photo in photos]
+        found = self.generate(features, config, seeds=seeds, evidence=evidence)
         return [
             dataclasses.replace(
                 self.assemble(hypotheses, config, size=photo.size, source=photo.source), kept=photo.kept
             )
-            for photo, hypotheses in zip(photos, self.generate(features, config, seeds=seeds), strict=True)
+            for photo, hypotheses in zip(photos, found, strict=True)
         ]
 
     def _prepared(self, photo: Photo) -> "_Prepared | PhotoError":

@@ -17,7 +17,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
 from show_attend_tell.search.sampling import sample
 
-__all__ = ["GenerationConfig", "explain", "generate", "photo_seed", "search_candidates"]
+__all__ = ["GenerationConfig", "explain", "generate", "photo_seed", "search_candidates", "with_evidence"]
 
 
 def generate(
@@ -28,20 +28,39 @@ def generate(
     seeds: Sequence[int],
     reranker: Reranker | None = None,
     doubt: Doubt | None = None,
+    evidence: bool = False,
 ) -> list[list[Hypothesis]]:
     """The captions of photos, best first for each, of features (B, L, D).
 
     ``seeds`` has one for each photo. With ``num_captions``, the first is the best one and the others differ from it in
-    content. Captions drawn at random are in the order of their drawing. Raises `SatError` for features of another shape
-    and for a damaged decoder.
+    content. Captions drawn at random are in the order of their drawing. With ``evidence``, the first has it. Raises
+    `SatError` for features of another shape and for a damaged decoder.
     """
     found = search_candidates(backend, features, config, seeds=seeds, reranker=reranker)
-    if config.do_sample:
-        return found
-    found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
-    if config.num_captions is not None:
-        found = [diverse(each, config.num_captions, config.length_penalty, config.rerank_weight) for each in found]
-    return found if doubt is None else doubt.add(backend.mean_annotations(features), found)
+    if not config.do_sample:
+        found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
+        if config.num_captions is not None:
+            found = [diverse(each, config.num_captions, config.length_penalty, config.rerank_weight) for each in found]
+        if doubt is not None:
+            found = doubt.add(backend.mean_annotations(features), found)
+    if evidence:
+        best = with_evidence(backend, features, [each[0] for each in found], config)
+        found = [[first, *each[1:]] for first, each in zip(best, found, strict=True)]
+    return found
+
+
+def with_evidence(
+    backend: Backend, features: Any, captions: Sequence[Hypothesis], config: GenerationConfig
+) -> list[Hypothesis]:
+    """One caption for each photo's features (B, L, D), with its evidence where it has a word and the decoder has it."""
+    size, made = backend.batch_size(config), list(captions)
+    said = [photo for photo, caption in enumerate(captions) if caption.words]
+    for start in range(0, len(said), size):
+        part = said[start : start + size]
+        maps = backend.evidence(features[part], [captions[photo] for photo in part], config)
+        for photo, each in zip(part, maps or [], strict=maps is not None):
+            made[photo] = dataclasses.replace(captions[photo], evidence=each)
+    return made
 
 
 def search_candidates(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations, small_decoder
-from searching import beam_search, same, sample, talkative
+from searching import MODELS, beam_search, same, sample, talkative
 from torch import Tensor
 
 from show_attend_tell.backends.onnx.decoder import WIDE, OnnxDecoder, OnnxSession
@@ -23,19 +23,6 @@ from show_attend_tell.search.session import Numbers, SessionStep
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 LOCATIONS, STEPS, SEEDS = 9, 8, [11, 5, 3, 2**32 - 1]
-MODELS: dict[str, dict[str, Any]] = {
-    "soft": {},
-    "soft without a gate": {"gate": False},
-    "as shipped, soft": {"tied_embeddings": True, "annotation_norm": "layer"},
-    "as shipped, hard": {
-        **{"tied_embeddings": True, "annotation_norm": "layer", "annotation_window": 3},
-        **{"attention": "hard", "gate": False},
-    },
-    "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
-    "three output layers": {"output_depth": 3, "initial_size": 7},
-    "uniform": {"attention": "uniform"},
-    "a sum as deep output": {"output_tanh": False, "output_word": False, "output_context": False},
-}
 OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},
     "narrow": {"beam_size": 7},

@@ -17,6 +17,20 @@ from show_attend_tell.search import beam, sampling
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
+MODELS: dict[str, dict[str, Any]] = {
+    "soft": {},
+    "soft without a gate": {"gate": False},
+    "as shipped, soft": {"tied_embeddings": True, "annotation_norm": "layer"},
+    "as shipped, hard": {
+        **{"tied_embeddings": True, "annotation_norm": "layer", "annotation_window": 3},
+        **{"attention": "hard", "gate": False},
+    },
+    "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
+    "three output layers": {"output_depth": 3, "initial_size": 7},
+    "uniform": {"attention": "uniform"},
+    "a sum as deep output": {"output_tanh": False, "output_word": False, "output_context": False},
+}
+
 
 def talkative(spread: float = 0.6, **options: object) -> AttentionDecoder:
     """A decoder whose captions end, some early and some late."""

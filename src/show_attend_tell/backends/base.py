@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 
 Features = Any  # annotations (B, L, D) in the back end's own type and memory; they can be sliced by photo
@@ -54,6 +55,16 @@ class Backend(Protocol):
 
     def session(self, features: Features, config: GenerationConfig, *, seeds: Sequence[int]) -> DecoderSession:
         """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
+        ...
+
+    def evidence(
+        self, features: Features, captions: Sequence[Hypothesis], config: GenerationConfig
+    ) -> list[NDArray[Any]] | None:
+        """∂ log p(y_t) / ∂ e_ti in nats (T, L), of one caption that was found for each photo.
+
+        e are the energies of the attention. The context is the mean one in every attention mode; β_t and the state
+        before the step are held fixed. None for a decoder without it.
+        """
         ...
 
     def batch_size(self, config: GenerationConfig) -> int:

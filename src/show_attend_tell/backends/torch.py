@@ -22,16 +22,23 @@ from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, bat
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import AttentionMode, attention_mode_by_name
+from show_attend_tell.model.attention import (
+    ArgmaxAttention,
+    Attended,
+    AttentionMode,
+    GivenLocations,
+    attention_mode_by_name,
+)
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, Step, initial_state
+from show_attend_tell.model.interface import Decoder, State, Step, at_step, initial_state, map_parts, previous_words
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.search.hypotheses import NEVER, Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
+from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
 
 CPU_PATHS = 400  # how many paths are fastest together; a processor's share its cache
@@ -140,6 +147,11 @@ class TorchBackend:
             self._optimized[locations] = OnnxDecoder(self.decoder.config, decoder_weights(self.decoder), locations)
         return self._optimized[locations]
 
+    def evidence(
+        self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
+    ) -> list[NDArray[Any]] | None:
+        return evidence(self.decoder, features, captions, config.attention_mode) if self.attends else None
+
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
             return batch_size(config)
@@ -204,6 +216,62 @@ class TorchSession:
 
     def _log_probabilities(self) -> Tensor:
         return torch.log_softmax(promote(self.decoder.read_out(self.taken.output)), dim=-1)
+
+
+class ShiftedMean:
+    """The mean context by α whose energies are shifted by ``shift`` (B, 1, L), to be differentiated by it."""
+
+    def __init__(self, shift: Tensor) -> None:
+        self.shift = shift
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        """The context of annotations (B, L, D) by alpha (B, 1, L)."""
+        shifted = torch.softmax(promote(alpha.detach()).log() + self.shift, dim=-1)
+        return Attended(shifted.to(annotations.dtype) @ annotations, None)
+
+
+def evidence(
+    decoder: Decoder, annotations: Tensor, captions: Sequence[Hypothesis], attention_mode: AttentionModeName
+) -> list[NDArray[Any]] | None:
+    """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).
+
+    An ensemble's energies are shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t). None where a
+    decoder does not depend on the context of its attention mode, and for sampled locations that are not known, those
+    of an ensemble.
+    """
+    lengths = [len(caption.words) for caption in captions]
+    words = annotations.new_zeros((len(captions), max(lengths)), dtype=torch.int64)
+    read = torch.zeros_like(words)[:, None]
+    for row, caption in enumerate(captions):
+        words[row, : lengths[row]] = torch.tensor(caption.words, dtype=torch.int64)
+        if caption.locations is not None:
+            read[row, 0, : lengths[row]] = torch.as_tensor(caption.locations)
+    mode: AttentionMode | None = None  # None: the state goes on by the mean, too
+    if captions[0].locations is not None:
+        mode = GivenLocations(read)
+    elif attention_mode == "sample":
+        return None
+    elif attention_mode == "argmax":
+        mode = ArgmaxAttention()
+    with torch.no_grad():
+        embedded = decoder.embed(previous_words(decoder, words))
+        state = initial_state(decoder, annotations.clone())  # encoders give tensors that autograd does not take
+    found = []
+    for time in range(words.shape[1]):
+        now = at_step(embedded, time, 1)
+        shift = torch.zeros(len(words), 1, annotations.shape[1], device=words.device, requires_grad=True)
+        with torch.enable_grad():
+            step = decoder.step(now, state, ShiftedMean(shift))
+            log_p = torch.log_softmax(promote(decoder.read_out(step.output)), dim=-1)
+            said = log_p[torch.arange(len(words)), 0, words[:, time]].sum()
+            (gradient,) = torch.autograd.grad(said, shift, allow_unused=True)
+        if gradient is None:
+            return None
+        found.append(array(gradient[:, 0]))
+        with torch.no_grad():
+            after = step.state if mode is None else decoder.step(now, state, mode).state
+        state = State(state.source, map_parts(Tensor.detach, after.memory))
+    return [part[:length] for part, length in zip(np.stack(found, axis=1), lengths, strict=True)]
 
 
 def paths_batch_size(paths: int, device: torch.device) -> int:

@@ -44,6 +44,7 @@ class Hypothesis:
     ended: bool  # False when the caption was truncated: max_length came before the end token
     trace: "Trace" = field(repr=False, compare=False)
     rerank_score: float | None = None  # None until a reranker gives it
+    evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
 
     @property

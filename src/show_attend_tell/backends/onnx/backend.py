@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
+from show_attend_tell.backends.onnx.evidence import evidence
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
 
 Array = NDArray[Any]
 
@@ -75,6 +77,9 @@ class OnnxBackend:
 
     def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
         return OnnxSession(self.decoder, features, config, seeds=seeds)
+
+    def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
+        return evidence(self.decoder, features, captions) if self.attends else None
 
     def batch_size(self, config: GenerationConfig) -> int:
         return batch_size(config)

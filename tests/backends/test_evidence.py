@@ -1,0 +1,113 @@
+"""The evidence of a word is the gradient of its log-probability by the energies of the attention."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from decoders import small_annotations, small_decoder
+from searching import MODELS, talkative
+from torch import Tensor
+
+from show_attend_tell import generation
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder
+from show_attend_tell.backends.onnx.evidence import evidence as closed_form
+from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.model.attention import Attended, AttentionMode, GivenLocations, MeanAttention
+from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
+
+LOCATIONS, SEEDS = 9, [11, 5, 3]
+ATTENDING = [name for name in MODELS if name != "uniform"]
+
+
+def settings(options: dict[str, Any]) -> GenerationConfig:
+    return GenerationConfig(**{"allow_repetitions": True, "max_length": 4, **options})
+
+
+def found(decoder: Decoder, annotations: Tensor, mode: AttentionModeName) -> list[Hypothesis]:
+    config = settings({"beam_size": 3, "attention_mode": mode})
+    seeds = SEEDS[: len(annotations)]
+    return [each[0] for each in generation.generate(TorchBackend(decoder), annotations, config, seeds=seeds)]
+
+
+class Raised:
+    """Another attention mode, but at one step the mean context with one location's energy raised by ``amount``."""
+
+    def __init__(self, mode: AttentionMode, time: int, location: int, amount: float) -> None:
+        self.mode, self.time, self.location, self.amount = mode, time, location, amount
+        self.now = 0
+
+    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        usual = self.mode(alpha, annotations)
+        self.now += 1
+        if self.now - 1 != self.time:
+            return usual
+        odds = alpha.clone()
+        odds[..., self.location] *= float(np.exp(self.amount))
+        return Attended(odds / odds.sum(-1, keepdim=True) @ annotations, None)
+
+
+def differences(decoder: Decoder, annotations: Tensor, caption: Hypothesis) -> Any:
+    """The evidence of one photo's caption (T, L) by central differences."""
+    words, step = torch.tensor([caption.words]), 1e-5
+    result = np.empty((words.shape[1], annotations.shape[1]))
+    for time, location in np.ndindex(result.shape):
+        values = []
+        for amount in (step, -step):
+            read = caption.locations
+            usual = MeanAttention() if read is None else GivenLocations(torch.as_tensor(read)[None, None])
+            mode = Raised(usual, time, location, amount)
+            with torch.no_grad():
+                logits = teacher_forcing(decoder, annotations, words, mode=mode).logits
+            values.append(float(word_log_probabilities(logits, words)[0, 0, time]))
+        result[time, location] = (values[0] - values[1]) / (2 * step)
+    return result
+
+
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
+@pytest.mark.parametrize("name", ATTENDING)
+def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) -> None:
+    decoder, annotations = talkative(**MODELS[name]), small_annotations(2, LOCATIONS)
+    captions = found(decoder, annotations, mode)
+    light = closed_form(OnnxDecoder(decoder.config, decoder_weights(decoder), LOCATIONS), annotations.numpy(), captions)
+    made = evidence(decoder, annotations, captions, mode)
+    assert made is not None
+    double = decoder.double()
+    for row, caption in enumerate(captions):
+        expected = differences(double, annotations[row : row + 1].double(), caption)
+        tolerance = 1e-3 * abs(expected).max()
+        assert tolerance > 0
+        for one in (light[row], made[row]):
+            np.testing.assert_allclose(one, expected, atol=tolerance, rtol=0)
+            np.testing.assert_allclose(one.sum(-1), 0, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", ["mean", "argmax"])
+def test_an_ensemble_weighs_its_members_by_how_likely_they_say_the_word(mode: AttentionModeName) -> None:
+    members, annotations = [small_decoder(seed=1), small_decoder(seed=2)], small_annotations(1, LOCATIONS)
+    ensemble = Ensemble(members)
+    captions = found(ensemble, annotations, mode)
+    whole = evidence(ensemble, annotations, captions, mode)
+    words = [*captions[0].words, Vocabulary.END]
+    maps, chances = [], []
+    for member in members:
+        backend, config = TorchBackend(member), settings({"attention_mode": mode})
+        forced = generation.explain(backend, annotations, words, config, 0)
+        maps.append(backend.evidence(annotations, [forced], config))
+        chances.append(np.exp(forced.word_log_probabilities)[:, None])
+    assert whole is not None
+    total = sum(chance * each[0] for chance, each in zip(chances, maps, strict=True) if each is not None)
+    np.testing.assert_allclose(whole[0], total / sum(chances), atol=1e-5)
+
+
+def test_without_a_choice_of_locations_there_is_no_evidence() -> None:
+    decoder, annotations = small_decoder(attention="uniform"), small_annotations(1, LOCATIONS)
+    config = settings({})
+    (caption,) = found(decoder, annotations, "mean")
+    (made,) = generation.with_evidence(TorchBackend(decoder), annotations, [caption], config)
+    assert made.evidence is None
