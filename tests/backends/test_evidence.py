@@ -14,7 +14,13 @@ from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.evidence import evidence as closed_form
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.attention import Attended, AttentionMode, GivenLocations, MeanAttention
+from show_attend_tell.model.attention import (
+    Attended,
+    AttentionMode,
+    GivenLocations,
+    MeanAttention,
+    attention_mode_by_name,
+)
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
@@ -49,7 +55,7 @@ class Raised:
             return usual
         odds = alpha.clone()
         odds[..., self.location] *= float(np.exp(self.amount))
-        return Attended(odds / odds.sum(-1, keepdim=True) @ annotations, None)
+        return Attended(odds / odds.sum(-1, keepdim=True) @ annotations, usual.locations)
 
 
 def differences(decoder: Decoder, annotations: Tensor, caption: Hypothesis) -> Any:
@@ -99,7 +105,13 @@ def test_an_ensemble_weighs_its_members_by_how_likely_they_say_the_word(mode: At
         backend, config = TorchBackend(member), settings({"attention_mode": mode})
         forced = generation.explain(backend, annotations, words, config, 0)
         maps.append(backend.evidence(annotations, [forced], config))
-        chances.append(np.exp(forced.word_log_probabilities)[:, None])
+        said, chance = torch.tensor([captions[0].words]), []
+        for time in range(said.shape[1]):  # p(y_t) of the mean context, after steps in the attention mode
+            raised = Raised(attention_mode_by_name(mode), time, 0, 0.0)
+            with torch.no_grad():
+                logits = teacher_forcing(member, annotations, said, mode=raised).logits
+            chance.append(float(word_log_probabilities(logits, said)[0, 0, time].exp()))
+        chances.append(np.array(chance)[:, None])
     assert whole is not None
     total = sum(chance * each[0] for chance, each in zip(chances, maps, strict=True) if each is not None)
     np.testing.assert_allclose(whole[0], total / sum(chances), atol=1e-5)

@@ -235,9 +235,9 @@ def evidence(
 ) -> list[NDArray[Any]] | None:
     """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).
 
-    An ensemble's energies are shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t). None where a
-    decoder does not depend on the context of its attention mode, and for sampled locations that are not known, those
-    of an ensemble.
+    An ensemble's energies are shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t), with p_m at the
+    mean context. None where a decoder does not depend on the context of its attention mode, and for sampled locations
+    that are not known, those of an ensemble.
     """
     lengths = [len(caption.words) for caption in captions]
     words = annotations.new_zeros((len(captions), max(lengths)), dtype=torch.int64)
