@@ -52,7 +52,7 @@ def main() -> None:
     counted = {
         "lines of src": (lines("src"), 23_350),
         "lines of tests": (lines("tests"), 22_850),
-        "lines of src and experiments": (lines("src", "experiments"), 27_400),
+        "lines of src and experiments": (lines("src", "experiments"), 27_460),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),
