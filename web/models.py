@@ -30,6 +30,7 @@ from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_nam
 from show_attend_tell.checkpoint.packing import unpack
 from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
+from show_attend_tell.vision import efficientnet
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
 
@@ -91,6 +92,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "name": name,
         "attention": checkpoint.config.attention,
         "grid": checkpoint.encoder.grid,
+        "offset": efficientnet.offset(encoder.name),
         "preprocessing": encoder.preprocessing.to_dict(),
         "generation": generation.to_dict(),
         "words": vocabulary.words,

@@ -43,6 +43,7 @@ class Caption:
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
+    offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
     def __str__(self) -> str:
@@ -89,6 +90,7 @@ class Caption:
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "size": None if self.size is None else list(self.size),
             "visible_box": None if self.visible_box is None else list(self.visible_box),
+            "offset": list(self.offset),
             "settings": self.settings,
         }
 
@@ -175,6 +177,7 @@ class Caption:
             attention=self.attention,
             gate=self.gate,
             visible_box=(left * x, top * y, right * x, bottom * y),
+            offset=self.offset,
             locations=self.locations,
             title=f"{self}{'' if self.complete else ' …'}",
             note=f"{settings['model']} · attention mode: {settings['attention_mode']} · log p {log_probability}",

@@ -28,6 +28,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.vision import efficientnet
 
 if TYPE_CHECKING:
     import torch
@@ -237,6 +238,11 @@ class Captioner:
             raise InvalidValue(f"rerank_weight is {config.rerank_weight:g}, and {self.name} has no reranker: give 0")
         return config
 
+    @property
+    def offset(self) -> tuple[float, float]:
+        """How far below and to the right of its cell's middle a location looks, in cells."""
+        return efficientnet.offset(self.checkpoint.encoder.name)
+
     def check_attention(self) -> None:
         """Raise `SatError` for a model without attention, or with uniform α."""
         if not self.backend.attends:
@@ -329,6 +335,7 @@ class Captioner:
             source=source,
             size=size,
             visible_box=None if size is None else self.backend.preprocessing.seen(*size),
+            offset=self.offset,
         )
 
     def torch_backend(self) -> "TorchBackend":

@@ -340,10 +340,10 @@ def dark(color: list[int]) -> bool:
 def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
     alpha = np.random.default_rng(7).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
     found = visit(caption().html()).evaluate(
-        "([alpha, rows, columns]) => [...SatCaptions.smooth(alpha, rows, columns)]",
-        [alpha.ravel().tolist(), ROWS, COLUMNS],
+        "([alpha, rows, columns, offset]) => [...SatCaptions.smooth(alpha, rows, columns, offset)]",
+        [alpha.ravel().tolist(), ROWS, COLUMNS, [0.3, -0.2]],
     )
-    expected = attention_map(alpha, (112, 112), (0, 0, 112, 112))
+    expected = attention_map(alpha, (112, 112), (0, 0, 112, 112), (0.3, -0.2))
     np.testing.assert_allclose(np.reshape(found, (112, 112)), expected, atol=2e-6)
 
 

@@ -55,15 +55,16 @@ def squash(size: tuple[int, int]) -> tuple[float, float, float, float]:
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
 @pytest.mark.parametrize("resize", [squash, center_crop], ids=["squash", "crop"])
+@pytest.mark.parametrize("offset", [(0, 0), (0.3, -0.2)], ids=["cell", "aside"])
 @pytest.mark.parametrize("location", [(2, 1), (2, 5), (1, 3), (3, 3)])
-def test_the_peak_lies_on_the_location(size, resize, location) -> None:
+def test_the_peak_lies_where_the_location_looks(size, resize, offset, location) -> None:
     left, top, right, bottom = resize(size)
-    laid = attention_map(one_location(*location), size, (left, top, right, bottom))
+    laid = attention_map(one_location(*location), size, (left, top, right, bottom), offset)
     assert laid.shape == size[::-1]
     y, x = np.unravel_index(laid.argmax(), laid.shape)
     height, width = (bottom - top) / ROWS, (right - left) / COLUMNS
-    assert abs(y + 0.5 - (top + (location[0] + 0.5) * height)) <= 1
-    assert abs(x + 0.5 - (left + (location[1] + 0.5) * width)) <= 1
+    assert abs(y + 0.5 - (top + (location[0] + 0.5 + offset[0]) * height)) <= 1
+    assert abs(x + 0.5 - (left + (location[1] + 0.5 + offset[1]) * width)) <= 1
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL], ids=["wide", "tall"])
@@ -82,7 +83,7 @@ def test_nothing_is_lost_and_nothing_lies_outside_the_visible_box(size, resize) 
 
 @pytest.mark.parametrize("resize", [squash, center_crop], ids=["squash", "crop"])
 def test_uniform_attention_stays_uniform_up_to_the_borders(resize) -> None:
-    laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, resize(WIDE))
+    laid = attention_map(np.full((ROWS, COLUMNS), 1 / 35), WIDE, resize(WIDE), (0.3, -0.2))
     np.testing.assert_allclose(laid[laid > 0], 1 / 35, rtol=1e-12)
 
 

@@ -12,6 +12,7 @@ import torch
 from backbones import noise
 from lite import lite_encoder, published
 from numpy.typing import NDArray
+from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
@@ -24,6 +25,24 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.backbones import EfficientNetLite2
 from show_attend_tell.vision.encoder import load_encoder
+
+
+def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
+    """Where a patch of the photo is hidden, the annotations that change lie above it and to its left."""
+    encoder, chance = onnx.load_encoder(efficientnet.UNPROJECTED, resize="squash"), np.random.default_rng(0)
+    photo = Image.fromarray(chance.integers(0, 256, (14, 14, 3), np.uint8)).resize((448, 448), Image.Resampling.BICUBIC)
+    upright = encoder.preprocessing.pixels(photo)
+    found = []
+    for turned in (upright, upright[:, ::-1, ::-1]):  # so that what the photo itself does to it cancels
+        pixels, places = np.stack([turned] * 3), np.array([(4, 9), (9, 4)])
+        for hidden, (row, column) in zip(pixels[1:], places, strict=True):
+            hidden[:, 32 * row : 32 * row + 32, 32 * column : 32 * column + 32] = 0  # the mean color
+        seen, *changed = encoder.annotate(pixels).reshape(3, 14, 14, -1)
+        share = np.square(np.stack(changed) - seen).sum(-1)
+        share /= share.sum((1, 2), keepdims=True)
+        found += [*(places - np.stack([share.sum(2) @ np.arange(14), share.sum(1) @ np.arange(14)], axis=1))]
+    np.testing.assert_allclose(np.mean(found, axis=0), efficientnet.OFFSET, atol=0.15)
+
 
 STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that halve the map
 

@@ -112,7 +112,7 @@ def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> 
         assert (found[name] is None) == (expected[name] is None), name
         if found[name] is not None:
             np.testing.assert_allclose(found[name], expected[name], atol=2e-3, err_msg=name)
-    for name in ("words", "locations", "complete", "unsure", "size", "visible_box", "settings"):
+    for name in ("words", "locations", "complete", "unsure", "size", "visible_box", "offset", "settings"):
         assert found[name] == expected[name], name
     assert found.keys() == expected.keys()
 

@@ -17,6 +17,7 @@ export interface Model {
   name: string;
   attention: string;
   grid: [rows: number, columns: number];
+  offset: [down: number, right: number]; // from a location's cell to where it looks, in cells
   preprocessing: Preprocessing;
   generation: GenerationConfig;
   words: string[]; // of the vocabulary, by id
@@ -48,6 +49,7 @@ export interface Caption {
   alternatives: { caption: string; log_probability: number }[];
   size: [number, number];
   visible_box: number[];
+  offset: [number, number];
   settings: { model: string; attention_mode: string; [name: string]: unknown };
 }
 
@@ -202,6 +204,7 @@ export class Captioners {
       alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
       size,
       visible_box: visibleBox(model.preprocessing, ...size),
+      offset: model.offset,
       settings: {
         model: model.name,
         attention_mode: generation.attention_mode,

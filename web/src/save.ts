@@ -88,7 +88,7 @@ export async function picture(photo: SatPhoto): Promise<Blob> {
         const [w, h] = [(right - left) / caption.attention![0][0].length, (down - up) / caption.attention![0].length];
         context.strokeStyle = "#e66100";
         context.lineWidth = 3;
-        context.strokeRect(x + left + column * w, y + up + row * h, w, h);
+        context.strokeRect(x + left + (column + caption.offset[1]) * w, y + up + (row + caption.offset[0]) * h, w, h);
       }
       write(word, x, y + height + 32, 24, index ? "#1c1e22" : "#646870", PANEL);
       if (!index) return;
@@ -111,9 +111,9 @@ function frame(panel: [number, number, number, number], box: [number, number, nu
 }
 
 /** What lies over the visible box for each word, in one scale for all words, as `Style.ramp` of Python has "light". */
-function overlaysOf({ attention, gate }: Caption): OffscreenCanvas[] {
+function overlaysOf({ attention, gate, offset }: Caption): OffscreenCanvas[] {
   const [rows, columns] = [attention![0].length, attention![0][0].length];
-  const maps = attention!.map((alpha) => SatCaptions.smooth(alpha.flat(), rows, columns));
+  const maps = attention!.map((alpha) => SatCaptions.smooth(alpha.flat(), rows, columns, offset));
   const least = gate ? RELIED * Math.max(...gate) : 0;
   const peaks = maps.map((map, word) => (!gate || gate[word] >= least ? map.reduce((a, b) => Math.max(a, b)) : 0));
   const white = Math.max(FLAT / (rows * columns), ...peaks);

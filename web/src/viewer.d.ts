@@ -12,7 +12,7 @@ interface SatPhoto {
 
 declare namespace SatCaptions {
   /** α of one word (rows × columns, flat), smoothed over the visible box (112 × 112, flat). */
-  function smooth(alpha: number[], rows: number, columns: number): Float32Array;
+  function smooth(alpha: number[], rows: number, columns: number, offset?: [number, number]): Float32Array;
 }
 
 declare namespace SatPhotos {

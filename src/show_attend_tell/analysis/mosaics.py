@@ -139,7 +139,7 @@ def point_in_mosaics(
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     square, inside = captioner.backend.preprocessing, _quarters(captioner)
-    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid)
+    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
     centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
 
@@ -268,5 +268,5 @@ def mosaic_page(
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
     """The part of each location that is inside each quarter of a mosaic: four arrays (L,)."""
     size = captioner.backend.preprocessing.size
-    cover = Cover((0, 0, size, size), captioner.checkpoint.encoder.grid)
+    cover = Cover((0, 0, size, size), captioner.checkpoint.encoder.grid, captioner.offset)
     return [cover.share(quarter_box(number, size // 2)) for number in range(4)]

@@ -24,6 +24,7 @@ from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
+from show_attend_tell.show.pictures.maps import cell_edges
 
 FIGURES = ("share", "share_chance", "elsewhere", "elsewhere_chance", "hit", "hit_chance", "right")
 
@@ -109,7 +110,7 @@ def point_in_scenes(
                 f"has {width} × {height}: make the folder again"
             )
         annotations = captioner.backend.encode(square.pixels(image)[None])
-        cover = Cover(square.seen(*scene.size), grid)
+        cover = Cover(square.seen(*scene.size), grid, captioner.offset)
         for sentence in scene.sentences:
             own = photo_seed(seed, example.name.encode())
             alpha, right = alpha_of(captioner, annotations, sentence.words, attention_mode, own)
@@ -128,12 +129,15 @@ def point_in_scenes(
 
 
 class Cover:
-    """How boxes of a photo lie on the grid of locations, which is spread over the part of the photo that was seen."""
+    """How boxes of a photo lie on the grid of locations, which is spread over the part of the photo that was seen.
 
-    def __init__(self, seen: Box, grid: tuple[int, int]) -> None:
+    Each location's cell lies where the location looks, by the ``offset`` of the encoder, see `efficientnet.offset`.
+    """
+
+    def __init__(self, seen: Box, grid: tuple[int, int], offset: tuple[float, float] = (0.0, 0.0)) -> None:
         left, top, right, bottom = seen
-        self.rows = np.linspace(top, bottom, grid[0] + 1)  # edges, in pixels
-        self.columns = np.linspace(left, right, grid[1] + 1)
+        self.rows = top + (bottom - top) * cell_edges(grid[0], offset[0])  # edges, in pixels
+        self.columns = left + (right - left) * cell_edges(grid[1], offset[1])
 
     def share(self, box: Box) -> NDArray[np.float64]:
         """The part of each location's own area that is inside the box (L,)."""

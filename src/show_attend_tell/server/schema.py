@@ -112,6 +112,7 @@ class CaptionAnswer(Described):
     alternatives: list[Alternative]  # the beam's other captions, best first, or the other sampled ones
     size: tuple[int, int] | None  # the upright photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None  # what the encoder saw: left, top, right, bottom in pixels
+    offset: tuple[float, float]  # where a location looks, down and right of its cell's middle, in cells
     settings: dict[str, Any]  # the model, and how the caption was made
 
 

@@ -26,6 +26,7 @@ TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
 SIZES = {PROJECTED: 512, UNPROJECTED: 1280}  # channels of the map
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a location's
+OFFSET = (0.24, 0.28)  # cells down and right, measured by `experiments/research/locations.py`
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a color from 0 to 1, as the network was trained
 
 # Of each stage: number of blocks, side of the depthwise kernel, stride of the first block, expansion, channels given.
@@ -96,6 +97,14 @@ def _blocks() -> tuple[Block, ...]:
 
 
 BLOCKS = _blocks()  # the stem first, the head and the projection last
+
+
+def offset(name: str) -> tuple[float, float]:
+    """How far below and to the right of its cell's middle a location of an encoder looks, in cells.
+
+    Those of EfficientNet-Lite2 look there because of its padding, see `Convolution.padding`; all others do not.
+    """
+    return OFFSET if name in NAMES else (0.0, 0.0)
 
 
 def blocks(name: str) -> tuple[Block, ...]:

@@ -70,6 +70,8 @@ def test_hidden_cells_of_a_photo_have_the_mean_color() -> None:
     pixels, masks = torch.ones(3, 4, 6), torch.tensor([[False, True, False, False, False, False]])
     (encoded,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels)
     assert encoded[0, :, :2, 2:4].abs().max() == 0 and encoded.sum() == 3 * (4 * 6 - 2 * 2)
+    (moved,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels, (0.5, 0.5))
+    assert moved[0, :, :3, 3:5].abs().max() == 0 and moved.sum() == 3 * (4 * 6 - 3 * 2)  # up to the photo's border
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)

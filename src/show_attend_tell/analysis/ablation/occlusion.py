@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import interpolate, one_hot
+from torch.nn.functional import one_hot
 
 from show_attend_tell.analysis.ablation.forcing import Forced, log_p_throughout
 from show_attend_tell.model.interface import Decoder
@@ -50,10 +50,21 @@ def hidden_in_annotations(annotations: Tensor, masks: Tensor) -> Iterable[Tensor
 
 
 def hidden_in_photo(
-    pixels: Tensor, masks: Tensor, grid: tuple[int, int], encode: Callable[[Tensor], Tensor]
+    pixels: Tensor,
+    masks: Tensor,
+    grid: tuple[int, int],
+    encode: Callable[[Tensor], Tensor],
+    offset: tuple[float, float] = (0.0, 0.0),
 ) -> Iterable[Tensor]:
-    """Annotations of a photo's pixels (3, S, S) with masked locations (U, L) in the encoder's mean color, in parts."""
-    cover = interpolate(masks.view(-1, 1, *grid).float(), size=pixels.shape[1:], mode="nearest").bool()
+    """Annotations of a photo's pixels (3, S, S) with masked locations (U, L) in the encoder's mean color, in parts.
+
+    A location's cell is hidden where the location looks, by the ``offset`` of `efficientnet.offset`.
+    """
+    rows, columns = (
+        ((torch.arange(side, device=masks.device) + 0.5) * cells / side - by).floor().long().clamp(0, cells - 1)
+        for side, cells, by in zip(pixels.shape[1:], grid, offset, strict=True)
+    )
+    cover = masks.view(-1, 1, *grid)[:, :, rows[:, None], columns]
     for part in torch.split(cover, BATCH_SIZE):  # (≤ BATCH_SIZE, 1, S, S)
         yield encode(torch.where(part, torch.zeros_like(pixels), pixels))  # 0 is the mean color, once normalized
 

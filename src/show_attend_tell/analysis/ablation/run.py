@@ -42,6 +42,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.training.losses import entropy
+from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.sources import Annotations, cached
 
 METRICS = ("cider", "meteor", "bleu_4", "bleu_4_no_brevity")  # of captions made with other maps
@@ -173,13 +174,13 @@ def force_all(subject: Subject, own: Sequence[Hypothesis] | None, *, show: bool)
 def measure(subject: Subject, forced: Mapping[int, Forced], row: int, other: int, *, encoded: bool) -> Measured:
     """Replace a caption's α and hide its photo's locations; ``other`` is the row of another photo."""
     backend, own = subject.backend, forced[row]
-    decoder, grid = backend.decoder, backend.encoder.grid
+    decoder, grid, offset = backend.decoder, backend.encoder.grid, efficientnet.offset(backend.encoder.name)
     features = subject.features(row)
     masks = hidden_locations(own.alpha, forced[other].alpha, grid, torch.Generator().manual_seed(own.mode.seed))
     by_way = {"annotations": falls(decoder, own, hidden_in_annotations(features, masks))}
     if encoded:
         pixels = backend.encoder.preprocessing(open_photo(own.example.photo)).to(backend.torch_device)
-        by_way["gray"] = falls(decoder, own, hidden_in_photo(pixels, masks, grid, backend.encode))
+        by_way["gray"] = falls(decoder, own, hidden_in_photo(pixels, masks, grid, backend.encode, offset))
     costs = costs_at_words(decoder, features, own, subject.features(other), forced[other])
     return Measured(own, masks, costs, by_way)
 

@@ -2,7 +2,8 @@
 
    SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
-   the photo, in whose pixels visible_box is). A caption may have a note, which stands by its log p. Captions of one image
+   the photo, in whose pixels visible_box is). Its offset says how far below and to the right of its cell a location
+   looks, in cells; without one, it looks at its cell. A caption may have a note, which stands by its log p. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
    text nodes.
 
@@ -50,28 +51,30 @@
 
   const spreads = new Map();
   /** How much of each location a cell shows along one side (CELLS × locations), by the Gaussian over its width. */
-  function spread(locations) {
-    if (!spreads.has(locations)) {
+  function spread(locations, offset) {
+    const key = `${locations} ${offset}`;
+    if (!spreads.has(key)) {
+      const edge = (number) => (number && number < locations ? (number + offset) / locations : number / locations);
       const weights = [];
       for (let cell = 0; cell < CELLS; cell++) {
         const at = (cell + 0.5) / CELLS;
         const row = Array.from({ length: locations }, (_, location) => {
           let weight = 0; // beyond its borders the map is continued by its mirror image
           for (const mirrored of [-at, at, 2 - at])
-            weight += normal(((location + 1) / locations - mirrored) / SIGMA) - normal((location / locations - mirrored) / SIGMA);
+            weight += normal((edge(location + 1) - mirrored) / SIGMA) - normal((edge(location) - mirrored) / SIGMA);
           return weight;
         });
         const total = row.reduce((sum, weight) => sum + weight, 0);
         weights.push(row.map((weight) => weight / total));
       }
-      spreads.set(locations, weights);
+      spreads.set(key, weights);
     }
-    return spreads.get(locations);
+    return spreads.get(key);
   }
 
   /** One word's α (rows × columns, flat), upsampled and smoothed over what the encoder saw (CELLS × CELLS, flat). */
-  function smooth(alpha, rows, columns) {
-    const down = spread(rows), across = spread(columns), laid = new Float32Array(CELLS * CELLS);
+  function smooth(alpha, rows, columns, offset = [0, 0]) {
+    const down = spread(rows, offset[0]), across = spread(columns, offset[1]), laid = new Float32Array(CELLS * CELLS);
     for (let y = 0; y < CELLS; y++) {
       const line = new Float64Array(columns);
       for (let row = 0; row < rows; row++)
@@ -131,7 +134,7 @@
     const visible = caption.visible_box || [0, 0, width, height];
     const box = [visible[0] / width, visible[1] / height, visible[2] / width, visible[3] / height]; // of the photo, 0 to 1
     const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
-    const maps = unpack(caption.attention);
+    const maps = unpack(caption.attention), offset = caption.offset || [0, 0];
     const uniform = maps && 1 / (maps.rows * maps.columns);
     const words = caption.words, gate = caption.gate, locations = caption.locations;
     const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
@@ -183,8 +186,8 @@
         const alpha = maps.words[index], peak = Math.max(...alpha);
         const at = locations ? locations[index] : null;
         const location = at ? at[0] * maps.columns + at[1] : alpha.indexOf(peak);
-        const x = box[0] + ((location % maps.columns) + 0.5) / maps.columns * (box[2] - box[0]);
-        const y = box[1] + (Math.floor(location / maps.columns) + 0.5) / maps.rows * (box[3] - box[1]);
+        const x = box[0] + ((location % maps.columns) + 0.5 + offset[1]) / maps.columns * (box[2] - box[0]);
+        const y = box[1] + (Math.floor(location / maps.columns) + 0.5 + offset[0]) / maps.rows * (box[3] - box[1]);
         const where = `the ${region(x, y)}`;
         if (at) parts.push(`attention at one location, ${where}`);
         else parts.push(peak < 2 * uniform ? `attention nearly uniform, largest at ${where}` : `most attention at ${where}`);
@@ -285,7 +288,7 @@
     /** The strength, 0 to 1, of every cell for the current word. */
     function strengths() {
       if (!smoothed) {
-        smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns));
+        smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns, offset));
         const least = gate ? RELIED * Math.max(...gate) : 0;
         const relied = smoothed.filter((_, index) => !gate || gate[index] >= least);
         white = relied.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * uniform);
@@ -343,7 +346,7 @@
         for (const [color, thick] of [["#1c1e22", 5], ["#ff8a1f", 2.5]]) {
           context.strokeStyle = color;
           context.lineWidth = thick * ratio;
-          context.strokeRect(left + column * w, top + row * h, w, h);
+          context.strokeRect(left + (column + offset[1]) * w, top + (row + offset[0]) * h, w, h);
         }
       }
       context.globalAlpha = 1;

@@ -36,6 +36,7 @@ class FigureData:
     attention: NDArray[Any]  # α (T, rows, columns)
     gate: NDArray[Any] | None  # β (T,); None for a model without it
     visible_box: Rectangle  # the part of the photo, in its pixels, that the encoder saw
+    offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     locations: NDArray[Any] | None = None  # (T, 2) row and column of the chosen locations; None for the mean
     title: str = ""  # over the panels
     between: str = " "  # what stands between two words
@@ -74,7 +75,7 @@ class Panels:
         x, y = self.size[0] / width, self.size[1] / height
         left, top, right, bottom = figure.visible_box
         self.visible_box: Rectangle = left * x, top * y, right * x, bottom * y
-        peaks = [float(attention_map(alpha, self.size, self.visible_box).max()) for alpha in figure.attention]
+        peaks = [float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(figure.words))]
         relied = [True] * len(peaks) if figure.gate is None else figure.gate >= RELIED * max(figure.gate, default=0)
         strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
         self.white = max([FLAT * figure.uniform, *strongest])  # the smoothed α that is brightest on the shared scale
@@ -93,7 +94,11 @@ class Panels:
     def strength(self, step: int, visible: tuple[int, int] | None = None) -> NDArray[np.float64]:
         """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box alone at a size."""
         size, box = (visible, (0, 0, *visible)) if visible else (self.size, self.visible_box)
-        return np.minimum(attention_map(self.figure.attention[step], size, box) / self.scales[step], 1)
+        return np.minimum(self.laid(step, size, box) / self.scales[step], 1)
+
+    def laid(self, step: int, size: tuple[int, int], box: Rectangle) -> NDArray[np.float64]:
+        """A word's map on a picture of that size, of which the encoder saw the box."""
+        return attention_map(self.figure.attention[step], size, box, self.figure.offset)
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the location chosen for a word, in pixels of the panel and within it."""
@@ -103,7 +108,7 @@ class Panels:
         _, rows, columns = self.figure.attention.shape
         width, height = (right - left) / columns, (bottom - top) / rows
         row, column = (int(number) for number in self.figure.locations[step])
-        x, y = left + column * width, top + row * height
+        x, y = left + (column + self.figure.offset[1]) * width, top + (row + self.figure.offset[0]) * height
         return (
             max(x - FRAME, FRAME),
             max(y - FRAME, FRAME),

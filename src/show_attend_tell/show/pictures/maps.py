@@ -17,14 +17,17 @@ Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pi
 SIGMA = 20 / 224  # of the Gaussian, in sides of the visible part: the authors' 20 pixels of 224
 
 
-def attention_map(alpha: NDArray[Any], size: tuple[int, int], visible_box: Rectangle) -> NDArray[np.float64]:
+def attention_map(
+    alpha: NDArray[Any], size: tuple[int, int], visible_box: Rectangle, offset: tuple[float, float] = (0.0, 0.0)
+) -> NDArray[np.float64]:
     """One word's attention over its photo (H, W): each location covers its part of the photo, then all is smoothed.
 
     ``alpha`` is (rows, columns), ``size`` the photo's (W, H), and ``visible_box`` the rectangle of it, in its pixels,
-    that the encoder saw. Where the encoder squashed the photo, the Gaussian is squashed with it. The result has the
-    units of alpha: uniform attention is 1 / L at every visible pixel, the mean over the visible pixels is that of
-    ``alpha``, and all other pixels have 0. This is section 5.4 of the paper with the authors' sigma of 20 pixels in
-    224, as a formula and not step by step.
+    that the encoder saw. ``offset`` is how far below and to the right of its cell a location looks, in cells: each cell
+    is moved there, and those at the border are cut or stretched to it. Where the encoder squashed the photo, the
+    Gaussian is squashed with it. The result has the units of alpha: uniform attention is 1 / L at every visible pixel,
+    without an offset the mean over the visible pixels is that of ``alpha``, and all other pixels have 0. This is
+    section 5.4 of the paper with the authors' sigma of 20 pixels in 224, as a formula and not step by step.
 
     Raises `SatError` for an ``alpha`` of another shape and an empty ``visible_box``.
     """
@@ -33,17 +36,24 @@ def attention_map(alpha: NDArray[Any], size: tuple[int, int], visible_box: Recta
     left, top, right, bottom = visible_box
     if not (left < right and top < bottom):  # so written, it refuses nan too
         raise SatError(f"visible_box {visible_box}: give pixels left, top, right, bottom; left < right, top < bottom")
-    rows = _spread(alpha.shape[0], size[1], top, bottom)  # (H, rows)
-    columns = _spread(alpha.shape[1], size[0], left, right)  # (W, columns)
+    rows = _spread(alpha.shape[0], size[1], top, bottom, offset[0])  # (H, rows)
+    columns = _spread(alpha.shape[1], size[0], left, right, offset[1])  # (W, columns)
     return rows @ alpha.astype(np.float64) @ columns.T
 
 
+def cell_edges(locations: int, offset: float) -> NDArray[np.float64]:
+    """The borders of the cells along one side, from 0 to 1, moved by ``offset`` cells, but for the first and last."""
+    edges = np.linspace(0, 1, locations + 1)
+    edges[1:-1] += offset / locations
+    return edges
+
+
 @lru_cache(maxsize=64)  # the words of a caption share theirs
-def _spread(locations: int, pixels: int, start: float, end: float) -> NDArray[np.float64]:
+def _spread(locations: int, pixels: int, start: float, end: float, offset: float) -> NDArray[np.float64]:
     """How much of each location a pixel shows along one side (pixels, locations); 0 outside the visible part."""
     centers = np.arange(pixels) + 0.5
     at = (centers - start) / (end - start)  # in sides of the visible part
-    edges = np.linspace(0, 1, locations + 1)
+    edges = cell_edges(locations, offset)
     weights = np.zeros((pixels, locations))
     for mirrored in (-at, at, 2 - at):  # beyond its borders the map is continued by its mirror image
         weights += np.diff(_normal((edges[None, :] - mirrored[:, None]) / SIGMA), axis=1)
