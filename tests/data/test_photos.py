@@ -9,14 +9,21 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageCms
 
-from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, find_photos, open_photo
+from show_attend_tell.data.photos import (
+    PREPROCESSING_VERSION,
+    Preprocessing,
+    Resize,
+    find_photos,
+    mirrors,
+    open_photo,
+)
 from show_attend_tell.errors import SatError
 
 WIDTH, HEIGHT = 23, 17
@@ -28,6 +35,15 @@ def scene() -> Image.Image:
     red = np.linspace(0, 255, WIDTH)[None, :].repeat(HEIGHT, 0)
     green = np.linspace(0, 255, HEIGHT)[:, None].repeat(WIDTH, 1)
     return Image.fromarray(np.stack([red, green, np.full_like(red, 90)], 2).astype(np.uint8))
+
+
+@pytest.fixture
+def photograph() -> Image.Image:
+    """Coarse and fine structure in all three colors, on 1,024 × 768 pixels."""
+    chance = np.random.default_rng(0)
+    coarse = Image.fromarray(chance.integers(0, 256, (9, 12, 3), dtype=np.uint8)).resize((1024, 768))
+    fine = Image.fromarray(chance.integers(0, 256, (768, 1024, 3), dtype=np.uint8))
+    return Image.blend(coarse, fine, 0.3)
 
 
 def array(photo: Image.Image) -> np.ndarray[Any, Any]:
@@ -474,6 +490,34 @@ def test_a_crop_is_a_window_of_what_is_seen(resize: Any) -> None:
     assert torch.equal(square(photo, "flipped"), square(photo).flip(-1))
 
 
+def test_copies_of_other_sizes_become_nearly_the_same_pixels(photograph: Image.Image) -> None:
+    """By way of 256 × 256; a photo of that size stays as it is."""
+    small = photograph.resize((256, 256), Image.Resampling.BILINEAR)
+    ways = {resize: Preprocessing(size=448, resize=resize) for resize in get_args(Resize)}
+    assert torch.equal(ways["squash-256"](small), ways["squash"](small))
+    assert torch.equal(ways["squash-256"](photograph), ways["squash"](small))
+    copy = photograph.resize((512, 384), Image.Resampling.LANCZOS)
+    change = {name: float((way(copy) - way(photograph)).square().mean()) for name, way in ways.items()}
+    assert change["squash-256"] < change["squash"] / 2
+    assert ways["squash-256"].seen(300, 200) == (0, 0, 300, 200)
+
+
+def test_a_rendering_is_a_copy_as_photos_are_found(photograph: Image.Image) -> None:
+    square = Preprocessing(size=96, resize="squash-256", mean=(0, 0, 0), std=(1, 1, 1))
+    original = square(photograph)
+    mirrored, colors = 0, []
+    for number in range(24):
+        view, name = f"rendered-{1 + number % 2}", f"photo{number // 2}.jpg"
+        copy = square(photograph, view, name)
+        assert copy.min() >= 0 and copy.max() <= 1
+        same, flipped = (float(np.corrcoef(copy.ravel(), each.ravel())[0, 1]) for each in (original, original.flip(-1)))
+        assert (flipped > same) == mirrors(view, name)
+        mirrored += flipped > same
+        colors.append(float(copy.mean()))
+    assert 4 < mirrored < 20 and np.ptp(colors) > 0.05 and len(set(colors)) == 24
+    assert torch.equal(square(photograph, "rendered-1", "a"), square(photograph, "rendered-1", "a"))
+
+
 def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> None:
     square = Preprocessing(size=13, resize="squash")
     half = replace(square, size=6)(scene)
@@ -491,6 +535,8 @@ def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> No
         ("crop", "flipped", (0.819, -0.705, -0.831, 1.206)),
         ("squash", "crop-1", (1.324, -0.4, -1.012, 1.314)),
         ("crop", "crop-2", (-0.577, 0.659, -0.857, 0.844)),
+        ("squash-256", "original", (-1.082, 1.196, -0.991, 1.369)),
+        ("squash", "rendered-1", (1.503, -0.821, -0.874, 1.688)),
         ("squash", "tiled-2x2", (0.057, 0.057, 0.188, 0.188)),
     ],
 )

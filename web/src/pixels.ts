@@ -4,7 +4,7 @@ H height, W width, both in pixels; rows first. */
 
 export interface Preprocessing {
   size: number;
-  resize: "squash" | "crop";
+  resize: "squash" | "squash-256" | "crop";
   mean: number[];
   std: number[];
 }
@@ -13,11 +13,12 @@ export type Box = [left: number, top: number, right: number, bottom: number];
 type Rows = (first: number, count: number) => Uint8ClampedArray; // pixels of some rows, RGBA
 
 const STRIP = 256; // rows of a photo that are unpacked at a time, because phones limit the size of a canvas
+const FIRST_SIDE = 256; // pixels of the square to which squash-256 brings a photo first
 const BITS = 22; // of a weight of Pillow's resizing, which counts in whole numbers
 
 /** The rectangle of a photo that the encoder sees, in the photo's pixels. */
 export function visibleBox({ size, resize }: Preprocessing, width: number, height: number): Box {
-  if (resize === "squash") return [0, 0, width, height];
+  if (resize !== "crop") return [0, 0, width, height];
   const shortest = Math.round((size * 256) / 224);
   const resized = [width, height].map((side) => Math.floor((shortest * side) / Math.min(width, height)));
   const corner = resized.map((side) => halfEven((side - size) / 2));
@@ -39,8 +40,7 @@ function halfEven(value: number): number {
 /** The normalized pixels (3, size, size) of a decoded photo. */
 export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float32Array {
   const { size, mean, std } = preprocessing;
-  const box = visibleBox(preprocessing, photo.width, photo.height);
-  const small = resized(rowsOf(photo), [photo.width, photo.height], box, size);
+  const small = square(rowsOf(photo), [photo.width, photo.height], preprocessing);
   const found = new Float32Array(3 * size * size);
   for (let channel = 0; channel < 3; channel++) {
     const values = Float32Array.from({ length: 256 }, (_, level) => {
@@ -50,6 +50,15 @@ export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float3
     for (let at = 0; at < size * size; at++) found[channel * size * size + at] = values[small[3 * at + channel]];
   }
   return found;
+}
+
+/** The square (size, size) that the encoder sees, RGB. */
+export function square(rows: Rows, photo: [number, number], preprocessing: Preprocessing): Uint8ClampedArray {
+  const { size, resize } = preprocessing;
+  const box = visibleBox(preprocessing, ...photo);
+  if (resize !== "squash-256") return resized(rows, photo, box, size);
+  const first = resized(rows, photo, box, FIRST_SIDE);
+  return resized(rowsOfPixels(first, FIRST_SIDE), [FIRST_SIDE, FIRST_SIDE], [0, 0, FIRST_SIDE, FIRST_SIDE], size);
 }
 
 /** The rows of a photo on a white ground. */
@@ -62,6 +71,17 @@ function rowsOf(photo: ImageBitmap): Rows {
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(photo, 0, -first);
     return context.getImageData(0, 0, canvas.width, count).data;
+  };
+}
+
+/** The rows of a square of RGB pixels. */
+function rowsOfPixels(values: Uint8ClampedArray, side: number): Rows {
+  return (first, count) => {
+    const found = new Uint8ClampedArray(4 * count * side);
+    for (let at = 0; at < count * side; at++)
+      for (let channel = 0; channel < 3; channel++)
+        found[4 * at + channel] = values[3 * (first * side + at) + channel];
+    return found;
   };
 }
 
@@ -89,7 +109,7 @@ function bilinear(inputs: number, start: number, end: number, outputs: number): 
 
 Each of the two directions is rounded to 8 bits. Pillow goes along the rows first. From version 13 on it begins with the
 columns where these shrink by more than twice as many pixels as the rows, as in a tall screenshot. */
-export function resized(rows: Rows, [width, height]: [number, number], box: Box, size: number): Uint8ClampedArray {
+function resized(rows: Rows, [width, height]: [number, number], box: Box, size: number): Uint8ClampedArray {
   const [left, top, right, bottom] = box.map(Math.fround); // as Pillow has them
   const across = width === size && left === 0 && right === width ? null : bilinear(width, left, right, size);
   const down = height === size && top === 0 && bottom === height ? null : bilinear(height, top, bottom, size);

@@ -23,6 +23,11 @@ USE = (
     "- To see, test, teach and train attention, and for captions that a person checks.",
     "- Not to identify or judge people, and not where a wrong caption does harm.",
 )
+SHAPES = {
+    "squash": "squashed to a square",
+    "squash-256": "squashed to 256×256, then enlarged to a square",
+    "crop": "cropped to the centre square",
+}
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
@@ -63,8 +68,7 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
     """What the model consists of, and how it makes captions."""
     decoder, encoder, generation = model.config, model.encoder, model.generation
     frozen = "fine-tuned" if tuned else "frozen"
-    squashed = encoder.preprocessing.resize == "squash"
-    photos = "squashed to a square" if squashed else "cropped to the centre square"
+    photos = SHAPES[encoder.preprocessing.resize]
     of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"
     lines = [
         f"- Encoder: {encoder.name}, {frozen}; {of}. Photos are {photos} of {encoder.preprocessing.size} pixels.",

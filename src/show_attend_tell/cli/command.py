@@ -281,8 +281,9 @@ encoder_options = options(
     weights_option,
     click.option(
         "--resize",
-        type=click.Choice(["crop", "squash"]),
-        help="Shape of the encoder's square: crop (shortest side, then the centre) or squash (the whole photo). "
+        type=click.Choice(["crop", "squash", "squash-256"]),
+        help="Shape of the encoder's square: crop (shortest side, then the centre), squash (the whole photo) or "
+        "squash-256 (by way of 256 × 256, so that the size of a photo matters less). "
         "[default: that of the model to start from, otherwise crop]",
     ),
     gather("encoder", "encoder", "encoder_weights", "resize"),

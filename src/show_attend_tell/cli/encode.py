@@ -18,7 +18,7 @@ Examples:
   sat encode shards/*.tar --output features.parquet --workers 8
 """
 SECTIONS = {
-    "Of a data folder": "flipped crops restval cache",
+    "Of a data folder": "flipped crops renderings restval cache",
     "Into a table": "output recursive column engine workers rows",
 }
 
@@ -34,6 +34,13 @@ SECTIONS = {
     show_default=True,
     help="Number of random crops of each training photo that are encoded too.",
 )
+@click.option(
+    "--renderings",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of copies of each training photo, in other sizes, colors and JPEG qualities, that are encoded too.",
+)
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @cache_option
 @click.option("--output", metavar="FOLDER", help="Folder for a table of features; its name ends in .parquet or .jsonl.")
@@ -44,6 +51,7 @@ def encode(
     encoder: dict[str, Any],
     flipped: bool,
     crops: int,
+    renderings: int,
     restval: bool,
     cache: Path | None,
     output: str | None,
@@ -62,8 +70,10 @@ def encode(
     Interrupt it when you like: the same command goes on.
     """
     if output is not None:
-        if flipped or crops or restval or cache is not None:
-            raise InvalidValue("--flipped, --crops, --restval and --cache are for a data folder: leave out --output")
+        if flipped or crops or renderings or restval or cache is not None:
+            raise InvalidValue(
+                "--flipped, --crops, --renderings, --restval and --cache are for a data folder: leave out --output"
+            )
         from show_attend_tell.batch.work import EncodeBatch
 
         name, weights, resize = encoder.values()
@@ -99,6 +109,6 @@ def encode(
         dataset = without_unreadable(dataset, error)
         click.echo(f"left out: {error.reason}")
         build(dataset, splits=SPLITS)
-    for view in TrainingConfig(flipped=flipped, crops=crops).views:
+    for view in TrainingConfig(flipped=flipped, crops=crops, renderings=renderings).views:
         build(dataset, splits=("train",), view=view)
     click.echo(f"{len(dataset.examples):,} photos are encoded in {cache / folder_name(dataset.name)}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageCms, ImageEnhance, ImageOps, UnidentifiedImageError
 from pydantic import Field
 
 from show_attend_tell.errors import MissingPhoto, PhotoError, SatError
@@ -28,7 +28,7 @@ from show_attend_tell.settings import Count, Rate, settings
 if TYPE_CHECKING:
     from torch import Tensor
 
-Resize = Literal["squash", "crop"]
+Resize = Literal["squash", "squash-256", "crop"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -37,7 +37,15 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 # feature caches, so older ones are not read any more.
 PREPROCESSING_VERSION = 2
 
+FIRST_SIDE = 256  # pixels of the square to which `squash-256` brings a photo first
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
+DRAWN = ("crop-", "rendered-")  # how the names of views begin that are drawn at random
+# Of a view called rendered-1, rendered-2, …
+SMALLEST_WINDOW = 0.85  # of the photo's width and of its height
+RENDERED_SIDE = (128, 512)  # pixels
+RENDERED_QUALITY = (30, 95)  # of the JPEG file
+RENDERED_COLORS = 0.2  # how far brightness, contrast and saturation are from 1, at most
+RENDERED_FILTERS = [Image.Resampling[name] for name in ("BOX", "BILINEAR", "BICUBIC", "LANCZOS")]
 
 # Pillow knows more formats than these. They are not used for photos, and some start other programs (EPS runs
 # Ghostscript).
@@ -258,10 +266,10 @@ def _inside(folder: Path) -> list[Path]:
 
 def check_view(view: str) -> str:
     """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
-    if not re.fullmatch(r"original|flipped|crop-[1-9][0-9]*|tiled-2x2", view):
+    if not re.fullmatch(r"original|flipped|(crop|rendered)-[1-9][0-9]*|tiled-2x2", view):
         raise SatError(
-            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' … "
-            "or 'tiled-2x2'"
+            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' …, "
+            "'rendered-1', 'rendered-2' … or 'tiled-2x2'"
         )
     return view
 
@@ -270,9 +278,10 @@ def check_view(view: str) -> str:
 class Preprocessing:
     """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
 
-    `squash` resizes the whole photo to `size` × `size`, whatever its shape. `crop` resizes its shortest side
-    to 256/224 of `size` and cuts the central square (section 4.3 of the paper). Both are bilinear with
-    antialiasing. `mean` and `std` are of each channel, red first, on the scale 0 to 1.
+    `squash` resizes the whole photo to `size` × `size`, whatever its shape. `squash-256` does so by way of 256 × 256
+    pixels, so that copies of a photo in several sizes become nearly the same. `crop` resizes its shortest side to
+    256/224 of `size` and cuts the central square (section 4.3 of the paper). All are bilinear with antialiasing. `mean`
+    and `std` are of each channel, red first, on the scale 0 to 1.
     """
 
     size: Count = 224
@@ -291,13 +300,21 @@ class Preprocessing:
 
         Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
         `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
-        time: another for every `name` of a photo, and the same whenever it is asked for. `tiled-2x2` is the photo four
+        time: another for every `name` of a photo, and the same whenever it is asked for. `rendered-1`, `rendered-2` and
+        so on are each a copy as photos are found: a window of 85 to 100 %, of 128 to 512 pixels by one of several
+        filters, in slightly other colors, compressed as JPEG, mirrored half the time. `tiled-2x2` is the photo four
         times, at half the side. An odd number of pixels leaves the last row and column in the mean color. Raises
         `SatError` for a view of another name.
         """
         box, mirrored = self.seen(*photo.size), mirrors(view, name)
         if view.startswith("crop-"):
-            box = _window(box, *_chances(view, name)[:4])
+            box = _window(box, SMALLEST_CROP, *_chances(view, name)[:4])
+        if view.startswith("rendered-"):
+            photo = _rendered(photo, box, _chances(view, name))
+            box = (0, 0, *photo.size)
+        if self.resize == "squash-256":
+            photo = photo.resize((FIRST_SIDE, FIRST_SIDE), Image.Resampling.BILINEAR, box=box)
+            box = (0, 0, *photo.size)
         times = 2 if view == "tiled-2x2" else 1  # in each direction
         # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
         # than another. Pillow copies without resampling when the box is the whole photo at its own size.
@@ -318,7 +335,7 @@ class Preprocessing:
         `width`, `height` and the result are in the photo's own pixels, and the corners need not be whole:
         attention drawn on the original belongs exactly there.
         """
-        if self.resize == "squash":
+        if self.resize != "crop":
             return (0.0, 0.0, float(width), float(height))
         shortest = round(self.size * 256 / 224)
         # The resized photo, in whole pixels: the long side is cut down to a whole number, as torchvision
@@ -345,24 +362,47 @@ class Preprocessing:
 
 def mirrors(view: str, name: str) -> bool:
     """Whether a view of the photo of that name is mirrored left to right (`Preprocessing.pixels`)."""
-    return _chances(view, name)[4] < 0.5 if check_view(view).startswith("crop-") else view == "flipped"
+    return _chances(view, name)[4] < 0.5 if check_view(view).startswith(DRAWN) else view == "flipped"
 
 
 def _chances(view: str, name: str) -> list[float]:
-    """The random numbers from 0 to 1 of a crop: its width, height, left and top, and whether it is mirrored."""
+    """The random numbers from 0 to 1 of a view that is drawn.
+
+    They are the width, height, left and top of its window, and whether it is mirrored; then, for a rendering, its side,
+    filter, brightness, contrast, saturation, JPEG quality and subsampling.
+    """
     chance = random.Random(f"{view} of {name}")
-    return [chance.random() for _ in range(5)]
+    return [chance.random() for _ in range(12)]
 
 
 def _window(
-    box: tuple[float, float, float, float], width: float, height: float, left: float, top: float
+    box: tuple[float, float, float, float], smallest: float, width: float, height: float, left: float, top: float
 ) -> tuple[float, float, float, float]:
-    """A window of a rectangle (left, top, right, bottom) by four numbers from 0 to 1."""
+    """A window of a rectangle (left, top, right, bottom) by four numbers from 0 to 1.
+
+    Its sides are at least ``smallest`` times those of the rectangle.
+    """
     first, highest, right, bottom = box
-    width = (right - first) * (SMALLEST_CROP + (1 - SMALLEST_CROP) * width)
-    height = (bottom - highest) * (SMALLEST_CROP + (1 - SMALLEST_CROP) * height)
+    width = (right - first) * (smallest + (1 - smallest) * width)
+    height = (bottom - highest) * (smallest + (1 - smallest) * height)
     left, top = first + (right - width - first) * left, highest + (bottom - height - highest) * top
     return (left, top, min(right, left + width), min(bottom, top + height))
+
+
+def _rendered(photo: Image.Image, box: tuple[float, float, float, float], chances: Sequence[float]) -> Image.Image:
+    """A copy of what is in a rectangle of a photo, as the copies that people keep (`_chances`)."""
+    smallest, largest = RENDERED_SIDE
+    side = round(smallest * (largest / smallest) ** chances[5])
+    filtered = RENDERED_FILTERS[int(chances[6] * len(RENDERED_FILTERS))]
+    copy = photo.resize((side, side), filtered, box=_window(box, SMALLEST_WINDOW, *chances[:4]))
+    for change, chance in zip(
+        (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), chances[7:10], strict=True
+    ):
+        copy = change(copy).enhance(1 + RENDERED_COLORS * (2 * chance - 1))
+    worst, best = RENDERED_QUALITY
+    file = io.BytesIO()
+    copy.save(file, "JPEG", quality=round(worst + (best - worst) * chances[10]), subsampling=2 * (chances[11] < 0.7))
+    return Image.open(file).convert("RGB")
 
 
 def _decode(image: Image.Image, name: str) -> Image.Image:

@@ -42,6 +42,7 @@ class TrainingConfig:
     mosaics_end: Share | None = None  # the share moves linearly to this value over the training; None: it stays
     text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
     crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
+    renderings: CountOrNone = 0  # also show that many copies of each photo, of other sizes, colors and JPEG qualities
     visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
 
     epochs: Count = 50  # at most: patience may end it earlier
@@ -69,7 +70,9 @@ class TrainingConfig:
     @property
     def views(self) -> list[str]:
         """The views of the training photos (`Preprocessing`) besides the original."""
-        return ["flipped"] * self.flipped + [f"crop-{number}" for number in range(1, self.crops + 1)]
+        drawn = {"crop": self.crops, "rendered": self.renderings}
+        numbered = [f"{kind}-{number}" for kind, count in drawn.items() for number in range(1, count + 1)]
+        return ["flipped"] * self.flipped + numbered
 
     @property
     def has_mosaics(self) -> bool:

@@ -2,8 +2,8 @@
 
 A cache belongs to one encoder (by the digest of its weights), one preprocessing (its values, and the version of the
 code that makes pixels of a photo), one precision and one view of the photos: `original`, or, for augmentation,
-`flipped`, `crop-1` and so on (`Preprocessing`). Each such cache has a folder of its own, whose name ends with a hash of
-all this:
+`flipped`, `crop-1`, `rendered-1` and so on (`Preprocessing`). Each such cache has a folder of its own, whose name ends
+with a hash of all this:
 
     DIRECTORY/
         files.json            the SHA-256 of each photo's file by its path, size and time of change
@@ -12,8 +12,8 @@ all this:
 
 The file of a photo's annotations is named by the SHA-256 of the photo's bytes. Names and paths are only used to find
 those bytes. So a data set may move or be copied, two data sets may share a folder, and two photos of one name are never
-confused. A random crop also depends on the photo's name, and so does its key. `files.json` only saves time: without it,
-the files are read again.
+confused. A view that is drawn also depends on the photo's name, and so does its key. `files.json` only saves time:
+without it, the files are read again.
 
 DIRECTORY is a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
 `~/.cache/show-attend-tell/features`.
@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 from torch import Tensor
 
-from show_attend_tell.data.photos import PREPROCESSING_VERSION, check_view, open_photo
+from show_attend_tell.data.photos import DRAWN, PREPROCESSING_VERSION, check_view, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, file_lock, make_folder, write_text
 from show_attend_tell.messages import first_three, plural
@@ -255,8 +255,9 @@ def _folder_name(encoder: Encoder, view: str) -> str:
 
 
 def _key(digest: str, name: str, view: str) -> str:
-    """The name of a stored file, 64 hexadecimal digits: the photo, and what its random crop depends on."""
-    return hashlib.sha256(f"{digest} {name}".encode("utf-8", "surrogatepass")).hexdigest() if "crop" in view else digest
+    """The name of a stored file, 64 hexadecimal digits: the photo, and what a view that is drawn depends on."""
+    drawn = view.startswith(DRAWN)
+    return hashlib.sha256(f"{digest} {name}".encode("utf-8", "surrogatepass")).hexdigest() if drawn else digest
 
 
 def _known_files(
