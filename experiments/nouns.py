@@ -23,9 +23,9 @@ import numpy as np
 import results
 from stages import reporting
 
-from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.checkpoint.hub import shipped_models
 from show_attend_tell.data.datasets import Example, read_dataset
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, write_text
 from show_attend_tell.metrics.bootstrap import Bootstrap, Interval

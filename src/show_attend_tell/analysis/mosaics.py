@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
 from show_attend_tell.analysis.pointing import AlphaOf, Cover, alpha_along
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from show_attend_tell.analysis.parts_of_speech import FUNCTION_WORDS
+from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import Tokens, joined
 from show_attend_tell.errors import SatError

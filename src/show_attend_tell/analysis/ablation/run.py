@@ -28,10 +28,10 @@ from show_attend_tell.analysis.ablation.occlusion import (
     hidden_locations,
 )
 from show_attend_tell.analysis.ablation.result import Ablation, Captions, CaptionScores
-from show_attend_tell.analysis.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import GenerationConfig, photo_seed, rescored

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from show_attend_tell.analysis.parts_of_speech import (
+from show_attend_tell.data.parts_of_speech import (
     COLORS,
     FUNCTION_WORDS,
     IRREGULAR_PLURALS,
