@@ -1,13 +1,13 @@
 """Mosaics: what is where in the picture, which nouns count, and what is measured, by maps made by hand."""
 
 import json
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import COLUMNS, ROWS, D, captioner_of, small_checkpoint, small_encoder
+from builders import D, captioner_of, small_checkpoint, small_encoder
 from commands import refused, sat
 from PIL import Image
 from table1.nic import NicConfig
@@ -101,48 +101,25 @@ def test_mosaics_are_drawn_by_the_seed_and_not_by_the_order(examples: list[Examp
         assert len(set(mosaic.photos)) == 4 and mosaic.words in mosaic.photos[mosaic.quarter].captions
 
 
-def test_the_share_is_that_of_the_right_quarter_at_both_steps(examples: list[Example], captioner: Captioner) -> None:
-    drawn = iter(draw_mosaics(examples, 30, 0))
-    locations: list[int] = []
-
-    def alpha_of(captioner: Captioner, annotations: Tensor, words: Any, mode: str, seed: int) -> tuple[Any, Any]:
-        """All of α on the right quarter at the first noun of the photo's own, 0.6 at the next step; even elsewhere."""
-        mosaic = next(drawn)
-        corner = (ROWS - 1) * COLUMNS * (mosaic.quarter // 2) + (COLUMNS - 1) * (mosaic.quarter % 2)
-        locations.append(corner)
-        alpha = np.full((len(words) + 1, ROWS * COLUMNS), 1 / (ROWS * COLUMNS))
-        (first, _), *_ = mosaic.nouns(captioner.checkpoint.vocabulary)
-        alpha[first : first + 2] = 0
-        alpha[first, corner] = 1
-        alpha[first + 1, [corner, ROWS * COLUMNS - 1 - corner]] = 0.6, 0.4
-        return alpha, None
-
-    found = point_in_mosaics(captioner, examples, mosaics=30, alpha_of=alpha_of, show=False)
-    assert len(set(locations)) == 4 and found.attention_mode == "mean" and found.chance == pytest.approx(0.25)
-    cars = sum(mosaic.photos[mosaic.quarter].name == "car.png" for mosaic in draw_mosaics(examples, 30, 0))
-    assert 0 < cars < 30
-    # "man" comes first and is in every caption; then "dogs" and "dog", but the model does not know "cars"
-    words = {before: one.words for before, one in found.word.items()}
-    assert words == {"all": 60 - cars, "1": 30, "2 or more": 30 - cars}
-    for by_nouns, share in ((found.word, 1), (found.next, 0.6)):
-        assert by_nouns["2 or more"].means["share"].value == pytest.approx(0.25)
-        assert astuple(by_nouns["1"].means["share"].interval()) == pytest.approx((share, share, share))
-        assert astuple(by_nouns["1"].means["hit"].interval()) == (1, 1, 1)
-
-
 def test_a_model_reads_each_caption_with_one_encoding_of_its_mosaic(
     examples: list[Example], captioner: Captioner
 ) -> None:
     def measured(captioner: Captioner, seed: int = 2, **options: Any) -> dict[str, Any]:
-        return point_in_mosaics(captioner, examples, mosaics=11, seed=seed, show=False, **options).to_dict()
+        found = point_in_mosaics(captioner, examples, split="val", mosaics=11, seed=seed, show=False, **options)
+        return found.to_dict()
 
     counted, encoded = counting(captioner)
     found = measured(counted)
-    assert sum(encoded) == 11 and found == measured(captioner) != measured(captioner, 3)
-    one = found["word"]["all"]["share"]
+    assert sum(encoded) == 11 and found == measured(captioner) != measured(captioner, seed=3)
+    # "man" comes first and is in every caption; then "dogs" and "dog", but the model does not know "cars"
+    cars = sum(mosaic.photos[mosaic.quarter].name == "car.png" for mosaic in draw_mosaics(examples, 11, 2))
+    words = {kind: of["words"] for kind, of in found["chance"].items()}
+    assert 0 < cars < 11 and words == {"all": 22 - cars, "1 or more": 22 - cars}
+    assert found["chance"]["all"]["share"]["mean"] == pytest.approx(0.25)
+    one = found["maps"]["evidence"]["all"]["share"]
     assert 0 < one["low"] < one["mean"] < one["high"] < 1
     argmax = measured(captioner, attention_mode="argmax")
-    assert argmax["attention_mode"] == "argmax" and argmax["word"] != found["word"]
+    assert argmax["attention_mode"] == "argmax" and argmax["maps"]["alpha"] != found["maps"]["alpha"]
 
 
 def without_attention(captioner: Captioner) -> Captioner:
@@ -155,17 +132,17 @@ def without_attention(captioner: Captioner) -> Captioner:
 
 def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: Captioner) -> None:
     with pytest.raises(SatError, match="3 photos: a mosaic has 4"):
-        point_in_mosaics(captioner, examples[:3], show=False)
+        point_in_mosaics(captioner, examples[:3], split="val", show=False)
     with pytest.raises(SatError, match="1 mosaics: give 2 or more"):
-        point_in_mosaics(captioner, examples, mosaics=1, show=False)
+        point_in_mosaics(captioner, examples, split="val", mosaics=1, show=False)
     alike = [replace(example, captions=(("a", "man"),)) for example in examples]
     with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
-        point_in_mosaics(captioner, alike, mosaics=3, show=False)
+        point_in_mosaics(captioner, alike, split="val", mosaics=3, show=False)
     encoder = captioner.backend.encoder
     uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder, name="blind")
+    with pytest.raises(SatError, match="blind has no attention"):
+        point_in_mosaics(without_attention(captioner), examples, split="val", mosaics=3, show=False)
     for blind in (without_attention(captioner), uniform):
-        with pytest.raises(SatError, match="blind has no attention"):
-            point_in_mosaics(blind, examples, mosaics=3, show=False)
         with pytest.raises(SatError, match="blind has no attention"):
             mosaic_page(blind, [examples[:4]], title="")
         with pytest.raises(SatError, match="blind has no attention"):
@@ -175,15 +152,14 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
 @pytest.mark.usefixtures("small")
 def test_the_command_prints_and_writes(examples: list[Example], captioner: Captioner, tmp_path: Path) -> None:
     captioner.save_pretrained(tmp_path / "model")
-    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
+    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
     mosaics = (*command, tmp_path, "--mosaics", 8)
     lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
     found = json.loads((tmp_path / "found.json").read_text())
-    assert lines[0].startswith(f"model on 8 mosaics of {found['photos']} photos of ") and found["photos"] >= 4
-    assert lines[0].endswith("; 95 % intervals over photos") and "val by seed 0, attention mode mean" in lines[0]
-    share = found["next"]["1"]["share"]
-    (line,) = (line for line in lines if line.startswith("at the next step, 1 "))
-    assert f"{100 * share['mean']:.1f} % [{100 * share['low']:.1f}, " in line
+    assert lines[0].startswith("model on 8 mosaics of ") and "val by seed 0, soft attention" in lines[0]
+    fall = found["hidden"]["all"]["evidence"]
+    (line,) = (line for line in lines[-16:] if line.startswith("evidence: "))
+    assert f" {fall['mean']:.2f} [{fall['low']:.2f}, " in line
     assert found["model"] == "model" and found["split"] == "val" and found["mosaics"] == 8
 
 
@@ -216,7 +192,7 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
             assert about["nouns"] == [step for step, _ in replace_quarter(mosaic, quarter).nouns(known)] != []
         about = photo["captions"][mosaic.quarter]["quarters"]
         shares += [about["shares"][step][mosaic.quarter] for step in about["nouns"]]
-    measured = point_in_mosaics(captioner, examples, mosaics=6, show=False).word["all"]
+    measured = point_in_mosaics(captioner, examples, split="val", mosaics=6, show=False).maps["alpha"]["all"]
     assert measured.words == len(shares) and np.mean(shares) == pytest.approx(measured.means["share"].value, abs=1e-4)
 
 
@@ -230,9 +206,9 @@ def test_the_page_of_a_data_folder_has_its_captions(
 ) -> None:
     captioner.save_pretrained(tmp_path / "model")
     page = tmp_path / "page.html"
-    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     done = sat(*command, tmp_path, "--split", "val", "--mosaics", 3)
-    assert "alpha on the right photo" in done.stdout and "a page of 3 mosaics" in done.stderr
+    assert "in the right place" in done.stdout and "a page of 3 mosaics" in done.stderr
     photos = shown(page)
     assert len(photos) == 3
     for photo in photos:
@@ -247,7 +223,7 @@ def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
 ) -> None:
     captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
-    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
+    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
     own = sat(*command, folder)  # five photos
     assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
     assert "1 photo of 5 left out: a page has 4 photos a mosaic" in own.stderr
@@ -274,7 +250,7 @@ def test_photos_without_a_page_or_without_three_others_are_refused(
     captioner.save_pretrained(tmp_path / "model")
     page, folder = tmp_path / "page.html", tmp_path / "images"
     files = [example.photo for example in examples[:4]]
-    command = ("analyze", "pointing", "--model", tmp_path / "model", "--device", "cpu")
+    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu")
     asked = (*command, "--html", page)
     (tmp_path / "broken.jpg").write_bytes(b"no photo")
     for arguments, message in (

@@ -221,7 +221,7 @@ def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path) ->
 
 # What commands do not write over, and what they cannot write
 
-READING = ("evaluate", "analyze ablation", "analyze pointing")
+READING = ("evaluate", "analyze ablation", "analyze evidence")
 
 
 def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Pat
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     for target in (data / "images" / "photo1.png", data / "captions.csv", weights, model / "config.json"):
         for command in READING:
-            of_data = (data,) if command.endswith("pointing") else ("--data", data)
+            of_data = (data,) if command.endswith("evidence") else ("--data", data)
             line = refused(*command.split(), "--model", model, *of_data, "--encoder-weights", weights, "--json", target)
             assert line.startswith(f"sat: {target} is ") and "read by this command, and would be overwritten" in line
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
@@ -294,7 +294,7 @@ def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -
     assert "holds no captions" in refused("encode", tmp_path / "empty")
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
-    line = refused("analyze", "pointing", data, "--model", model, "--caption", "a dog")
+    line = refused("analyze", "evidence", data, "--model", model, "--caption", "a dog")
     assert line == "sat: --caption: it does nothing for captioned photos: leave it out"
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
     (data / "images" / "photo15.png").write_bytes(b"no photo")

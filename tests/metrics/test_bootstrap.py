@@ -35,6 +35,8 @@ def test_intervals_come_from_photos_and_not_from_words() -> None:
 def test_a_rare_class_and_a_ratio_over_nothing_have_honest_intervals() -> None:
     rare = Bootstrap(9, 0)(np.array([3.0]), np.array([4]))
     assert rare.interval() == Interval(3.0, 3.0, 3.0)  # resamples without the photo do not count
+    missing = Bootstrap(9, 0)(np.array([3.0, np.nan]), np.array([4, 5]))
+    assert missing.interval() == rare.interval()
     spread = np.linspace(-1, 5, 201)
     assert rare.over(Mean(2.0, spread)) is None
     ratio = Mean(6.0, np.full(201, 6.0)).over(Mean(3.0, np.linspace(2, 4, 201)))

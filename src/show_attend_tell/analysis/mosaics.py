@@ -3,19 +3,19 @@
 A mosaic is four photos of a split, each a quarter of the picture. The encoder sees it in one pass. Then the model
 reads a person's caption of one of the photos by teacher forcing. Only nouns that tell the photo apart are counted:
 those that the model knows and that no caption of the other three photos has, in the singular or the plural. How much of
-α falls on the right quarter? A model that looks where the picture is salient, whatever the words are, stays at 25 %.
+a map falls on the right quarter? A map of where the picture is salient, whatever the words are, stays at 25 %.
 
-A noun's own step comes before the model reads the noun, so there the words before must lead it to the photo. At the
-next step it has read the noun. Both steps are measured, by how many nouns came before.
+α of a noun's step comes before the model reads the noun, so there the words before must lead it to the photo. So the
+nouns are measured by how many came before.
 
-C words of a caption, end token included · L locations in a grid · S side of the encoder's square of pixels.
+L locations in a grid · S side of the encoder's square of pixels.
 """
 
 import random
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+<<<<<<< HEAD
 from show_attend_tell.analysis.pointing import AlphaOf, Cover, alpha_along
+=======
+from show_attend_tell.analysis.evidence import Cover, EvidenceMeasured, Reading, Target, attentive, measure
+from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
+>>>>>>> 2fe477c (sat analyze evidence takes the place of pointing: seven maps of a word and their controls)
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
@@ -32,15 +37,13 @@ from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed
 from show_attend_tell.messages import plural, shorten
-from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass, plain
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
 
 BATCH_SIZE = 8  # mosaics that are encoded together
 SHOWN = 400  # pixels of a photo's side on a page
-STEPS = ("word", "next")  # the noun's own step, and the step after it
-BEFORE = ("all", "0", "1", "2 or more")  # nouns of the caption before this one
+BEFORE = ("all", "0", "1 or more")  # nouns of the caption before this one
 
 
 class Mosaic(NamedTuple):
@@ -59,8 +62,12 @@ class Mosaic(NamedTuple):
             for word in caption
             if number != self.quarter
         }
-        steps = [step for step, word in enumerate(self.words) if part_of_speech(word) == "noun" and word in known]
+        steps = self.known_nouns(known)
         return [(step, before) for before, step in enumerate(steps) if singular(self.words[step]) not in others]
+
+    def known_nouns(self, known: Container[str]) -> list[int]:
+        """The steps of all known nouns."""
+        return [step for step, word in enumerate(self.words) if part_of_speech(word) == "noun" and word in known]
 
 
 def draw_mosaics(examples: Sequence[Example], number: int, seed: int) -> list[Mosaic]:
@@ -93,86 +100,64 @@ def quarter_box(quarter: int, half: int) -> Box:
     return (left, top, left + half, top + half)
 
 
-@dataclass(frozen=True)
-class MosaicPointing:
-    """How much of α falls on the photo that a caption is of, by step (`STEPS`) and by the nouns before (`BEFORE`).
-
-    ``share`` is α's part in the right quarter, 0 to 1, and ``hit`` the part of the words whose most attended location
-    has its centre there. A photo counts as one in the intervals, in however many mosaics a caption of it is read.
-    """
-
-    model: str
-    attention_mode: AttentionModeName
-    mosaics: int
-    photos: int  # that the mosaics were drawn from
-    seed: int
-    chance: float  # what even attention gives
-    word: dict[str, WordClass]
-    next: dict[str, WordClass]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return plain(vars(self))
-
-
-@torch.inference_mode()
 def point_in_mosaics(
     captioner: Captioner,
     examples: Sequence[Example],
     *,
+    split: str,
     mosaics: int = 500,
     attention_mode: AttentionModeName | None = None,
     seed: int = 0,
-    alpha_of: AlphaOf = alpha_along,
     show: bool = True,
-) -> MosaicPointing:
-    """How much of α falls on the photo that a caption is of, in mosaics of four of the examples' photos.
+) -> EvidenceMeasured:
+    """How much of each map falls on the photo that a caption is of, in mosaics of four of the examples' photos.
 
-    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the model's by default; what is
-    measured is α. Raises `SatError` for fewer than four photos, fewer than two mosaics, a model without attention, and
-    mosaics in which no noun tells a photo apart.
+    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the model's by default. A photo counts
+    as one in the intervals, in however many mosaics a caption of it is read. Raises `SatError` for fewer than four
+    photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
     """
-    captioner.check_attention()
+    attentive(captioner)
     if len(examples) < 4:
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
-    attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, inside = captioner.backend.preprocessing, _quarters(captioner)
-    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
-    centred = [cover.centred(quarter_box(number, square.size // 2)) for number in range(4)]
     drawn = draw_mosaics(examples, mosaics, seed)
-
     row_of = {name: row for row, name in enumerate(sorted({mosaic.photos[mosaic.quarter].name for mosaic in drawn}))}
-    where, before, figures = [], [], []  # of every noun: its photo, the nouns before it, share and hit at both steps
-    with Progress(total=mosaics, desc="mosaics", unit="mosaic", disable=not show) as bar:
-        for start in range(0, mosaics, BATCH_SIZE):
+    found = measure(
+        captioner,
+        _readings(captioner, drawn, row_of, seed=seed, show=show),
+        mode=attention_mode or captioner.checkpoint.generation.attention_mode,
+        kinds=BEFORE,
+        photos=len(row_of),
+        seed=seed,
+    )
+    if not found:
+        raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
+    return EvidenceMeasured(**found, split=split, mosaics=mosaics)
+
+
+def _readings(
+    captioner: Captioner, drawn: Sequence[Mosaic], row_of: Mapping[str, int], *, seed: int, show: bool
+) -> Iterator[Reading]:
+    square, known = captioner.backend.preprocessing, captioner.checkpoint.vocabulary
+    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
+    with Progress(total=len(drawn), desc="mosaics", unit="mosaic", disable=not show) as bar:
+        for start in range(0, len(drawn), BATCH_SIZE):
             batch = drawn[start : start + BATCH_SIZE]
             pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
-            annotations = captioner.backend.encode(pixels)
+            features = captioner.backend.encode(pixels)
             for number, mosaic in enumerate(batch):
-                own = photo_seed(seed, b"%d" % (start + number))
-                alpha, _ = alpha_of(captioner, annotations[[number]], mosaic.words, attention_mode, own)
-                share = alpha @ inside[mosaic.quarter]  # (C,)
-                hit = centred[mosaic.quarter][alpha.argmax(1)]
-                for step, earlier in mosaic.nouns(captioner.checkpoint.vocabulary):
-                    where.append(row_of[mosaic.photos[mosaic.quarter].name])
-                    before.append(min(earlier, 2))
-                    figures.append([share[step], hit[step], share[step + 1], hit[step + 1]])
-            bar.update(len(batch))
-    if not figures:
-        raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
-
-    values, nouns = np.array(figures, dtype=np.float64).T, np.array(before)
-    classes = {title: (nouns == index - 1) | (title == "all") for index, title in enumerate(BEFORE)}
-    steps = {
-        step: Bootstrap(len(row_of), seed).by_class(
-            {"share": values[2 * index], "hit": values[2 * index + 1]}, np.array(where), classes
-        )
-        for index, step in enumerate(STEPS)
-    }
-    chance = float(np.mean([part.mean() for part in inside]))
-    return MosaicPointing(captioner.name, attention_mode, mosaics, len(examples), seed, chance, **steps)
+                place = cover(quarter_box(mosaic.quarter, square.size // 2))
+                steps = mosaic.known_nouns(known)
+                targets = [
+                    Target(
+                        step, *place, kinds=("all", BEFORE[1 + min(before, 1)]), others=[n for n in steps if n != step]
+                    )
+                    for step, before in mosaic.nouns(known)
+                ]
+                photo, own = mosaic.photos[mosaic.quarter], photo_seed(seed, b"%d" % (start + number))
+                yield Reading(row_of[photo.name], photo, features[[number]], mosaic.words, own, targets)
+                bar.update(1)
 
 
 def own_mosaics(

@@ -1,7 +1,7 @@
 """Generated scenes: pictures of colored shapes whose sentences are known word by word, with a box for every object.
 
 Nobody drew boxes on Flickr8k's photos. Here the boxes are known, so that one can see whether a model looks at what it
-names (`pointing`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
+names (`evidence`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
 anywhere, and are named from left to right.
 
 `write_scenes` makes a data folder that `datasets.read_dataset` reads as it is, and beside its captions a file

@@ -77,8 +77,9 @@ class Bootstrap:
         self.weights = draw(np.random.default_rng(seed), photos, photos, RESAMPLES)  # (R, N)
 
     def __call__(self, values: NDArray[Any], photos: NDArray[np.int64]) -> Mean:
-        """The mean of values (W,) that belong to photos (W,), numbered from 0."""
-        number = self.weights.shape[1]
+        """The mean of values (W,) that belong to photos (W,), numbered from 0; those that are nan are left out."""
+        number, there = self.weights.shape[1], ~np.isnan(values)
+        values, photos = values[there], photos[there]
         sums = self.weights @ np.bincount(photos, values, minlength=number)
         counts = self.weights @ np.bincount(photos, minlength=number)
         return Mean(float(values.mean()), np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
@@ -91,7 +92,11 @@ class Bootstrap:
             name: WordClass(
                 words=int(inside.sum()),
                 photos=len(np.unique(photos[inside])),
-                means={column: self(values[inside], photos[inside]) for column, values in columns.items()},
+                means={
+                    column: self(values[inside], photos[inside])
+                    for column, values in columns.items()
+                    if not np.isnan(values[inside]).all()
+                },
             )
             for name, inside in classes.items()
             if inside.any()

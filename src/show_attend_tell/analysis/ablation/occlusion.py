@@ -38,7 +38,19 @@ WAYS = {"annotations": "in the annotations", "gray": "in the photo, grayed and e
 def falls(decoder: Decoder, forced: Forced, views: Iterable[Tensor]) -> NDArray[np.float64]:
     """The falls (T, V) of a caption's words, where ``views`` are the photo's annotations (≤ U, L, D) under the masks of
     `hidden_locations`, in parts."""
-    return by_variant(forced.log_p - torch.cat([log_p_throughout(decoder, view, forced) for view in views]))
+    return by_variant(falls_of_masks(decoder, forced, views))
+
+
+def falls_of_masks(decoder: Decoder, forced: Forced, views: Iterable[Tensor]) -> Tensor:
+    """The falls (U, T) of a caption's words in each view of the photo, annotations (≤ U, L, D) in parts."""
+    return forced.log_p - torch.cat([log_p_throughout(decoder, view, forced) for view in views])
+
+
+def largest(values: Tensor) -> Tensor:
+    """Masks (..., L) of the tenth of the locations with the largest values (..., L)."""
+    locations = values.shape[-1]
+    chosen = values.topk(max(1, round(HIDDEN * locations))).indices
+    return one_hot(chosen, locations).sum(-2).bool()
 
 
 def hidden_in_annotations(annotations: Tensor, masks: Tensor) -> Iterable[Tensor]:
@@ -79,11 +91,6 @@ def hidden_locations(alpha: Tensor, other: Tensor, grid: tuple[int, int], genera
     patch is as compact as attention.
     """
     steps, locations = alpha.shape
-    count = max(1, round(HIDDEN * locations))
-
-    def largest(values: Tensor) -> Tensor:
-        return one_hot(values.topk(count).indices, locations).sum(1).bool()
-
     most = largest(alpha)
     patches = []
     for _ in range(DRAWS):

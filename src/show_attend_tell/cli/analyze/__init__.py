@@ -3,7 +3,7 @@
 import click
 
 from show_attend_tell.cli.analyze.ablation import ablation
-from show_attend_tell.cli.analyze.pointing import pointing
+from show_attend_tell.cli.analyze.evidence import evidence
 from show_attend_tell.cli.analyze.scenes import scenes
 from show_attend_tell.cli.command import Commands
 
@@ -16,4 +16,4 @@ def analyze() -> None:
     """
 
 
-analyze.add_section("Commands", (ablation, pointing, scenes))
+analyze.add_section("Commands", (ablation, evidence, scenes))

@@ -17,7 +17,7 @@ Examples:
     --output scenes-soft
   sat train scenes/ --attention hard --preset scenes --encoder small --resize squash --encoder-lr 5e-4 \\
     --init-from scenes-soft --output scenes-hard
-  sat analyze pointing scenes/ --model scenes-hard
+  sat analyze evidence scenes/ --model scenes-hard
 """
 
 

@@ -1,7 +1,7 @@
-"""`sat analyze pointing`: whether a model attends to the objects that it names."""
+"""`sat analyze evidence`: whether a word's map lies on what the word is about, and says what moved the model."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,10 @@ from show_attend_tell.files import write_text
 from show_attend_tell.messages import aligned, first_three, plural
 
 if TYPE_CHECKING:
-    from show_attend_tell.analysis.mosaics import MosaicPointing
-    from show_attend_tell.analysis.pointing import ScenePointing
+    from show_attend_tell.analysis.evidence import EvidenceMeasured
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import Example
-    from show_attend_tell.metrics.bootstrap import WordClass
+    from show_attend_tell.metrics.bootstrap import Interval
 
 ON_PAGE = 8  # mosaics at most
 IDLE = {  # the options that do nothing, by what is given
@@ -41,12 +40,12 @@ EXAMPLES = """
 \b
 Examples:
   sat analyze scenes scenes/ --photos 2000
-  sat analyze pointing scenes/ --model scenes-soft
-  sat analyze pointing scenes/ --model scenes-hard --split val --json pointing.json
-  sat analyze pointing flickr8k/
-  sat analyze pointing a.jpg b.jpg c.jpg d.jpg --html mosaic.html
-  sat analyze pointing my-photos/ --html mosaics.html
-  sat analyze pointing a.jpg b.jpg c.jpg d.jpg --html mosaic.html \\
+  sat analyze evidence scenes/ --model scenes-soft
+  sat analyze evidence scenes/ --model scenes-hard --split val --json evidence.json
+  sat analyze evidence flickr8k/
+  sat analyze evidence a.jpg b.jpg c.jpg d.jpg --html mosaic.html
+  sat analyze evidence my-photos/ --html mosaics.html
+  sat analyze evidence a.jpg b.jpg c.jpg d.jpg --html mosaic.html \\
     --caption "a dog" --caption "a boat" --caption "two men" --caption "a red car"
 """
 
@@ -73,7 +72,7 @@ Examples:
 @seed_option("mosaics and of sampled locations")
 @json_option("the figures")
 @compute_options
-def pointing(
+def evidence(
     photos: tuple[Path, ...],
     model: str,
     html_file: str | None,
@@ -85,18 +84,21 @@ def pointing(
     json_file: str | None,
     loading: dict[str, Any],
 ) -> None:
-    """Measure attention on what words name.
+    """Measure the evidence of words: is it in the right place, and does it say what moved the model?
 
-    DATA is a folder made by sat analyze scenes, in whose pictures the box of every object is known, or a folder of
-    captioned photos, as for sat train. Then each picture is a mosaic of four photos, and the model reads a caption of
-    one of them: how much attention falls on that photo? On the page of --html you choose which of the four captions is
-    read, and go or play through its words.
+    DATA is a folder of captioned photos, as for sat train. Each picture is a mosaic of four photos, and the model reads
+    a caption of one of them: how much of a noun's evidence, attention and other maps falls on that photo? How much of
+    the maps of the other words? How far does the word's log-probability fall when the brightest locations are hidden?
+    Does the map change when weights of the model are shuffled? Or DATA is a folder made by sat analyze scenes, in whose
+    pictures the box of every object is known. A model with uniform attention has the gradient times the input.
+
+    On the page of --html you choose which of the four captions is read, and go or play through its words.
 
     PHOTOs or a folder of them, without captions, also make such a page, four photos a mosaic, upper row first. They get
     your captions (--caption), or those that the model gives each photo by itself. Nothing is measured on them.
     """
+    from show_attend_tell.analysis.evidence import point_in_scenes
     from show_attend_tell.analysis.mosaics import draw_mosaics, mosaic_page, own_mosaics, point_in_mosaics
-    from show_attend_tell.analysis.pointing import point_in_scenes
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.datasets import NoCaptions, read_dataset
     from show_attend_tell.data.photos import find_photos
@@ -124,15 +126,11 @@ def pointing(
     captioner = Captioner.from_pretrained(model, backend="torch", **loading)
 
     shown: Sequence[Sequence[Example]] = []
-    of = data.resolve().name if len(photos) == 1 else plural(len(photos), "photo")
     if kind == "generated scenes":
-        in_scenes = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
-        found, lines = in_scenes.to_dict(), _in_scenes(in_scenes, f"{data} {split}")
+        found = point_in_scenes(captioner, data, split=split, seed=seed, **generation)
     elif dataset is not None:
         examples = dataset.split(split)
-        in_mosaics = point_in_mosaics(captioner, examples, mosaics=mosaics, seed=seed, **generation)
-        found = {**in_mosaics.to_dict(), "data": dataset.name, "split": split}
-        lines = _in_mosaics(in_mosaics, f"{dataset.name} {split}")
+        found = point_in_mosaics(captioner, examples, split=split, mosaics=mosaics, seed=seed, **generation)
         if html_file is not None:
             shown = [one.photos for one in draw_mosaics(examples, min(mosaics, ON_PAGE), seed)]
     else:
@@ -143,11 +141,15 @@ def pointing(
         if unknown := _unknown(captioner, captions):
             click.echo(f"note: {captioner.name} does not know {first_three(unknown)}: read as <unk>", err=True)
     if html_file is not None:
+        of = data.resolve().name if len(photos) == 1 else plural(len(photos), "photo")
         title = f"{captioner.name} on {'a mosaic' if len(shown) == 1 else 'mosaics'} of {of}"
         write_text(Path(html_file), mosaic_page(captioner, shown, title=title, seed=seed, **generation))
         click.echo(f"a page of {plural(len(shown), 'mosaic')}: {html_file}", err=True)
-    if not files and not write_output(json_file, json.dumps(found, ensure_ascii=False, indent=1) + "\n"):
-        click.echo("\n".join(lines))
+    if not files:
+        name = data.name if dataset is None else dataset.name
+        figures = {**found.to_dict(), "data": name}
+        if not write_output(json_file, json.dumps(figures, ensure_ascii=False, indent=1) + "\n"):
+            click.echo("\n".join(_tables(found, name)))
 
 
 def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
@@ -157,29 +159,34 @@ def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word not in vocabulary))
 
 
-def _in_scenes(result: "ScenePointing", of: str) -> list[str]:
-    heads = ("alpha on the object", "chance", "on the others", "chance", "argmax inside", "chance", "word right")
-    rows = [["", "words", *heads]]
-    for kind, found in result.kinds.items():
-        rows.append([kind, f"{found.words:,}", *(_percent(found, name) for name in found.means)])
-    title = f"{result.model} on {of}, attention mode {result.attention_mode}: {result.photos:,} photos"
-    return [f"{title}; 95 % intervals over photos", *aligned(rows)]
+def _tables(found: "EvidenceMeasured", data: str) -> Iterator[str]:
+    from show_attend_tell.analysis.evidence import HIDDEN, MAPS
 
-
-def _in_mosaics(result: "MosaicPointing", of: str) -> list[str]:
-    title = (
-        f"{result.model} on {result.mosaics:,} mosaics of {plural(result.photos, 'photo')} of {of} by seed "
-        f"{result.seed}, attention mode {result.attention_mode}; nouns that tell the photo apart; chance is "
-        f"{100 * result.chance:g} %; 95 % intervals over photos"
+    of = f"{found.mosaics:,} mosaics of " if found.mosaics else ""
+    yield (
+        f"{found.model} on {of}{data} {found.split} by seed {found.seed}, {found.attention} attention, attention mode "
+        f"{found.attention_mode}: captions of {plural(found.photos, 'photo')}, 95 % intervals over photos"
     )
-    rows = [("nouns before", "words", "alpha on the right photo", "argmax on it")]
-    for step, by_nouns in (("at the noun's own step", result.word), ("at the next step", result.next)):
-        for before, found in by_nouns.items():
-            rows.append((f"{step}, {before}", f"{found.words:,}", _percent(found, "share"), _percent(found, "hit")))
-    return [title, *aligned(rows)]
+    heads = ("in the right place", "peak inside", "minus alpha's", "minus other words'", "minus other nouns'")
+    for kind, even in found.chance.items():
+        before = f", {kind} before" if found.mosaics and kind != "all" else ""
+        name = kind if not found.mosaics else "nouns that tell the photo apart"
+        rows = [[f"{name}{before} ({even.words:,})", *heads]]
+        rows.append(["chance", *(f"{mean.value:.2f}" for mean in even.means.values()), "", "", ""])
+        rows += [[MAPS[key], *map(_figure, of[kind].figures.values())] for key, of in found.maps.items()]
+        yield from ("", *aligned(rows))
+    kinds = list(found.hidden)
+    titles = {key: MAPS[key] for key in found.maps} | HIDDEN
+    falls = [[title, *(_figure(found.hidden[kind].figures[key]) for kind in kinds)] for key, title in titles.items()]
+    yield from (
+        "",
+        f"nats that log p of the word falls when {found.hidden_locations} locations are hidden, those of the largest",
+    )
+    yield from aligned([["", *kinds], *falls])
+    yield from ("", "rank correlation of evidence with that of the model whose weights of one part are shuffled:")
+    for part, correlation in found.shuffled["all"].figures.items():
+        yield f"{part.replace('_', '-')}: {_figure(correlation)}"
 
 
-def _percent(found: "WordClass", name: str) -> str:
-    figure = found.means[name].interval()
-    interval = "" if name.endswith("chance") else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
-    return f"{100 * figure.mean:.1f} %{interval}"
+def _figure(found: "Interval | None") -> str:
+    return "–" if found is None else f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]"

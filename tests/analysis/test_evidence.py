@@ -1,0 +1,218 @@
+"""Maps of words, what is measured of them, by hand where it can be, and the commands end to end."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import captioner_of, small_checkpoint, small_encoder
+from commands import refused, sat
+from decoders import small_annotations, small_decoder
+from pointers import LENGTH, L, Pointer
+from torch import Tensor
+
+from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force
+from show_attend_tell.analysis.evidence import (
+    MAPS,
+    PARTS,
+    Cover,
+    Target,
+    attentive,
+    falls_of_words,
+    figures_of,
+    maps_of,
+    point_in_scenes,
+    positive,
+    rank_correlation,
+    shuffled,
+)
+from show_attend_tell.analysis.scenes import COLORS, SHAPES, read_scenes, write_scenes
+from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import EncoderRecord
+from show_attend_tell.data.datasets import Example
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.generation import explain
+from show_attend_tell.model.decoder import AttentionDecoder
+from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
+from show_attend_tell.training.presets import preset
+from show_attend_tell.vision.encoder import load_encoder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "scenes"
+    write_scenes(folder, 30, seed=5, show=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def captioner() -> Captioner:
+    """An untrained model on the small encoder."""
+    vocabulary = Vocabulary([*COLORS, *SHAPES, *"a and from left to right then there is of".split()])
+    encoder = load_encoder("small", resize="squash")
+    config = replace(preset("scenes", "soft").decoder, annotation_size=64, vocabulary_size=len(vocabulary))
+    torch.manual_seed(1)
+    weights = decoder_weights(AttentionDecoder(config))
+    record = EncoderRecord.of(encoder)
+    return captioner_of(Checkpoint(config=config, weights=weights, vocabulary=vocabulary, encoder=record), encoder)
+
+
+def test_a_box_covers_the_locations_that_it_overlaps() -> None:
+    cover = Cover((10, 0, 60, 30), (3, 5))  # locations of 10 × 10 pixels, from 10 on
+    share = cover.share((15, 12, 40, 20)).reshape(3, 5)
+    np.testing.assert_allclose(share, [[0, 0, 0, 0, 0], [0.4, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0]])
+    assert cover.share((0, 0, 70, 40)).tolist() == [1.0] * 15 and not cover.share((0, 0, 10, 30)).any()
+    centred = cover.centred((15, 6, 35, 25)).reshape(3, 5)  # the edge at 15 counts, those at 35 and 25 do not
+    assert centred.tolist() == [[False] * 5, [True, True, False, False, False], [False] * 5]
+
+
+def forced_by(decoder: Decoder, annotations: Tensor, words: list[int], mode: AttentionModeName = "mean") -> Forced:
+    example = Example("photo.png", Path("photo.png"), "val", (("a",),), ("a",))
+    with torch.no_grad():
+        return force(decoder, example, annotations, ["a"] * len(words), torch.tensor([words]), SeededMode(mode, 13))
+
+
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
+def test_evidence_is_that_of_the_back_end_and_the_other_maps_follow_from_it(mode: AttentionModeName) -> None:
+    decoder, annotations, words = small_decoder(), small_annotations(1), [3, 5, 7, 4]
+    forced = forced_by(decoder, annotations, words, mode)
+    maps = maps_of(decoder, annotations, forced)
+    config = GenerationConfig(attention_mode=mode)
+    (hypothesis,) = [explain(TorchBackend(decoder), annotations, [*words, Vocabulary.END], config, 13)]
+    (expected,) = evidence(decoder, annotations, [hypothesis], mode) or []
+    np.testing.assert_allclose(maps["evidence"], expected, atol=1e-5)
+    assert set(maps) == set(MAPS) - ({"location"} if mode == "mean" else set())
+    # log p of one location's context minus that of the mean, to first order: g · (a_i − z)
+    gain = (maps["evidence"] / maps["alpha"]).exp() * maps["alpha"]
+    torch.testing.assert_close(maps["posterior"], gain / gain.sum(-1, keepdim=True))
+    torch.testing.assert_close(maps["gain"], maps["posterior"] - maps["alpha"])
+    along = maps["evidence"] / maps["alpha"]
+    torch.testing.assert_close(maps["gradient"], along - along.mean(-1, keepdim=True))
+
+
+def test_a_model_with_uniform_attention_is_read_as_it_is_and_has_the_gradient_times_the_input() -> None:
+    encoder = small_encoder()
+    uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder)
+    decoder, annotations, ids = attentive(uniform), torch.randn(1, 15, 11), torch.tensor([[3, 5, 7]])
+    with torch.no_grad():
+        expected = teacher_forcing(uniform.torch_backend().decoder, annotations, ids).logits
+        torch.testing.assert_close(teacher_forcing(decoder, annotations, ids).logits, expected)
+    maps = maps_of(decoder, annotations, forced_by(decoder, annotations, [3, 5, 7]))
+    torch.testing.assert_close(maps["alpha"], torch.full((3, 15), 1 / 15, dtype=torch.float64))
+    for name in ("gradient", "uniform"):
+        torch.testing.assert_close(15 * maps["evidence"], maps[name])
+
+
+def test_the_figures_of_a_word_by_hand() -> None:
+    place = {"inside": np.array([1, 0.5, 0, 0]), "centred": np.array([True, False, False, False])}
+    target = Target(1, **place, kinds=("all",), others=[2])
+    maps = {
+        "alpha": np.array([[0.25, 0.25, 0.25, 0.25], [0, 0.4, 0.6, 0], [0, 0, 0, 1]]),
+        "evidence": positive(torch.tensor([[0.0, 0, 0, 0], [8, 2, -9, -1], [1, -1, 1, -1]])),
+    }
+    found = figures_of(maps, target)
+    alpha = {"share": 0.2, "peak": 0, "minus_alpha": 0, "minus_words": 0.2 - (0.375 + 0) / 2, "minus_nouns": 0.2}
+    assert found["alpha"] == pytest.approx(alpha)
+    # a map without a positive part is even
+    own = {"share": 0.9, "peak": 1, "minus_alpha": 0.7, "minus_words": 0.9 - (0.375 + 0.5) / 2, "minus_nouns": 0.4}
+    assert found["evidence"] == pytest.approx(own)
+    assert np.isnan(figures_of(maps, target._replace(others=[]))["alpha"]["minus_nouns"])
+
+
+def test_hiding_what_a_word_was_named_by_costs_it_most() -> None:
+    """A `Pointer` names each word by two locations of its own."""
+    decoder = Pointer(coupled=True)
+    annotations = torch.randn(1, L, 11, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        logits = teacher_forcing(decoder, annotations, torch.zeros(1, LENGTH, dtype=torch.long)).logits
+        words = logits[0, 0].argmax(-1).tolist()
+    forced = forced_by(decoder, annotations, words)
+    maps = maps_of(decoder, annotations, forced)
+    with torch.no_grad():
+        falls = falls_of_words(decoder, annotations, forced, maps, range(LENGTH))
+    mean = {name: np.mean([fall[name] for fall in falls]) for name in falls[0]}
+    assert mean["evidence"] > 2 * max(mean["other_word"], mean["chance"]) and mean["alpha"] > mean["chance"]
+
+
+def test_shuffled_weights_are_the_same_in_another_order() -> None:
+    decoder = small_decoder()
+    other = shuffled(decoder, "gates_", 0)
+    for (name, before), after in zip(decoder.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(before, after) != (name.startswith("gates_") and before.unique().numel() > 1)
+        torch.testing.assert_close(before.flatten().sort().values, after.flatten().sort().values)
+    maps = torch.tensor([[1.0, 5, 2, 7], [1, 2, 3, 4]])
+    expected = [1 - 6 * (0 + 1 + 1 + 4) / (4 * 15), 1]
+    assert rank_correlation(maps, torch.tensor([[0.0, 9, 8, 3], [2, 4, 8, 16]])).tolist() == pytest.approx(expected)
+
+
+def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Captioner) -> None:
+    checkpoint = captioner.checkpoint
+    generation = checkpoint.generation.merge(attention_mode="argmax")
+    config = replace(checkpoint.config, attention="hard")  # type: ignore[call-arg]
+    other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
+    found = point_in_scenes(other, folder, show=False)
+    assert (found.attention_mode, found.photos, found.split) == ("argmax", 3, "test")
+    scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
+    objects = sum(len(scene.objects) for scene in scenes)
+    area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
+    words = {kind: of.words for kind, of in found.chance.items()}
+    assert words == {"all": 2 * 3 * objects, "color": 3 * objects, "shape": 3 * objects}
+    assert found.chance["all"].means["share"].value == pytest.approx(area)
+
+    def figures(**options: Any) -> Any:
+        return point_in_scenes(captioner, folder, show=False, **options).to_dict()["maps"]["alpha"]
+
+    assert found.to_dict()["maps"]["alpha"] == figures(attention_mode="argmax") != figures()
+    assert figures(attention_mode="sample") != figures(attention_mode="sample", seed=1)
+
+
+def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, tmp_path: Path) -> None:
+    (tmp_path / "images").symlink_to(folder / "images")
+    (tmp_path / "captions.csv").write_bytes((folder / "captions.csv").read_bytes())
+    with pytest.raises(SatError, match=r"boxes\.json is not there"):
+        point_in_scenes(captioner, tmp_path, show=False)
+    (tmp_path / "boxes.json").write_text("{}")
+    with pytest.raises(SatError, match=r"nothing of the photo scene00009\.png"):
+        point_in_scenes(captioner, tmp_path, show=False)
+    silent = {name: replace(scene, sentences=()).to_dict() for name, scene in read_scenes(folder).items()}
+    (tmp_path / "boxes.json").write_text(json.dumps(silent))
+    with pytest.raises(SatError, match="no word of the split 'val' names an object"):
+        point_in_scenes(captioner, tmp_path, split="val", show=False)
+    smaller = {name: {**scene.to_dict(), "size": (128, 128)} for name, scene in read_scenes(folder).items()}
+    (tmp_path / "boxes.json").write_text(json.dumps(smaller))
+    with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
+        point_in_scenes(captioner, tmp_path, show=False)
+
+
+def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
+    data, model = tmp_path / "scenes", tmp_path / "model"
+    assert "20 photos with three sentences each" in sat("analyze", "scenes", data, "--photos", 20, "--seed", 2).stdout
+    trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--resize", "squash"]
+    sat("train", *trained, "--encoder-lr", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
+    untouched = load_encoder("small", resize="squash")
+    assert Checkpoint.load(model).encoder.digest != untouched.digest  # it learnt, and was kept
+
+    # what begins with it begins with its encoder, which stays with the model also when it is not trained further
+    sat("train", *trained, "--init-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
+    assert sat("analyze", "evidence", data, "--model", tmp_path / "next")
+    assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
+
+    table = sat("analyze", "evidence", data, "--model", model, "--json", tmp_path / "figures.json").stdout
+    assert "attention mode argmax: captions of 2 photos" in table and "chance" in table
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    share = figures["maps"]["evidence"]["all"]["share"]
+    (line, *_) = (line for line in table.splitlines() if line.startswith("evidence: "))
+    assert f" {share['mean']:.2f} [{share['low']:.2f}, {share['high']:.2f}]" in line
+    assert figures["evidence"] == "gradient at the mean context" and set(figures["shuffled"]["all"]) >= set(PARTS)
+    assert json.loads(sat("analyze", "evidence", data, "--model", model, "--json", "-").stdout) == figures
+    assert "add --model, with a model that was trained on scenes" in refused("analyze", "evidence", data)
+    given = ("analyze", "evidence", data, "--model", model, "--html", tmp_path / "page.html")
+    assert "--html: it does nothing for generated scenes: leave it out" in refused(*given)
