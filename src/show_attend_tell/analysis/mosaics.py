@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-<<<<<<< HEAD
-from show_attend_tell.analysis.pointing import AlphaOf, Cover, alpha_along
-=======
 from show_attend_tell.analysis.evidence import Cover, EvidenceMeasured, Reading, Target, attentive, measure
-from show_attend_tell.analysis.parts_of_speech import part_of_speech, singular
->>>>>>> 2fe477c (sat analyze evidence takes the place of pointing: seven maps of a word and their controls)
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
