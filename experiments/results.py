@@ -2,11 +2,11 @@
 
     python experiments/results.py                       # list the files, with their scores and commands
     python experiments/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
-    python experiments/results.py NAME ABLATION.json    # keep what `sat analyze ablation --json` wrote, as NAME
+    python experiments/results.py NAME ANALYSIS.json    # keep what `sat analyze --json` wrote of ablation or evidence
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
 name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
-results/ablation/NAME.json.gz holds the figures of an ablation and its command.
+results/ablation/NAME.json.gz holds the figures of an ablation and its command, results/evidence/ those of evidence.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from show_attend_tell.files import atomic_write, list_of_objects, read_object, r
 from show_attend_tell.metrics.caption_files import EvaluationFile
 
 RESULTS = Path(__file__).parent / "results"
-ABLATION = RESULTS / "ablation"
+ABLATION, EVIDENCE = RESULTS / "ablation", RESULTS / "evidence"
 BASELINES = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")  # the plugin table1 has their decoders
 SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
@@ -62,9 +62,9 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
     write(lines + ',\n "results": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n", name, folder)
 
 
-def keep_ablation(found: Mapping[str, Any], name: str, folder: Path = ABLATION) -> None:
-    """Keep an ablation, as `sat analyze ablation --json` writes it, as ``folder``/NAME.json.gz."""
-    content = {"command": ablation_command(found), **found}
+def keep_analysis(found: Mapping[str, Any], name: str, folder: Path) -> None:
+    """Keep what `sat analyze ablation --json` or `sat analyze evidence --json` wrote as ``folder``/NAME.json.gz."""
+    content = {"command": ablation_command(found) if "at_word" in found else evidence_command(found), **found}
     write(json.dumps(content, ensure_ascii=False, indent=1) + "\n", name, folder)
 
 
@@ -144,6 +144,15 @@ def ablation_command(found: Mapping[str, Any]) -> str:
     )
 
 
+def evidence_command(found: Mapping[str, Any]) -> str:
+    """The command that measures evidence again."""
+    mosaics = f"--mosaics {found['mosaics']} " if found["mosaics"] else ""
+    return (
+        f"sat analyze evidence {found['data']}/ --model {found['model']} --split {found['split']} {mosaics}"
+        f"--attention-mode {found['attention_mode']} --seed {found['seed']}"
+    )
+
+
 def write_list(folder: Path = RESULTS) -> None:
     """Write the list of the evaluations in the folder's README.md; what is above the list stays."""
     rows = [LIST_HEAD, "| --- | ---: | ---: | ---: | ---: | --- |"]
@@ -161,13 +170,13 @@ def write_list(folder: Path = RESULTS) -> None:
 def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
-    parser.add_argument("name", nargs="?", help="name to keep an evaluation or an ablation under")
-    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze ablation wrote")
+    parser.add_argument("name", nargs="?", help="name to keep an evaluation or an analysis under")
+    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze wrote")
     given = parser.parse_args()
     if given.file is not None:
         found = read_object(given.file, "results")
-        if "at_word" in found:
-            keep_ablation(found, given.name)
+        if "at_word" in found or "maps" in found:
+            keep_analysis(found, given.name, ABLATION if "at_word" in found else EVIDENCE)
         else:
             keep(found, given.name)
             write_list()

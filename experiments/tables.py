@@ -25,6 +25,7 @@ from show_attend_tell.analysis.ablation.controls import CONTROLS
 from show_attend_tell.analysis.ablation.occlusion import VARIANTS
 from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
 from show_attend_tell.analysis.ablation.run import SEARCHED
+from show_attend_tell.analysis.evidence import HIDDEN, MAPS, PARTS
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text
@@ -183,6 +184,34 @@ def grayed(folder: Path = results.ABLATION) -> str:
     return "\n".join(lines) + "\n"
 
 
+CONTROLS_OF_EVIDENCE = {  # a row for each figure: its group and name
+    **{f"in the right photo: {title}": ("maps", name, "share") for name, title in MAPS.items()},
+    **{f"peak inside: {title}": ("maps", name, "peak") for name, title in MAPS.items()},
+    **{
+        f"{title}, minus {others}": ("maps", name, figure)
+        for figure, others in (("minus_words", "other words' maps"), ("minus_nouns", "other nouns' maps"))
+        for name, title in (("alpha", "alpha"), ("evidence", "evidence"))
+    },
+    **{f"nats, hidden: {title}": ("hidden", name) for name, title in (MAPS | HIDDEN).items()},
+    **{f"rank correlation, shuffled: {part.replace('_', '-')}": ("shuffled", part) for part in PARTS},
+}
+
+
+def evidence(kind: str = "1 or more", folder: Path = results.EVIDENCE) -> str:
+    """What the controls say of evidence in mosaics, with 95 % intervals, at nouns with so many nouns before them."""
+    found = [results.read(name, folder) for name in results.names(folder)]
+    titles = (f"{each['model']} ({each['mosaics']} of {each['split']})" for each in found)
+    lines = heads(f"nouns with {kind} before, in mosaics", *titles)
+    for title, (group, *path) in CONTROLS_OF_EVIDENCE.items():
+        cells = []
+        for each in found:
+            of = each[group].get(path[0], {}) if group == "maps" else each[group]
+            figure = of.get(kind, {}).get(path[-1])
+            cells.append("–" if figure is None else with_interval(figure))
+        lines.append(f"| {title.replace('alpha', 'α')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def nouns(folder: Path = results.RESULTS) -> str:
     """The share of the nouns in captions that one of the people used too."""
     lines = heads("model and test", "nouns", "of them right, with the 95 % interval over photos")
@@ -200,6 +229,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ablation_soft": partial(ablation, "flickr8k-soft"),
     "ablation_hard": partial(ablation, "flickr8k-hard"),
     "ablation_everyday": partial(ablation, "everyday-soft"),
+    "evidence": evidence,
     "nouns": nouns,
     "free_captions": free_captions,
     "grayed": grayed,

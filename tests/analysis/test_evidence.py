@@ -20,6 +20,7 @@ from show_attend_tell.analysis.evidence import (
     PARTS,
     Cover,
     Target,
+    Word,
     attentive,
     falls_of_words,
     figures_of,
@@ -28,6 +29,7 @@ from show_attend_tell.analysis.evidence import (
     positive,
     rank_correlation,
     shuffled,
+    summarize,
 )
 from show_attend_tell.analysis.scenes import COLORS, SHAPES, read_scenes, write_scenes
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
@@ -125,6 +127,15 @@ def test_the_figures_of_a_word_by_hand() -> None:
     own = {"share": 0.9, "peak": 1, "minus_alpha": 0.7, "minus_words": 0.9 - (0.375 + 0.5) / 2, "minus_nouns": 0.4}
     assert found["evidence"] == pytest.approx(own)
     assert np.isnan(figures_of(maps, target._replace(others=[]))["alpha"]["minus_nouns"])
+
+
+def test_words_count_where_something_was_measured_of_them(captioner: Captioner) -> None:
+    figures = {name: {"share": 1.0} for name in ("chance", "alpha")}
+    controls = {name: {"alpha": 0.5} for name in ("hidden", "shuffled")}
+    words = [Word(0, ("all", "color"), figures | controls), Word(1, ("all",), figures)]
+    found = summarize(captioner, words, "mean", ("all", "color", "shape"), 2, 0)
+    assert {kind: of.words for kind, of in found["maps"]["alpha"].items()} == {"all": 2, "color": 1}
+    assert found["hidden"]["all"].words == 1 and found["hidden"]["all"].means["alpha"].value == 0.5
 
 
 def test_hiding_what_a_word_was_named_by_costs_it_most() -> None:

@@ -96,8 +96,23 @@ def test_an_evaluation_is_kept_with_its_command(tmp_path: Path) -> None:
 
 def test_an_ablation_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
     kept = results.read("flickr8k-soft", results.ABLATION)
-    results.keep_ablation({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
+    results.keep_analysis({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
     assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyze ablation --model ")
     noun = kept["at_word"]["noun"]["uniform"]
     rows = {line.split(" | ")[0]: line for line in tables.ablation("again", tmp_path).splitlines()}
     assert f"| {noun['mean']:.2f} [{noun['low']:.2f}, {noun['high']:.2f}] |" in rows["| α replaced by uniform α"]
+
+
+def test_evidence_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
+    figure = {"mean": 0.625, "low": 0.5, "high": 0.75}
+    maps = {name: {"1 or more": {"words": 9, "share": figure, "peak": figure}} for name in ("alpha", "evidence")}
+    found = {"model": "m", "data": "d", "split": "val", "mosaics": 20, "attention_mode": "mean", "seed": 3}
+    controls = {"hidden": {"1 or more": {"alpha": figure}}, "shuffled": {"1 or more": {"lstm": figure}}}
+    results.keep_analysis({**found, "maps": maps, **controls}, "m", tmp_path)
+    assert results.read("m", tmp_path)["command"] == (
+        "sat analyze evidence d/ --model m --split val --mosaics 20 --attention-mode mean --seed 3"
+    )
+    rows = dict(line.removeprefix("| ").split(" | ", 1) for line in tables.evidence(folder=tmp_path).splitlines())
+    assert rows["nouns with 1 or more before, in mosaics"] == "m (20 of val) |"
+    shown = {title for title, cell in rows.items() if cell == "0.62 [0.50, 0.75] |"}
+    assert shown >= {"in the right photo: α", "nats, hidden: α", "rank correlation, shuffled: lstm"} and len(shown) == 6

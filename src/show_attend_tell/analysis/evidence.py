@@ -10,6 +10,7 @@ T words of a caption, end token excluded · L locations in a grid of rows and co
 """
 
 import copy
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,13 @@ from torch.nn.functional import cosine_similarity, one_hot
 
 from show_attend_tell.analysis.ablation.controls import GivenMaps
 from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force, log_p_at_words
-from show_attend_tell.analysis.ablation.occlusion import DRAWS, falls_of_masks, hidden_in_annotations, largest
+from show_attend_tell.analysis.ablation.occlusion import (
+    DRAWS,
+    falls_of_masks,
+    hidden_in_annotations,
+    hidden_number,
+    largest,
+)
 from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
 from show_attend_tell.captioner import EVIDENCE, Captioner
 from show_attend_tell.data.datasets import Example, read_dataset
@@ -51,6 +58,7 @@ HIDDEN = {  # which locations are hidden, besides those of the largest values of
     "other_word": "those of another word's evidence",
     "chance": "scattered random locations",
 }
+CONTROLLED = 100  # captions, the first, of which locations are hidden and weights are shuffled
 PARTS = {"read_out": "output_", "lstm": "gates_", "attention": "attention."}  # how the names of their weights begin
 
 Array = NDArray[np.float64]
@@ -77,6 +85,14 @@ class Reading(NamedTuple):
     targets: Sequence[Target]
 
 
+class Word(NamedTuple):
+    """What was measured of a word."""
+
+    photo: int
+    kinds: Sequence[str]
+    groups: dict[str, dict[str, float]]  # chance and each map, and hidden and shuffled as in `EvidenceMeasured`
+
+
 @dataclass(frozen=True)
 class EvidenceMeasured:
     """How much of each map lies where a word's thing is, and what the controls say, by class of words.
@@ -85,9 +101,10 @@ class EvidenceMeasured:
       has its centre there, ``minus_alpha``, the share minus that of α, and the share minus that of the maps of the
       other words of the caption (``minus_words``) and of its other nouns (``minus_nouns``) in the same place;
     - ``chance``: share and peak of even maps;
-    - ``hidden``: by how many nats log p of the word falls when so many locations are hidden, by map and `HIDDEN`;
-    - ``shuffled``: the rank correlation of evidence with that of a model in which the weights of one of `PARTS` are
-      shuffled (Adebayo et al. 2018).
+    - ``hidden``, in the first `CONTROLLED` captions: by how many nats log p of the word falls when so many locations
+      are hidden, by map and `HIDDEN`;
+    - ``shuffled``, in the same captions: the rank correlation of evidence with that of a model in which the weights of
+      one of `PARTS` are shuffled (Adebayo et al. 2018).
     """
 
     model: str
@@ -226,65 +243,56 @@ def rank_correlation(one: Tensor, other: Tensor) -> Array:
 
 
 @torch.no_grad()
-def measure(
-    captioner: Captioner,
-    readings: Iterable[Reading],
-    *,
-    mode: AttentionModeName,
-    kinds: Sequence[str],
-    photos: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Measure the words of readings by class; what `EvidenceMeasured` has, where there are so many photos."""
+def measured_words(
+    captioner: Captioner, readings: Iterable[Reading], mode: AttentionModeName, seed: int
+) -> Iterator[Word]:
+    """The figures of every word of readings that says what it is about; ``seed`` shuffles weights."""
     decoder = attentive(captioner)
     vocabulary, device = captioner.checkpoint.vocabulary, captioner.torch_backend().torch_device
     names = [name for name, _ in decoder.named_parameters()]
-    others = {
-        part: shuffled(decoder, prefix, seed)
-        for part, prefix in PARTS.items()
-        if any(name.startswith(prefix) for name in names)
-    }
-    where, of_kind, figures = [], [], []  # of every word
-    for reading in readings:
-        if not reading.targets:
-            continue
+    parts = {part: prefix for part, prefix in PARTS.items() if any(name.startswith(prefix) for name in names)}
+    others = {part: shuffled(decoder, prefix, seed) for part, prefix in parts.items()}
+    for number, reading in enumerate(reading for reading in readings if reading.targets):
         features = reading.features.float().clone()  # encoders give tensors that autograd does not take
         ids = torch.tensor([vocabulary.encode(reading.words)[:-1]], device=device)
         subject = (reading.example, features, list(reading.words), ids, SeededMode(mode, reading.seed))
         forced = force(decoder, *subject)
         maps = maps_of(decoder, features, forced)
-        falls = falls_of_words(decoder, features, forced, maps, [target.step for target in reading.targets])
-        same = {}
-        for part, other in others.items():
-            again = force(other, *subject)
-            along = slopes(other, other.start(features).source, again, again.alpha)
-            same[part] = rank_correlation(maps["evidence"], evidence(again.alpha.double(), along))
         by_map = {name: positive(values) for name, values in maps.items()}
-        for target, hidden in zip(reading.targets, falls, strict=True):
-            where.append(reading.photo)
-            of_kind.append(target.kinds)
-            chance = {"share": target.inside.mean(), "peak": target.centred.mean()}
-            correlated = {part: values[target.step] for part, values in same.items()}
-            of_maps = figures_of(by_map, target)
-            figures.append({"chance": chance, "hidden": hidden, "shuffled": correlated, **of_maps})
-    if not figures:
-        return {}
-    classes = {kind: np.array([kind in each for each in of_kind]) for kind in kinds}
+        steps = [target.step for target in reading.targets]
+        controls: list[dict[str, dict[str, float]]] = [{} for _ in steps]
+        if number < CONTROLLED:
+            same = {}
+            for part, other in others.items():
+                again = force(other, *subject)
+                along = slopes(other, other.start(features).source, again, again.alpha)
+                same[part] = rank_correlation(maps["evidence"], evidence(again.alpha.double(), along))
+            falls = falls_of_words(decoder, features, forced, maps, steps)
+            controls = [
+                {"hidden": hidden, "shuffled": {part: float(values[step]) for part, values in same.items()}}
+                for step, hidden in zip(steps, falls, strict=True)
+            ]
+        for target, controlled in zip(reading.targets, controls, strict=True):
+            chance = {"share": float(target.inside.mean()), "peak": float(target.centred.mean())}
+            yield Word(reading.photo, target.kinds, {"chance": chance, **figures_of(by_map, target), **controlled})
+
+
+def summarize(
+    captioner: Captioner, words: Sequence[Word], mode: AttentionModeName, kinds: Sequence[str], photos: int, seed: int
+) -> dict[str, Any]:
+    """The fields of `EvidenceMeasured` by class of words, where there are so many photos."""
     bootstrap, found = Bootstrap(photos, seed), {}
-    for group in figures[0]:
-        columns = {key: np.array([each[group][key] for each in figures]) for key in figures[0][group]}
-        found[group] = bootstrap.by_class(columns, np.array(where), classes)
-    rest = {name: found[name] for name in ("chance", "hidden", "shuffled")}
+    for group, figures in words[0].groups.items():
+        of = [word for word in words if group in word.groups]
+        columns = {key: np.array([word.groups[group][key] for word in of]) for key in figures}
+        classes = {kind: np.array([kind in word.kinds for word in of]) for kind in kinds}
+        found[group] = bootstrap.by_class(columns, np.array([word.photo for word in of]), classes)
     return {
-        "model": captioner.name,
-        "attention": captioner.checkpoint.config.attention,
-        "attention_mode": mode,
-        "photos": photos,
-        "seed": seed,
-        "evidence": EVIDENCE,
-        "hidden_locations": int(largest(forced.alpha)[0].sum()),
+        **{"model": captioner.name, "attention": captioner.checkpoint.config.attention, "attention_mode": mode},
+        **{"photos": photos, "seed": seed, "evidence": EVIDENCE},
+        "hidden_locations": hidden_number(math.prod(captioner.checkpoint.encoder.grid)),
+        **{name: found[name] for name in ("chance", "hidden", "shuffled")},
         "maps": {name: found[name] for name in MAPS if name in found},
-        **rest,
     }
 
 
@@ -305,16 +313,12 @@ def point_in_scenes(
     attentive(captioner)
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
-    found = measure(
-        captioner,
-        _scene_readings(captioner, examples, scenes, seed=seed, show=show),
-        mode=attention_mode or captioner.checkpoint.generation.attention_mode,
-        kinds=("all", "color", "shape"),
-        photos=len(examples),
-        seed=seed,
-    )
-    if not found:
+    mode = attention_mode or captioner.checkpoint.generation.attention_mode
+    readings = _scene_readings(captioner, examples, scenes, seed=seed, show=show)
+    words = list(measured_words(captioner, readings, mode, seed))
+    if not words:
         raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
+    found = summarize(captioner, words, mode, ("all", "color", "shape"), len(examples), seed)
     return EvidenceMeasured(**found, split=split, mosaics=None)
 
 

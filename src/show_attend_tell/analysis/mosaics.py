@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from show_attend_tell.analysis.evidence import Cover, EvidenceMeasured, Reading, Target, attentive, measure
+from show_attend_tell.analysis.evidence import (
+    Cover,
+    EvidenceMeasured,
+    Reading,
+    Target,
+    attentive,
+    measured_words,
+    summarize,
+)
 from show_attend_tell.analysis.scenes import Box
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
@@ -118,16 +126,11 @@ def point_in_mosaics(
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     drawn = draw_mosaics(examples, mosaics, seed)
     row_of = {name: row for row, name in enumerate(sorted({mosaic.photos[mosaic.quarter].name for mosaic in drawn}))}
-    found = measure(
-        captioner,
-        _readings(captioner, drawn, row_of, seed=seed, show=show),
-        mode=attention_mode or captioner.checkpoint.generation.attention_mode,
-        kinds=BEFORE,
-        photos=len(row_of),
-        seed=seed,
-    )
-    if not found:
+    mode = attention_mode or captioner.checkpoint.generation.attention_mode
+    words = list(measured_words(captioner, _readings(captioner, drawn, row_of, seed=seed, show=show), mode, seed))
+    if not words:
         raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
+    found = summarize(captioner, words, mode, BEFORE, len(row_of), seed)
     return EvidenceMeasured(**found, split=split, mosaics=mosaics)
 
 

@@ -49,8 +49,12 @@ def falls_of_masks(decoder: Decoder, forced: Forced, views: Iterable[Tensor]) ->
 def largest(values: Tensor) -> Tensor:
     """Masks (..., L) of the tenth of the locations with the largest values (..., L)."""
     locations = values.shape[-1]
-    chosen = values.topk(max(1, round(HIDDEN * locations))).indices
-    return one_hot(chosen, locations).sum(-2).bool()
+    return one_hot(values.topk(hidden_number(locations)).indices, locations).sum(-2).bool()
+
+
+def hidden_number(locations: int) -> int:
+    """How many of so many locations are hidden."""
+    return max(1, round(HIDDEN * locations))
 
 
 def hidden_in_annotations(annotations: Tensor, masks: Tensor) -> Iterable[Tensor]:

@@ -160,7 +160,7 @@ def _unknown(captioner: "Captioner", captions: Sequence[str]) -> list[str]:
 
 
 def _tables(found: "EvidenceMeasured", data: str) -> Iterator[str]:
-    from show_attend_tell.analysis.evidence import HIDDEN, MAPS
+    from show_attend_tell.analysis.evidence import CONTROLLED, HIDDEN, MAPS
 
     of = f"{found.mosaics:,} mosaics of " if found.mosaics else ""
     yield (
@@ -178,14 +178,12 @@ def _tables(found: "EvidenceMeasured", data: str) -> Iterator[str]:
     kinds = list(found.hidden)
     titles = {key: MAPS[key] for key in found.maps} | HIDDEN
     falls = [[title, *(_figure(found.hidden[kind].figures[key]) for kind in kinds)] for key, title in titles.items()]
-    yield from (
-        "",
-        f"nats that log p of the word falls when {found.hidden_locations} locations are hidden, those of the largest",
-    )
+    yield from ("", f"In the first {CONTROLLED} captions at most, {found.hidden['all'].words:,} words:")
+    yield f"nats that log p of the word falls when {found.hidden_locations} locations are hidden, those of the largest"
     yield from aligned([["", *kinds], *falls])
-    yield from ("", "rank correlation of evidence with that of the model whose weights of one part are shuffled:")
-    for part, correlation in found.shuffled["all"].figures.items():
-        yield f"{part.replace('_', '-')}: {_figure(correlation)}"
+    yield "rank correlation of evidence with that of the model whose weights of one part are shuffled"
+    parts = found.shuffled["all"].figures.items()
+    yield from aligned([["", "all"], *([part.replace("_", "-"), _figure(figure)] for part, figure in parts)])
 
 
 def _figure(found: "Interval | None") -> str:
