@@ -122,6 +122,18 @@ def test_a_model_reads_each_caption_with_one_encoding_of_its_mosaic(
     assert argmax["attention_mode"] == "argmax" and argmax["maps"]["alpha"] != found["maps"]["alpha"]
 
 
+def test_a_model_with_uniform_attention_is_measured_by_its_gradient(
+    examples: list[Example], captioner: Captioner
+) -> None:
+    encoder, vocabulary = captioner.backend.encoder, captioner.checkpoint.vocabulary
+    checkpoint = small_checkpoint(encoder, attention="uniform", vocabulary_size=len(vocabulary))
+    uniform = captioner_of(replace(checkpoint, vocabulary=vocabulary), encoder)
+    found = point_in_mosaics(uniform, examples, split="val", mosaics=3, show=False).to_dict()["maps"]
+    assert found["alpha"]["all"]["share"]["mean"] == pytest.approx(0.25)
+    evidence, gradient = (found[name]["all"]["share"] for name in ("evidence", "gradient"))
+    assert evidence == pytest.approx(gradient) and evidence["mean"] != pytest.approx(0.25)
+
+
 def without_attention(captioner: Captioner) -> Captioner:
     """A model of the same words and encoder that reads the mean annotation."""
     checkpoint = captioner.checkpoint
@@ -142,6 +154,8 @@ def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: 
     uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder, name="blind")
     with pytest.raises(SatError, match="blind has no attention"):
         point_in_mosaics(without_attention(captioner), examples, split="val", mosaics=3, show=False)
+    with pytest.raises(SatError, match="blind has no attention"):
+        point_in_mosaics(uniform, examples, split="val", mosaics=3, attention_mode="argmax", show=False)
     for blind in (without_attention(captioner), uniform):
         with pytest.raises(SatError, match="blind has no attention"):
             mosaic_page(blind, [examples[:4]], title="")

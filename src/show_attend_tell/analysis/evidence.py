@@ -311,9 +311,9 @@ def point_in_scenes(
     `SatError` for data without boxes, a model without attention and an unknown split.
     """
     attentive(captioner)
+    mode = captioner.generation(attention_mode=attention_mode).attention_mode
     scenes = read_scenes(folder)
     examples = read_dataset(folder).split(split)
-    mode = attention_mode or captioner.checkpoint.generation.attention_mode
     readings = _scene_readings(captioner, examples, scenes, seed=seed, show=show)
     words = list(measured_words(captioner, readings, mode, seed))
     if not words:

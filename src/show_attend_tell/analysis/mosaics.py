@@ -120,13 +120,13 @@ def point_in_mosaics(
     photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
     """
     attentive(captioner)
+    mode = captioner.generation(attention_mode=attention_mode).attention_mode
     if len(examples) < 4:
         raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
     if mosaics < 2:
         raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
     drawn = draw_mosaics(examples, mosaics, seed)
     row_of = {name: row for row, name in enumerate(sorted({mosaic.photos[mosaic.quarter].name for mosaic in drawn}))}
-    mode = attention_mode or captioner.checkpoint.generation.attention_mode
     words = list(measured_words(captioner, _readings(captioner, drawn, row_of, seed=seed, show=show), mode, seed))
     if not words:
         raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
