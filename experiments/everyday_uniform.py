@@ -4,20 +4,19 @@
     python experiments/everyday_uniform.py flickr8k/ coco/ runs/ --list   # say what is done and what is left
     python experiments/everyday_uniform.py flickr8k/ coco/ runs/ --write  # train nothing, compare what is kept
 
-A model with uniform α cannot follow the words in a mosaic. So the second stage has no mosaics, and nothing else of
-what is learnt about α; epochs, learning rate, texts and selection are those of `everyday-soft`. The evaluations are
-kept in results/. The tables that it prints compare all seeds on the test splits.
+The evaluations are kept in results/. The tables that it prints compare all seeds on the test splits.
 """
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import results
 import shipped
 import stages
 import tables
-from shipped import BOTH, WEIGHTS, Training
+from shipped import Training
 from stages import reporting
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
@@ -25,24 +24,15 @@ from show_attend_tell.files import read_object
 from show_attend_tell.metrics.comparison import compare
 
 NAME = "everyday-uniform"
-TRAININGS = {
-    f"{NAME}-plain": Training(
-        (
-            *("--attention", "uniform", "--encoder", "efficientnet-lite2", *WEIGHTS),
-            *("--set", "visual_ngrams=false", "--set", "selected_by=cider"),
-        ),
-        data=BOTH,
-    ),
-    NAME: Training(
-        (
-            *("--attention", "uniform", "--bits", "4", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "minimum_count=20"),
-        ),
-        start=f"{NAME}-plain",
-        data=BOTH,
-        texts=True,
-    ),
-}
+
+
+def control(training: str, start: str | None = None) -> Training:
+    """A training of the everyday models with uniform attention."""
+    model = shipped.TRAININGS[training]
+    return replace(model, arguments=("--attention", "uniform", *model.arguments[2:]), start=start)
+
+
+TRAININGS = {f"{NAME}-plain": control("everyday-plain"), NAME: control("everyday-soft", f"{NAME}-plain")}
 ALONE = "-alone"  # the end of an evaluation's name without the reranker
 WAYS = {ALONE: "without the reranker", "": "with the reranker"}
 

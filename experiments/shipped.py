@@ -130,18 +130,17 @@ TRAININGS = {
     "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
     "everyday-plain": Training(
         (
-            *("--attention", "soft", "--encoder", "efficientnet-lite2", *WEIGHTS),
-            *("--set", "visual_ngrams=false", "--set", "selected_by=cider"),
+            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *WEIGHTS, "--epochs", "3"),
+            *("--set", "visual_ngrams=false", "--set", "selected_by=cider", "--set", "flipped=false"),
+            *("--set", "renderings=1"),
         ),
         data=BOTH,
     ),
     "everyday-soft": Training(
         (
-            *("--attention", "soft", "--bits", "4", *WEIGHTS, "--epochs", "5", "--set", "learning_rate=7e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "mosaics=0.6"),
-            *("--set", "mosaics_end=0.2", "--set", "soft.mosaic_weight=0.7", "--set", "attention_rate=8"),
-            *("--set", "soft.entropy_weight=-0.03", "--set", "entropy_weight_end=-0.05", "--set", "minimum_count=20"),
-            *("--set", "sharpening=2"),
+            *("--attention", "soft", "--bits", "4", *WEIGHTS, "--epochs", "4", "--set", "learning_rate=7e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "minimum_count=20"),
+            *("--set", "flipped=false"),
         ),
         start="everyday-plain",
         data=BOTH,
@@ -150,8 +149,7 @@ TRAININGS = {
     "everyday-hard": Training(
         (
             *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "2", "--set", "crops=0"),
-            *("--set", "decoder.annotation_window=3", "--set", "mosaics=0.3", "--set", "hard.mosaic_weight=0.5"),
-            *("--set", "selected_by=cider"),
+            *("--set", "decoder.annotation_window=3", "--set", "selected_by=cider"),
         ),
         start="everyday-soft",
         data=BOTH,

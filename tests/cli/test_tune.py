@@ -247,8 +247,8 @@ def test_ranges_that_a_setting_does_not_have_are_refused(text: str, why: str, tm
 
 
 def test_settings_that_no_training_takes_are_refused(tmp_path: Path, data: Path) -> None:
-    uniform = ("--attention", "uniform", "--set", "decoder.annotation_window=1", "--set", "sharpening=2")
-    assert "this decoder has no α to sharpen" in refused(*tune(data, tmp_path / "tuned", *uniform))
+    window = ("--set", "decoder.annotation_window=4")
+    assert "annotation_window is 4" in refused(*tune(data, tmp_path / "tuned", *window))
     study = study_of(data, tmp_path / "tuned")
     last = replace(study, plan=replace(study.plan, config=small_config(selected_by="last")))
     with pytest.raises(SatError, match="selected_by is 'last'"):

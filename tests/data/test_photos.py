@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -518,16 +517,6 @@ def test_a_rendering_is_a_copy_as_photos_are_found(photograph: Image.Image) -> N
     assert torch.equal(square(photograph, "rendered-1", "a"), square(photograph, "rendered-1", "a"))
 
 
-def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> None:
-    square = Preprocessing(size=13, resize="squash")
-    half = replace(square, size=6)(scene)
-    four = square(scene, "tiled-2x2")
-    assert torch.equal(four[:, :12, :12], half.tile(1, 2, 2))
-    assert not four[:, 12].any() and not four[:, :, 12].any()  # the mean color
-    with pytest.raises(SatError, match="'tiled-3x2' does not exist"):
-        square(scene, "tiled-3x2")
-
-
 @pytest.mark.parametrize(
     ("resize", "view", "means"),
     [
@@ -537,7 +526,6 @@ def test_a_tiled_photo_is_in_the_picture_several_times(scene: Image.Image) -> No
         ("crop", "crop-2", (-0.577, 0.659, -0.857, 0.844)),
         ("squash-256", "original", (-1.082, 1.196, -0.991, 1.369)),
         ("squash", "rendered-1", (1.503, -0.821, -0.874, 1.688)),
-        ("squash", "tiled-2x2", (0.057, 0.057, 0.188, 0.188)),
     ],
 )
 def test_pixels_change_only_with_the_version(scene: Image.Image, resize: Any, view: str, means: Any) -> None:

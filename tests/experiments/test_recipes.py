@@ -32,7 +32,7 @@ def test_the_fair_pair_differs_in_its_look_alone() -> None:
 
 def test_the_papers_recipe_is_wholly_the_papers() -> None:
     soft, free, hard = (config_of(recipes.TRAININGS[name]) for name in ("paper-soft", "paper-soft-0", "paper-hard"))
-    plain = SoftObjective(doubly_stochastic=0.33, entropy_weight=0.0, mosaic_weight=0.0, label_smoothing=0.0)
+    plain = SoftObjective(doubly_stochastic=0.33, label_smoothing=0.0)
     rule = HardObjective(
         samples=1,
         reward_weight=0.5,
@@ -41,7 +41,6 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
         reward="sentence",
         baseline="moving",
         doubly_stochastic=0.0,
-        mosaic_weight=0.0,
         label_smoothing=0.0,
     )
     assert soft.objective() == plain and free == dataclasses.replace(soft, soft=free.soft)
@@ -62,10 +61,10 @@ def test_the_papers_recipe_is_wholly_the_papers() -> None:
             }.items()
         )
         told = config.to_dict()
-        ours = {"flipped": False, "crops": 0, "mosaics": 0.0, "mosaics_end": None, "visual_ngrams": False}
+        ours = {"flipped": False, "crops": 0, "visual_ngrams": False}
         ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
-        ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0, "attention_rate": 1.0}
-        ours |= {"maximize": "likelihood", "selected_by": "bleu_4", "sharpening": 1.0}
+        ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0}
+        ours |= {"maximize": "likelihood", "selected_by": "bleu_4"}
         papers = {"optimizer": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
         assert told.items() >= {**ours, **papers}.items()
 

@@ -116,20 +116,21 @@ GONE = {
     "clip": 0.0,
     "scheduled_sampling_end": None,
     "decoder.output_tanh": True,
-}
-# Settings that came later, and what they were before: the training was as these values say.
-NEW = {
-    "crops": 0,
-    "visual_ngrams": True,
-    "decoder.initial_dropout": 0.0,
-    "decoder.initial_size": 0,
-    "decoder.output_depth": 1,
     "mosaics": 0.0,
     "mosaics_end": None,
     "soft.mosaic_weight": 0.0,
     "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
     "sharpening": 1.0,
+}
+# Settings that came later, and what they were before: the training was as these values say.
+NEW = {
+    "crops": 0,
+    "renderings": 0,
+    "visual_ngrams": True,
+    "decoder.initial_dropout": 0.0,
+    "decoder.initial_size": 0,
+    "decoder.output_depth": 1,
     "maximize": "likelihood",
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none
@@ -139,7 +140,15 @@ NEW = {
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", list(shipped.SHIPS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason="trained on mosaics, before these commands", strict=True))
+        if name.startswith("everyday")
+        else name
+        for name in shipped.SHIPS
+    ],
+)
 def test_the_commands_have_the_settings_of_the_shipped_models(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from builders import ROWS, D, Held, fitted, random_data, small_config
+from builders import D, fitted, random_data, small_config
 from trainers import Float32Trainer, acting
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.vision.sources import Annotations
 
@@ -28,7 +28,6 @@ EPOCHS = 3
 SCENARIOS: dict[str, dict[str, Any]] = {
     # the batch sizes leave a rank without a row in some of the batches
     "soft": {"batch_size": 6, "clip": 0.5, "averaging": 0.9, "scheduled_sampling": 0.5},
-    "mosaics": {"batch_size": 7, "mosaics": 0.7, "soft": SoftObjective(mosaic_weight=0.3)},
     "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
     "one toss": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="batch", reward="to_go")},
     "cider": {"maximize": "cider", "batch_size": 3, "self_critical": SelfCritical(samples=3, likelihood_weight=0.2)},
@@ -51,15 +50,7 @@ class Tuned:
 
 
 def data_of(scenario: str) -> TrainingData:
-    """Random data, of two views; for mosaics, on a square grid."""
-    if scenario == "mosaics":
-        data, locations = random_data(photos=9), ROWS * ROWS
-        generator = torch.Generator().manual_seed(7)
-        views = [
-            Held({name: torch.randn(locations, D, generator=generator) for name, _ in data.captions}) for _ in range(2)
-        ]
-        data.views, data.tiled = views[:1], views[1]
-        return data
+    """Random data, of two views."""
     data = random_data(photos=9, views=2)
     if scenario == "encoder":
         torch.manual_seed(3)

@@ -36,7 +36,7 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, mosaics
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective, word_losses
 from show_attend_tell.training.selection import scores_of, validation_captions
@@ -413,70 +413,11 @@ def test_optimizers_are_the_settings_own() -> None:
     adam = trainer_of(small_config(optimizer="adam", learning_rate=0.25), random_data()).optimizer
     assert isinstance(adam, torch.optim.Adam)
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 0)
-    assert [group["lr"] for group in adam.param_groups] == [0.25, 0.25]
+    assert [group["lr"] for group in adam.param_groups] == [0.25]
     rms = trainer_of(small_config(optimizer="rmsprop"), random_data()).optimizer
     assert isinstance(rms, torch.optim.RMSprop)
     graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
     assert {name: rms.defaults[name] for name in graves} == graves
-
-
-def test_the_attention_has_its_own_learning_rate() -> None:
-    trainer = trainer_of(small_config(learning_rate=0.25, attention_rate=8.0), random_data())
-    rates = {id(weight): group["lr"] for group in trainer.optimizer.param_groups for weight in group["params"]}
-    for name, weight in trainer.decoder.named_parameters():
-        assert rates[id(weight)] == (2.0 if name.startswith("attention.") else 0.25), name
-    assert len(rates) == len(list(trainer.decoder.parameters()))
-
-
-# Mosaics
-
-
-@pytest.mark.parametrize("side", [4, 7])
-def test_a_mosaic_has_the_photo_of_its_caption_in_one_part_and_others_in_the_rest(side: int) -> None:
-    batch, half = 6, side // 2
-    annotations = torch.rand(batch, side * side, 3, dtype=torch.float64)
-    chosen = torch.tensor([True, False, True, True, False, True])
-    names = [f"photo{row}" for row in range(batch)]
-    tiled = {name: torch.rand(side * side, 3, dtype=torch.float64) for name in names}
-    found, own = mosaics(annotations, names, chosen, Held(tiled), torch.Generator().manual_seed(4))
-    assert torch.equal(found[~chosen], annotations[~chosen]) and found.dtype == annotations.dtype
-    halves = slice(0, half), slice(half, side)
-    parts = [(rows, columns) for rows in halves for columns in halves]
-    corners = set()
-    for row in chosen.nonzero().flatten().tolist():
-        seen = []
-        for part in parts:
-            there = [
-                torch.equal(tiled[name].view(side, side, 3)[part], found[row].view(side, side, 3)[part])
-                for name in names
-            ]
-            assert sum(there) == 1
-            seen.append(there.index(True))
-        assert seen.count(row) == 1
-        corner = seen.index(row)
-        corners.add(corner)
-        expected = torch.zeros(side, side, dtype=torch.bool)
-        expected[parts[corner]] = True
-        assert torch.equal(own[row].view(side, side), expected)
-    assert len(corners) > 1  # anywhere in the picture
-    assert own[~chosen].all()
-    alone, own = mosaics(annotations[:1], names[:1], chosen[:1], Held({}), torch.Generator())
-    assert torch.equal(alone, annotations[:1]) and own.all()  # there is no other photo
-
-
-def test_in_a_mosaic_all_locations_that_show_the_own_photo_are_its_own() -> None:
-    """Rows of one photo, with other captions of it or the same one again, are not other photos."""
-    side, names = 4, list("aaab")
-    tiled = {name: torch.full((side * side, 1), float(ord(name))) for name in names}
-    annotations = torch.stack([tiled[name] for name in names])
-    chosen = torch.ones(4, dtype=torch.bool)
-    for seed in range(5):
-        found, own = mosaics(annotations, names, chosen, Held(tiled), torch.Generator().manual_seed(seed))
-        assert torch.equal(own, found[..., 0] == annotations[..., 0])
-        half, mine = mosaics(
-            annotations[2:], names, chosen, Held(tiled), torch.Generator().manual_seed(seed), mine=slice(2, 4)
-        )
-        assert torch.equal(half, found[2:]) and torch.equal(mine, own[2:])
 
 
 def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
@@ -502,24 +443,6 @@ def test_joined_data_sets_are_scored_each_by_itself() -> None:
         scores_of(captions[part], replace(data, validation=data.validation[part], parts=())) for part in data.parts
     )
     assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
-
-
-def test_the_share_of_mosaics_moves_through_the_training() -> None:
-    config = small_config(mosaics=1.0, mosaics_end=0.0, epochs=2, batch_size=20)
-    data = random_data(photos=40)
-    square = {name: data.views[0][[name]][0, :9] for name, _ in data.captions}
-    data.views, data.tiled = [Held(square)], Held({name: torch.zeros(9, D) for name in square})
-    shares: list[float] = []
-
-    class Watching(SoftObjective):
-        def __call__(self, output: Any, captions: Tensor, draws: Any, *, own: Any, **options: Any) -> Loss:
-            shares.append((~own.all(1)).float().mean().item())
-            return super().__call__(output, captions, draws, own=own, **options)
-
-    trainer = trainer_of(config, data)
-    trainer.objective = Watching()
-    trainer.run(show=False)
-    assert shares[0] == 1.0 and shares[-1] < 0.5 and len(shares) == 2 * trainer.batches_an_epoch
 
 
 # Batches
@@ -641,11 +564,9 @@ def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
     assert falling[-1] < 0.01 * 0.02 and falling == sorted(falling, reverse=True)
 
 
-@pytest.mark.parametrize("attention", ["soft", "hard"])
-def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
+def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end() -> None:
     config = small_config(
-        decoder={"attention": attention},
-        soft=SoftObjective(entropy_weight=0.5),
+        decoder={"attention": "hard"},
         hard=HardObjective(entropy_weight=0.5),
         entropy_weight_end=0.1,
         epochs=2,
@@ -655,7 +576,7 @@ def test_the_entropy_weight_moves_evenly_to_its_end(attention: str) -> None:
         trainer.taken = share * trainer.batches_an_epoch
         trainer.adjust()
         assert trainer.objective.entropy_weight == pytest.approx(weight)
-    assert config.soft.entropy_weight == config.hard.entropy_weight == 0.5  # the settings themselves do not move
+    assert config.hard.entropy_weight == 0.5  # the settings themselves do not move
     constant = trainer_of(replace(config, entropy_weight_end=None), random_data())
     constant.taken = constant.batches_an_epoch
     constant.adjust()

@@ -342,9 +342,6 @@ def test_a_data_set_without_validation_photos_is_refused(tmp_path: Path) -> None
     ("changes", "why"),
     [
         ({"decoder": {"annotation_window": 3}}, "annotation_window is 3, and 3 × 5 .* are not a square grid: give 1"),
-        ({"mosaics": 0.5}, "mosaics is above 0, and 3 × 5 .* are not a square grid: give 0"),
-        ({"mosaics_end": 0.5}, "mosaics is above 0, and 3 × 5 .* are not a square grid: give 0"),
-        ({"sharpening": 3.0, "decoder": {"attention": "uniform"}}, "sharpening is 3, and this decoder has no α"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_the_photos_are_encoded(
@@ -388,17 +385,6 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dat
     np.testing.assert_allclose(beta, beta.mean(), atol=1e-3, rtol=0)
     assert any(f"its mean {beta.mean():.2f} scales" in line for line in messages)
     np.testing.assert_allclose(after["attention.energy"], before["attention.energy"], atol=1e-6)
-
-
-def test_sharpening_multiplies_the_energies_once_after_the_last_epoch(dataset: Dataset, tmp_path: Path) -> None:
-    model, _ = run(dataset, small_config(epochs=1), tmp_path / "diffuse")
-    config = small_config(epochs=1, sharpening=3.0)
-    sharp, _ = run(dataset, config, tmp_path / "sharp")
-    again, _ = run(dataset, config, tmp_path / "sharp", resume=True)  # it had ended
-    for found in (sharp, again):
-        for name, value in model.weights.items():
-            factor = 3 if name == "attention.energy" else 1
-            np.testing.assert_allclose(found.weights[name], factor * value, rtol=1e-6)
 
 
 def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset, tmp_path: Path) -> None:
@@ -568,7 +554,7 @@ def test_fine_tuning_changes_the_encoder_and_ships_it(dataset: Dataset, tmp_path
     encoder = small_encoder()
     before = {name: value.clone() for name, value in encoder.body.state_dict().items()}
     model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, encoder_lr=0.003, trainer=noted)
-    assert rates == {(0.01, 0.01, 0.003)}  # of the decoder, its attention and the encoder
+    assert rates == {(0.01, 0.003)}  # of the decoder and the encoder
     assert model.tuned_encoder is not None
     changed = {name for name, value in model.tuned_encoder.items() if not np.array_equal(value, before[name])}
     assert changed == {"0.weight", "0.bias", "1.weight", "1.bias"}  # not the statistics of batch norm
@@ -678,15 +664,13 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
 
 
 def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
-    changes = {"flipped": True, "mirror_sides": True, "crops": 2, "mosaics_end": 0.5}
-    config, encoder = small_config(**changes), small_encoder()
-    assert config.views == ["flipped", "crop-1", "crop-2"] and not small_config().has_mosaics
+    config, encoder = small_config(flipped=True, mirror_sides=True, crops=2), small_encoder()
+    assert config.views == ["flipped", "crop-1", "crop-2"]
     data = prepared(dataset, config, tmp_path, encoder).data
-    assert data.tiled is not None
     name = dataset.split("train")[0].name
-    found = torch.cat([view[[name]] for view in (*data.views, data.tiled)])
+    found = torch.cat([view[[name]] for view in data.views])
     photo = open_photo(dataset.split("train")[0].photo)
-    views = ("original", *config.views, "tiled-2x2")
+    views = ("original", *config.views)
     expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
     assert torch.equal(found, encoder.annotate(expected).half())
 

@@ -266,10 +266,10 @@ def _inside(folder: Path) -> list[Path]:
 
 def check_view(view: str) -> str:
     """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
-    if not re.fullmatch(r"original|flipped|(crop|rendered)-[1-9][0-9]*|tiled-2x2", view):
+    if not re.fullmatch(r"original|flipped|(crop|rendered)-[1-9][0-9]*", view):
         raise SatError(
-            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' …, "
-            "'rendered-1', 'rendered-2' … or 'tiled-2x2'"
+            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' … or "
+            "'rendered-1', 'rendered-2' …"
         )
     return view
 
@@ -302,9 +302,8 @@ class Preprocessing:
         `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
         time: another for every `name` of a photo, and the same whenever it is asked for. `rendered-1`, `rendered-2` and
         so on are each a copy as photos are found: a window of 85 to 100 %, of 128 to 512 pixels by one of several
-        filters, in slightly other colors, compressed as JPEG, mirrored half the time. `tiled-2x2` is the photo four
-        times, at half the side. An odd number of pixels leaves the last row and column in the mean color. Raises
-        `SatError` for a view of another name.
+        filters, in slightly other colors, compressed as JPEG, mirrored half the time. Raises `SatError` for a
+        view of another name.
         """
         box, mirrored = self.seen(*photo.size), mirrors(view, name)
         if view.startswith("crop-"):
@@ -315,18 +314,14 @@ class Preprocessing:
         if self.resize == "squash-256":
             photo = photo.resize((FIRST_SIDE, FIRST_SIDE), Image.Resampling.BILINEAR, box=box)
             box = (0, 0, *photo.size)
-        times = 2 if view == "tiled-2x2" else 1  # in each direction
         # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
         # than another. Pillow copies without resampling when the box is the whole photo at its own size.
-        tile = photo.resize((self.size // times, self.size // times), Image.Resampling.BILINEAR, box=box)
+        resized = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
         # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
         # threads.
-        values = np.asarray(tile, dtype=np.float32) / np.float32(255)  # (H, W, 3)
+        values = np.asarray(resized, dtype=np.float32) / np.float32(255)  # (H, W, 3)
         pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         pixels = pixels[:, ::-1] if mirrored else pixels
-        if times > 1:
-            pixels = np.tile(pixels, (times, times, 1))
-            pixels = np.pad(pixels, [*((0, self.size - side) for side in pixels.shape[:2]), (0, 0)])
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # (3, H, W)
 
     def seen(self, width: int, height: int) -> tuple[float, float, float, float]:

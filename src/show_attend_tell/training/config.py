@@ -38,8 +38,6 @@ class TrainingConfig:
     new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
     flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
     mirror_sides: bool = False  # mirrored also where a caption names a side, see `data.sides`
-    mosaics: Share = 0.0  # share of captions whose photo is one of four in a picture
-    mosaics_end: Share | None = None  # the share moves linearly to this value over the training; None: it stays
     text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
     crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
     renderings: CountOrNone = 0  # also show that many copies of each photo, of other sizes, colors and JPEG qualities
@@ -49,15 +47,13 @@ class TrainingConfig:
     batch_size: Count = 64
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
-    attention_rate: Amount = 1.0  # the learning rate of the attention's own weights, as a factor of the others'
-    sharpening: Rate = 1.0  # factor of the energies e_ti after the last epoch; above 1, α becomes sharper
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
     averaging: ShareBelowOne = 0.0  # decay per batch of the moving average of the weights, which is saved; 0: none
     scheduled_sampling: Share = 0.0  # share of the previous words that are the decoder's own
     scheduled_sampling_end: Share | None = None  # the share moves linearly to this value; None: it stays
-    entropy_weight_end: float | None = None  # λ_e moves linearly to this value over the training; None: it stays
+    entropy_weight_end: float | None = None  # hard attention's λ_e moves linearly to this value; None: it stays
 
     # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
     # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
@@ -73,11 +69,6 @@ class TrainingConfig:
         drawn = {"crop": self.crops, "rendered": self.renderings}
         numbered = [f"{kind}-{number}" for kind, count in drawn.items() for number in range(1, count + 1)]
         return ["flipped"] * self.flipped + numbered
-
-    @property
-    def has_mosaics(self) -> bool:
-        """Whether some photos are shown in mosaics, see `training.data.mosaics`."""
-        return bool(self.mosaics or self.mosaics_end)
 
     def objective(self) -> SoftObjective | HardObjective:
         """The hard objective for hard attention, and the soft one for every other decoder.

@@ -1,6 +1,5 @@
 """What a training learns from: vocabulary, captions as word ids, annotations, and mini-batches of one length."""
 
-import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.data.datasets import Dataset, shown
@@ -41,7 +40,6 @@ class TrainingData:
     captions: Sequence[tuple[str, list[int]]]  # photo name and word ids, end token included
     validation: Sequence[tuple[str, Sequence[Sequence[str]]]]  # photo name and its references
     views: Sequence[Annotations]  # the photos as they are; then, if asked for, mirrored and cropped
-    tiled: Annotations | None = None  # for mosaics: each photo four times
     weights: Sequence[float] = ()  # how often an epoch shows each caption; empty: once
     text_corpus: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
     parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
@@ -55,7 +53,6 @@ class Sources(NamedTuple):
     """Where annotations come from; the names are those of `TrainingData`."""
 
     views: list[Annotations]
-    tiled: Annotations | None
     encoder: Encoder | LastBlocks | None
     encoder_learning_rate: float
     tuned_names: list[str]
@@ -122,7 +119,6 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
 
     return Sources(
         views=[original, *map(training_view, config.views)],
-        tiled=source("tiled-2x2", ("train",)) if config.has_mosaics else None,
         encoder=tuned,
         encoder_learning_rate=plan.encoder_lr or 0.0,
         tuned_names=names,
@@ -235,51 +231,6 @@ def of_one_length(captions: Sequence[tuple[str, list[int]]], indices: Sequence[i
     for index in indices:
         groups[len(captions[index][1])].append(index)
     return [group for _, group in sorted(groups.items())]
-
-
-def mosaics(
-    annotations: Tensor,
-    names: Sequence[str],
-    chosen: Tensor,
-    tiled: Annotations,
-    generator: torch.Generator,
-    *,
-    mine: slice = slice(None),
-) -> tuple[Tensor, Tensor]:
-    """Annotations (B, L, D) in which the rows ``chosen`` (B,), true or false, are mosaics: pictures of four photos.
-
-    The other three are photos of the same mini-batch, drawn at random, and so is the quarter of the picture that each
-    photo gets. A caption is still of its own photo, so attention must find it by the words. A mini-batch of one row
-    stays as it is. Rows of one name are one photo, which may then be in a picture more than once.
-
-    ``tiled`` gives photos four times in a picture, in two rows of two. A quarter's annotations are those that its photo
-    has in that quarter of its own tiled picture: nothing is encoded for a mosaic. The locations are a square grid.
-
-    ``names`` and ``chosen`` are of the whole mini-batch; ``annotations``, and what is returned, of its rows ``mine``.
-
-    Also returns which locations are the own photo's, true or false (B, L): all of them outside of mosaics, and in
-    mosaics all that show it.
-    """
-    batch, locations = len(names), annotations.shape[1]
-    result, own = annotations.clone(), torch.ones(annotations.shape[:2], dtype=torch.bool)
-    rows = chosen.nonzero().squeeze(1) if batch > 1 else torch.empty(0, dtype=torch.int64)
-    others = (rows[:, None] + torch.randint(1, max(2, batch), (len(rows), 3), generator=generator)) % batch
-    order = torch.rand(len(rows), 4, generator=generator).argsort(1)
-    photos = torch.cat([rows[:, None], others], 1).gather(1, order)  # (N, 4), rows of the batch, in each quarter
-    first, end, _ = mine.indices(batch)
-    here = (rows >= first) & (rows < end)
-    rows, photos = rows[here], photos[here]
-    if len(rows):
-        number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        photo_of = torch.tensor([number_of[name] for name in names])  # (B,), the same for rows of one photo
-        far = torch.arange(math.isqrt(locations)) >= math.isqrt(locations) // 2
-        quarter = (2 * far[:, None] + far).flatten()  # (L,), of each location
-        used, at = torch.unique(photos, return_inverse=True)
-        pictures = tiled[[names[row] for row in used.tolist()]].to(annotations)
-        at = at[:, quarter].to(pictures.device)
-        result[(rows - first).to(result.device)] = pictures[at, torch.arange(locations, device=pictures.device)]
-        own[rows - first] = (photo_of[photos] == photo_of[rows][:, None])[:, quarter]
-    return result, own.to(annotations.device)
 
 
 @torch.no_grad()

@@ -30,10 +30,9 @@ from show_attend_tell.training.data import (
     annotation_scale,
     batches,
     batches_of_photos,
-    mosaics,
     of_one_length,
 )
-from show_attend_tell.training.losses import Loss, word_losses
+from show_attend_tell.training.losses import HardObjective, Loss, word_losses
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
 from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import (
@@ -95,16 +94,8 @@ class Trainer:
         self.average = build(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
         self.objective = config.objective()
-        self.entropy_weight_start = self.objective.entropy_weight
         self.generator = torch.Generator().manual_seed(config.seed)
-        attention: list[nn.Parameter] = []
-        others: list[nn.Parameter] = []
-        for name, weight in self.decoder.named_parameters():
-            (attention if name.startswith("attention.") else others).append(weight)
-        groups: list[dict[str, Any]] = [
-            {"params": others, "lr": config.learning_rate},
-            {"params": attention, "lr": config.learning_rate * config.attention_rate},
-        ]
+        groups: list[dict[str, Any]] = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
         self.optimizer: torch.optim.Optimizer
@@ -324,7 +315,7 @@ class Trainer:
 
         ``encoded`` are annotations (L, D) by photo; None to get them from a view drawn at random.
         """
-        config, objective = self.config, self.objective
+        objective = self.objective
         part = ranks.part_of(len(indices))
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
@@ -333,10 +324,6 @@ class Trainer:
             annotations = self.annotations(names, part.rows)
         else:
             annotations = torch.stack([encoded[name] for name in names[part.rows]])
-        own = None  # the locations of each caption's own photo
-        if self.data.tiled is not None and (share := self.moved(config.mosaics, config.mosaics_end)):
-            chosen = torch.rand(len(names), generator=self.generator) < share
-            annotations, own = mosaics(annotations, names, chosen, self.data.tiled, self.generator, mine=part.rows)
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
@@ -344,7 +331,7 @@ class Trainer:
             output = self.forward(
                 self.decoder, annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
-            loss = objective(output, captions, draws, own=own, word_scores=self.kernels.word_scores)
+            loss = objective(output, captions, draws, word_scores=self.kernels.word_scores)
         beta = {} if output.beta is None else {"beta": output.beta.detach().mean()}
         return Loss(part.share * loss.total, {**loss.watch, **beta})
 
@@ -404,7 +391,7 @@ class Trainer:
         return captions[mine].masked_scatter(chosen[mine], own)
 
     def adjust(self) -> None:
-        """Set the learning rate and the entropy weight for the next batch."""
+        """Set the learning rate, and hard attention's entropy weight, for the next batch."""
         factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
         if self.config.schedule == "cosine":
             start, done = RESTART if self.restart[1] else 1.0, self.progress()
@@ -414,7 +401,8 @@ class Trainer:
             factor *= start * 0.5 * (1 + math.cos(math.pi * done))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        self.objective.entropy_weight = self.moved(self.entropy_weight_start, self.config.entropy_weight_end)
+        if isinstance(self.objective, HardObjective):
+            self.objective.entropy_weight = self.moved(self.config.hard.entropy_weight, self.config.entropy_weight_end)
 
     def moved(self, start: float, end: float | None) -> float:
         """A setting's value now, which moves linearly from ``start`` to ``end`` over the training; None: it stays."""

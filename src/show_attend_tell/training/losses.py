@@ -68,33 +68,14 @@ def doubly_stochastic(alpha: Tensor) -> Tensor:
     return (1 - alpha.sum(2)).square().sum(-1)
 
 
-def astray(alpha: Tensor, own: Tensor) -> Tensor:
-    """−log of α's share on the locations of the caption's own photo (B, P, C), from alpha (B, P, C, L) and own (B, L).
-
-    It is zero outside of mosaics, where every location is the own photo's. Its mean over captions is least when the
-    share is the probability that the caption is of that photo, given the words before.
-    """
-    return -(alpha * own[:, None, None]).sum(-1).clamp_min(1e-6).log()
-
-
-def share_in_mosaics(away: Tensor, own: Tensor) -> dict[str, Tensor]:
-    """What to watch of `astray`'s values: α's mean share on the own photo, over the batch's mosaics if it has any."""
-    mosaics = ~own.all(1)
-    return {"own_photo": (-away.detach()[mosaics]).exp().mean()} if mosaics.any() else {}
-
-
 @settings(frozen=False)
 class SoftObjective:
-    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² − λ_e Σ_t H[α_t] − λ_m Σ_t log Σ_{i own} α_ti, summed over the caption.
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9).
 
-    The mean over the batch is the loss (eq. 9). The paper has no λ_e here: a λ_e below zero makes α sharper, and a hard
-    model can start from such a soft model. The paper has no mosaics and no λ_m either, see `astray`.
     Raises `SatError` for a number out of its range.
     """
 
     doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
-    entropy_weight: float = 0.0  # λ_e
-    mosaic_weight: Amount = 0.0  # λ_m
     label_smoothing: ShareBelowOne = 0.0
 
     paths = 1
@@ -109,13 +90,9 @@ class SoftObjective:
         captions: Tensor,
         draws: Draws | None = None,
         *,
-        own: Tensor | None = None,
         word_scores: WordScores = word_scores,
     ) -> Loss:
-        """The loss of captions (B, C); ``own`` (B, L) is true at the locations of the caption's photo, None for all.
-
-        ``draws`` are not read; they are there because `HardObjective` needs them.
-        """
+        """The loss of captions (B, C). ``draws`` are not read; they are there because `HardObjective` needs them."""
         log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
@@ -123,14 +100,8 @@ class SoftObjective:
             loss = loss + output.penalty.mean()
             watch["penalty"] = output.penalty.detach().mean()
         if output.alpha is not None:
-            uncertainty = entropy(output.alpha)  # (B, P, C)
             loss = loss + self.doubly_stochastic * doubly_stochastic(output.alpha).mean()
-            loss = loss - self.entropy_weight * uncertainty.sum(-1).mean()
-            watch["entropy"] = uncertainty.detach().mean()
-            if own is not None:
-                away = astray(output.alpha, own)
-                loss = loss + self.mosaic_weight * away.sum(-1).mean()
-                watch |= share_in_mosaics(away, own)
+            watch["entropy"] = entropy(output.alpha.detach()).mean()
         return Loss(loss, watch)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -251,7 +222,6 @@ class HardObjective:
     reward: Literal["sentence", "to_go"] = "sentence"
     baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
     doubly_stochastic: Amount = 0.0  # λ: the paper has it in the soft model only
-    mosaic_weight: Amount = 0.0  # λ_m, as in `SoftObjective`
     label_smoothing: ShareBelowOne = 0.0
 
     coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
@@ -285,13 +255,11 @@ class HardObjective:
         captions: Tensor,
         draws: Draws,
         *,
-        own: Tensor | None = None,
         word_scores: WordScores = word_scores,
     ) -> Loss:
         """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above.
 
-        ``own`` (B, L) is true at the locations of the caption's photo, None for all. Raises `SatError` for a decoder
-        without attention.
+        Raises `SatError` for a decoder without attention.
         """
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
@@ -313,10 +281,6 @@ class HardObjective:
         total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
-        if own is not None:
-            away = astray(output.alpha, own)
-            total = total + self.mosaic_weight * (weight * away.sum(-1)).sum(1).mean()
-            watch |= share_in_mosaics(away, own)
         for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
             if chosen.any():
                 watch[name] = -log_probabilities.detach()[chosen].mean()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from numpy.typing import NDArray
 
-from show_attend_tell.backends.torch import build_decoder, decoder_weights
+from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
@@ -22,7 +22,6 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, file_lock
 from show_attend_tell.messages import first_three, plural, times
 from show_attend_tell.model.config import DecoderConfig, check_window
-from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
@@ -200,22 +199,15 @@ def check_output(plan: TrainingPlan) -> None:
 
 def check_settings(plan: TrainingPlan) -> None:
     """Raise `SatError` for settings that do not go together, or with the encoder, or with what is installed."""
-    config, grid = plan.config, plan.start.encoder.grid
+    config = plan.config
     if plan.tensorboard:
         summary_writer()
     if plan.text_corpus is not None and config.maximize == "cider":
         raise SatError("maximize is cider, which rewards captions of photos: leave out the captions without photos")
-    has_alpha = isinstance(config.decoder, DecoderConfig) and config.decoder.attention != "uniform"
-    if config.sharpening != 1 and not has_alpha:
-        raise SatError(f"sharpening is {config.sharpening:g}, and this decoder has no α to sharpen: give 1")
     if config.visual_ngrams and config.decoder.attention == "none":
         raise SatError("visual_ngrams is on, and without attention only the mean annotation is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):
-        check_window(config.decoder.annotation_window, *grid)
-    if config.has_mosaics and config.decoder.attention == "none":
-        raise SatError("mosaics is above 0, and without attention nothing can find the photo: give 0")
-    if config.has_mosaics and grid[0] != grid[1]:
-        raise SatError(f"mosaics is above 0, and {grid[0]} × {grid[1]} locations are not a square grid: give 0")
+        check_window(config.decoder.annotation_window, *plan.start.encoder.grid)
 
 
 def exclusive(plan: TrainingPlan) -> Any:
@@ -314,7 +306,7 @@ def log_gain(trainer: Trainer, output: Path) -> None:
 def finished(
     plan: TrainingPlan, prepared: Prepared, device: torch.device, *, choose: Callable[..., Chosen], show: bool
 ) -> Checkpoint:
-    """The best checkpoint in the output, with sharpened attention and the generation config that val chooses.
+    """The best checkpoint in the output, with the generation config that val chooses.
 
     A reranker is fitted, if the settings ask for one, and kept if val chooses it.
     """
@@ -324,10 +316,6 @@ def finished(
         best.generation, best.ngrams, best.doubt = start.generation, start.ngrams, start.doubt
         return best
     decoder = build_decoder(best)
-    ended = any(name.startswith("validation_") for name in best.training)  # choosing how to generate is the last step
-    if isinstance(decoder, AttentionDecoder) and not ended:
-        decoder.attention.energy.data *= config.sharpening
-        best.weights = decoder_weights(decoder)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
         plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
     decoder.to(device)
